@@ -1,0 +1,62 @@
+"""`python -m bench [NAMES] [--json]`: measure, and print each number beside its floor."""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bench import agents, commands, listing, restart, watching
+from bench.instance import SM
+from bench.row import Effort, Row, table
+
+GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
+    "commands": commands.measure,
+    "listing": listing.measure,
+    "agents": agents.measure,
+    "watching": watching.measure,
+    "restart": restart.measure,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every gate holds, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how fast sm is.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAMES", help=f"some of: {' '.join(GROUPS)} (default: all)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one array of rows")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in GROUPS]
+    if unknown:
+        parser.error(f"unknown: {' '.join(unknown)}; there are: {' '.join(GROUPS)}")
+    if not os.access(SM, os.X_OK):
+        parser.error(f"{SM} is not there: install sm where this Python looks, pip install -e .")
+    # Ended from outside it still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    rows: list[Row] = []
+    for name in options.names or GROUPS:
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        rows += GROUPS[name](Effort())
+    if options.json:
+        print(json.dumps([row.as_json() for row in rows], indent=2))
+    else:
+        print("\n".join([_machine(), "", *table(rows)]))
+    return int(any(row.holds(row.gate) is False for row in rows))
+
+
+def _machine() -> str:
+    """Where these numbers come from."""
+    tmux = subprocess.run(("tmux", "-V"), capture_output=True, text=True, check=True).stdout.strip()
+    load = os.getloadavg()[0]
+    return (
+        f"{platform.system()} {platform.release()}, {os.cpu_count()} cores (load {load:.1f}), "
+        f"Python {platform.python_version()}, {tmux}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

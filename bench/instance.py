@@ -1,0 +1,272 @@
+"""An instance of sm to measure: its own home, its own tmux server, the real daemon. Nothing of it stays."""
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from sm.client import Client, new_key
+from sm.models import Exit, Launch, Mode, Session, Status, TrustLevel
+from sm.store import Store, Transaction
+
+SM = str(Path(sys.executable).with_name("sm"))
+"""The command as a person types it, of the installation that runs this."""
+PASS = (sys.executable, "-c", "pass")
+"""The floor of every command."""
+
+_CONFIG = """
+default_trust: direct
+tmux: {socket_name: bench}
+commands:
+  Sleep: {command: [sleep, "1000000"]}
+  Sh: {command: [sh, -c]}
+"""
+_DEADLINE_S = 60.0
+# aiohttp and aiosqlite with nothing in them: what a daemon of that kind costs at least.
+_BARE = """
+import asyncio, sys
+import aiosqlite
+from aiohttp import web
+
+async def main():
+    async def hello(request):
+        return web.Response(text="{}")
+    app = web.Application()
+    app.router.add_get("/v1/health", hello)
+    async with aiosqlite.connect(sys.argv[1] + ".db") as db:
+        await db.execute("CREATE TABLE IF NOT EXISTS t (x)")
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.UnixSite(runner, sys.argv[1]).start()
+        print('{"ready": true}', flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+class Connection:
+    """One kept HTTP connection, so that neither connecting nor an HTTP library is measured."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_DEADLINE_S)
+        self._socket.connect(path)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def raw(self, method: str, path: str, body: object = None) -> bytes:
+        """The answer's body as it came. Raises RuntimeError for a refusal."""
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: sm\r\nSM-Protocol: 1\r\nContent-Length: {len(content)}\r\n"
+        key = f"Idempotency-Key: {new_key()}\r\n" if method == "POST" else ""
+        self._socket.sendall(f"{head}{key}\r\n".encode() + content)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        answer, _, rest = data.partition(b"\r\n\r\n")
+        length = int(answer.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        pieces, left = [rest], length - len(rest)
+        while left > 0:
+            pieces.append(self._more())
+            left -= len(pieces[-1])
+        text = b"".join(pieces)
+        if not answer.startswith(b"HTTP/1.1 2"):
+            raise RuntimeError(f"{method} {path}: {text.decode()}")
+        return text
+
+    def _more(self) -> bytes:
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise RuntimeError("the daemon closed the connection")
+        return data
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        return json.loads(self.raw(method, path, body))
+
+
+class Instance:
+    """A running daemon with `stored` ended sessions in its database. Use it as a context manager."""
+
+    def __init__(self, stored: int = 0) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
+        self.socket = str(self.home / "state/run/sm.sock")
+        (self.home / "config.yaml").write_text(_CONFIG)
+        (self.home / "state").mkdir(mode=0o700)
+        self.env = {
+            "HOME": str(self.home),
+            "PATH": f"{Path(SM).parent}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "SM_HOME": str(self.home),
+            "TMUX_TMPDIR": str(self.home),
+        }
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._stored = stored
+
+    def __enter__(self) -> Self:
+        try:
+            # Without anybody's tmux.conf, and started before the daemon can: both sides find the same server.
+            self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "floor", "sleep", "1000000")
+            if self._stored:
+                asyncio.run(self._store(self._stored))
+            self.start_daemon()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """Return when everything is gone that was started here: servers, the tmux server, and so every agent."""
+        for child in self._children:
+            self.kill(child)
+        with contextlib.suppress(subprocess.CalledProcessError):
+            pids = self.tmux("list-panes", "-a", "-F", "#{pid} #{pane_pid}").split()
+            for pid in {*map(int, pids)}:
+                with contextlib.suppress(ProcessLookupError):
+                    pidfd = os.pidfd_open(pid)
+                    # Not kill-server: tmux 3.3a waits for ever for a control client whose reader was killed.
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    select.select([pidfd], [], [], _DEADLINE_S)
+                    os.close(pidfd)
+        shutil.rmtree(self.home)
+
+    async def _store(self, count: int) -> None:
+        async def unit(tx: Transaction) -> None:
+            for number in range(count):
+                await tx.insert(_ended(number, str(self.home)), Launch(("true",), "/", {}, {}), "a prompt")
+
+        async with await Store.open(str(self.home / "state/sm.db")) as store:
+            await store.write(unit)
+
+    # The daemon
+
+    def _until_answer(self, argv: Sequence[str], socket_path: str) -> subprocess.Popen[bytes]:
+        """Start a server that says when it is ready, and ask it something."""
+        child = subprocess.Popen(
+            argv, env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        self._children.append(child)
+        assert child.stdout is not None
+        with child.stdout:
+            said = child.stdout.readline()
+        if b"ready" not in said:
+            raise RuntimeError(f"{argv[:3]} did not start")
+        connection = Connection(socket_path)
+        connection.raw("GET", "/v1/health")
+        connection.close()
+        return child
+
+    def start_daemon(self) -> None:
+        """Return after its first answer."""
+        self.daemon = self._until_answer((sys.executable, "-m", "sm.daemon", "--ready-fd", "1"), self.socket)
+
+    def start_bare(self) -> subprocess.Popen[bytes]:
+        """The floor of a daemon: an empty server, after its first answer."""
+        path = str(self.home / f"bare{len(self._children)}")
+        return self._until_answer((sys.executable, "-c", _BARE, path), path)
+
+    def kill(self, child: subprocess.Popen[bytes]) -> None:
+        """SIGKILL, and wait until it is gone."""
+        child.kill()
+        child.wait()
+
+    @property
+    def client(self) -> Client:
+        return Client(self.socket)
+
+    # Sessions
+
+    def spawn_request(self, agent_type: str = "Sleep", prompt: str | None = None) -> dict[str, object]:
+        return {"agent_type": agent_type, "prompt": prompt, "cwd": str(self.home), "environment": self.env}
+
+    def spawn(self, agent_type: str = "Sleep", prompt: str | None = None) -> dict[str, Any]:
+        session: dict[str, Any] = self.client.post("/v1/sessions", self.spawn_request(agent_type, prompt))
+        return session
+
+    def spawn_many(
+        self, count: int, agent_type: str = "Sleep", prompts: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Start them eight at a time."""
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(self.spawn, [agent_type] * count, prompts or [None] * count))
+
+    # Commands
+
+    def run(self, *argv: str) -> None:
+        """Run a command and throw its answer away. Raises CalledProcessError."""
+        null = subprocess.DEVNULL
+        subprocess.run(argv, env=self.env, cwd=self.home, stdin=null, stdout=null, check=True)
+
+    def tmux(self, *arguments: str) -> str:
+        """What `tmux` on this instance's server prints. Raises CalledProcessError."""
+        argv = ("tmux", "-L", "bench", *arguments)
+        done = subprocess.run(
+            argv, env=self.env, capture_output=True, text=True, check=True, timeout=_DEADLINE_S
+        )
+        return done.stdout
+
+
+def _ended(number: int, working_dir: str) -> Session:
+    at = f"2026-01-01T00:{number // 60 % 60:02}:{number % 60:02}.000Z"
+    return Session(
+        id=f"{number:08x}",
+        name=f"engineer-{number:08x}",
+        friendly_name=f"engineer-task-{number}",
+        agent_type="Engineer",
+        provider="command",
+        status=Status.COMPLETED,
+        status_source="report",
+        status_reason="it said so (sm complete)",
+        status_at=at,
+        mode=Mode.AUTO,
+        created_by="operator",
+        working_dir=working_dir,
+        trust_level=TrustLevel.DIRECT,
+        effective_mode=TrustLevel.DIRECT,
+        terminal=f"command-{number:08x}",
+        created_at=at,
+        exit=Exit(code=0),
+        started_at=at,
+        completed_at=at,
+        completion_status="completed",
+        completion_message=f"Task {number} is done, and all of its tests pass",
+        note="writing the last test",
+    )
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Ask again until it is so. Raises RuntimeError after a minute."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while not true():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not within {_DEADLINE_S:.0f} s: {what}")
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def following(argv: Sequence[str], instance: Instance) -> Iterator[int]:
+    """Run a command that goes on for ever; the descriptor that its output can be read from."""
+    child = subprocess.Popen(argv, env=instance.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        yield child.stdout.fileno()
+    finally:
+        child.kill()
+        child.communicate()

@@ -1,0 +1,90 @@
+"""What it costs to watch many sessions: processor and memory."""
+
+import os
+import time
+from collections.abc import Iterator
+
+from bench.instance import Instance
+from bench.row import Effort, Row
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def measure(effort: Effort) -> Iterator[Row]:
+    count = effort.sessions
+    with Instance() as instance:
+        bare_kb = _memory_kb(instance.start_bare().pid)
+        empty_kb = _memory_kb(instance.daemon.pid)
+        instance.spawn_many(count)
+        full_kb = _memory_kb(instance.daemon.pid)
+        for what, which in (("RSS", "Rss"), ("PSS", "Pss")):
+            bounds = (70.0, 50.0) if which == "Rss" else (None, None)
+            yield Row(
+                f"memory of the daemon ({what})",
+                "MB",
+                empty_kb[which] / 1024,
+                bare_kb[which] / 1024,
+                "bare aiohttp and aiosqlite",
+                gate=bounds[0],
+                aim=bounds[1],
+            )
+        per_session = (full_kb["Rss"] - empty_kb["Rss"]) / count
+        yield Row(f"memory for each of {count} sessions (RSS)", "kB", per_session, gate=100, aim=30)
+
+        daemon, tmux = instance.daemon.pid, int(instance.tmux("display-message", "-p", "#{pid}"))
+        ttys = instance.tmux("list-panes", "-a", "-f", "#{@sm_session_id}", "-F", "#{pane_tty}").split()
+        if len(ttys) != count:
+            raise RuntimeError(f"{len(ttys)} terminals instead of {count}")
+        idle = _watched(effort.watch_s, [], daemon, tmux)
+        printing = _watched(effort.watch_s, ttys, daemon, tmux)
+        instance.kill(instance.daemon)  # and with it our tmux client
+        (tmux_idle,) = _watched(effort.watch_s / 2, [], tmux)
+        (tmux_printing,) = _watched(effort.watch_s / 2, ttys, tmux)
+        for what, (by_daemon, by_tmux), alone in (
+            ("idle", idle, tmux_idle),
+            ("printing every second", printing, tmux_printing),
+        ):
+            yield Row(
+                f"watching {count} sessions, {what}: CPU added, of a core",
+                "%",
+                by_daemon + max(0.0, by_tmux - alone),
+                gate=1,
+                aim=0.3,
+            )
+            yield Row("  by the daemon itself", "%", by_daemon)
+            yield Row("  by tmux", "%", by_tmux, alone, "unwatched")
+
+
+def _memory_kb(pid: int) -> dict[str, int]:
+    """proc(5), smaps_rollup: each line is `Name: NUMBER kB`."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        lines = [line.split() for line in file.readlines()[1:]]
+    return {line[0].rstrip(":"): int(line[1]) for line in lines}
+
+
+def _watched(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
+    """Per cent of a core that each process took, while every terminal printed a line a second, one after the other."""
+    # Written to the terminals from here, so that no agent has to run for it.
+    fds = [os.open(tty, os.O_WRONLY | os.O_NOCTTY) for tty in ttys]
+    try:
+        before = [_cpu_s(pid) for pid in pids]
+        begin = time.monotonic()
+        turn = 0
+        while (passed := time.monotonic() - begin) < seconds:
+            if fds:
+                while turn <= passed * len(fds):
+                    os.write(fds[turn % len(fds)], b"still at work\r\n")
+                    turn += 1
+            time.sleep(1 / len(fds) if fds else 0.1)
+        passed = time.monotonic() - begin
+        return tuple((_cpu_s(pid) - was) / passed * 100 for pid, was in zip(pids, before, strict=True))
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _cpu_s(pid: int) -> float:
+    """utime and stime of proc(5)."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

@@ -1,0 +1,85 @@
+"""The command `sm`: where it starts, where it ends, and what there is to type.
+
+Nothing heavy is imported here: `sm hook` and `sm mcp` run for every tool use of every agent and must not pay
+for what only a person needs. One module of this package is one command, loaded when it is called.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+AGENTS = "Start and stop agents"
+LOOKING = "See what they do"
+REPORTING = "Report, from inside an agent"
+DAEMON = "The daemon and its settings"
+MORE = "More"
+
+COMMANDS = (
+    (AGENTS, "spawn", "Start an agent in a terminal of its own."),
+    (AGENTS, "kill", "End agents and everything they started."),
+    (AGENTS, "attach", "Put an agent's terminal on yours."),
+    (LOOKING, "children", "List the children of a session."),
+    (LOOKING, "all", "Show every session as a tree."),
+    (LOOKING, "status", "Show the whole system, or everything about one session."),
+    (LOOKING, "progress", "Show how far a session has come."),
+    (LOOKING, "events", "Show or follow what happened."),
+    (LOOKING, "tail", "Show the last things one session did."),
+    (LOOKING, "output", "Show the last lines of a session's terminal."),
+    (LOOKING, "checkpoints", "List the milestones a session reported."),
+    (LOOKING, "me", "Show the session that this command runs in."),
+    (LOOKING, "who", "List the other children of my parent."),
+    (LOOKING, "others", "List every other session of my workspace."),
+    (REPORTING, "checkpoint", "Report a milestone to the parent."),
+    (REPORTING, "note", "Say in one line what is being done now."),
+    (REPORTING, "complete", "Report that the work is done, or why not."),
+    (DAEMON, "daemon", "Start, stop and inspect the daemon."),
+    (DAEMON, "config", "Show the configuration in effect."),
+    (DAEMON, "doctor", "Check that everything needed is there."),
+    (MORE, "demo", "Watch a small team of agents work, then clean up."),
+    (MORE, "version", "Show the version."),
+    (MORE, "completion", "Print the completion script for a shell."),
+)
+"""(section, name, first line of its help), in the order of `sm --help`; which thus imports no command."""
+
+
+def main() -> "NoReturn":
+    """Run `sm` with the arguments of this process, and end the process."""
+    import gc
+
+    gc.disable()  # what the imports make is here to stay: 1.5 ms of collecting nothing
+    try:
+        from sm.cli.group import run
+
+        gc.freeze()
+        gc.enable()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    except SystemExit:
+        raise  # only a command that owned this process for long ends so
+    except BaseException as error:  # noqa: BLE001  the edge of the program: no traceback may reach the user
+        from sm.cli.failure import told
+
+        code = told(error, sys.argv[1:])
+    _end(code)
+
+
+def _end(code: int) -> "NoReturn":
+    """End at once: tearing the interpreter down takes 5 ms in which nothing of ours is left to do."""
+    import os
+
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        if code == 0:  # else this is only the rest of what has been told
+            from sm.cli.failure import told
+
+            code = told(error, sys.argv[1:])
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    finally:
+        os._exit(code)

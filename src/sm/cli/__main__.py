@@ -1,0 +1,5 @@
+"""`python -m sm.cli` is `sm`."""
+
+from sm.cli import main
+
+main()

@@ -1,0 +1,30 @@
+"""`sm all`: every session."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option
+from sm.cli.render import STATUSES, tree
+from sm.cli.screen import say_json, say_sessions
+from sm.wire import decode
+
+
+@click.command()
+@click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
+@click.option("--archived", is_flag=True, help="The archived ones too.")
+@json_option
+def command(status: str | None, archived: bool, as_json: bool) -> None:
+    """Show every session as a tree.
+
+    \b
+    Example:
+      sm all --status running
+    """
+    query = {"status": None if status == "all" else status, "archived": archived}
+    text = Instance(os.environ).client().text("GET", "/v1/sessions", query)
+    if as_json:
+        say_json(text)
+    else:
+        say_sessions(tree(decode(text)), "no sessions")

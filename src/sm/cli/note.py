@@ -1,0 +1,20 @@
+"""`sm note`: an agent's own line about what it does."""
+
+import click
+
+from sm.cli.reporting import reported
+
+
+@click.command()
+@click.argument("text")
+def command(text: str) -> None:
+    """Say in one line what is being done now.
+
+    It stands beside the session until the next note.
+
+    \b
+    Example:
+      sm note "Writing the tests"
+    """
+    if reported("note", "note", {"text": text}) is not None:
+        click.echo("Note recorded")

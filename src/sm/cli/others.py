@@ -1,0 +1,26 @@
+"""`sm others`: everybody else in the caller's workspace."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option
+from sm.cli.screen import say_json, say_sessions
+from sm.wire import decode
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> None:
+    """List every other session of my workspace.
+
+    \b
+    Example:
+      sm others
+    """
+    text = Instance(os.environ).client().text("GET", "/v1/others")
+    if as_json:
+        say_json(text)
+    else:
+        say_sessions([("", session) for session in decode(text)], "nobody else")

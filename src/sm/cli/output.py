@@ -1,0 +1,32 @@
+"""`sm output`: what stands in a session's terminal."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option, session_argument
+from sm.cli.render import plain_line
+from sm.cli.screen import say, say_json
+from sm.client import session_path
+from sm.wire import decode
+
+
+@click.command()
+@session_argument()
+@click.option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@json_option
+def command(session: str, lines: int, as_json: bool) -> None:
+    """Show the last lines of a session's terminal.
+
+    Without colours and control characters: nothing in it can drive your terminal.
+
+    \b
+    Example:
+      sm output engineer-login --lines 20
+    """
+    text = Instance(os.environ).client().text("GET", session_path(session, "/output"), {"lines": lines})
+    if as_json:
+        say_json(text)
+    else:
+        say(plain_line(shown) for shown in decode(text)["lines"])

@@ -1,0 +1,32 @@
+"""`sm status`: the whole system, or one session. It only reads; an agent's own line is `sm note`."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option, session_argument
+from sm.cli.render import overview, session_block
+from sm.cli.screen import now, say, say_json
+from sm.client import session_path
+from sm.wire import decode
+
+
+@click.command()
+@session_argument(required=False)
+@json_option
+def command(session: str | None, as_json: bool) -> None:
+    """Show the whole system, or everything about one session.
+
+    \b
+    Example:
+      sm status engineer-login
+    """
+    client = Instance(os.environ).client()
+    text = client.text("GET", "/v1/status" if session is None else session_path(session))
+    if as_json:
+        say_json(text)
+    elif session is None:
+        say(overview(decode(text)))
+    else:
+        say(session_block(decode(text), now()))

@@ -1,0 +1,28 @@
+"""`sm who`: the siblings of the caller."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option
+from sm.cli.screen import say_json, say_sessions
+from sm.wire import decode
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> None:
+    """List the other children of my parent.
+
+    For a person: the sessions without a parent.
+
+    \b
+    Example:
+      sm who
+    """
+    text = Instance(os.environ).client().text("GET", "/v1/who")
+    if as_json:
+        say_json(text)
+    else:
+        say_sessions([("", session) for session in decode(text)], "nobody else")

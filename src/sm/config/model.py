@@ -1,0 +1,192 @@
+"""The configuration: every key, its type, its default, and what it means."""
+
+import re
+import string
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sm.models import TrustLevel
+from sm.trust import normalize_trust_level
+
+NOT_YET = (
+    "claude",
+    "limits",
+    "notify",
+    "telegram",
+    "sandbox",
+    "default_capabilities",
+    "child_agents.auto_complete",
+    "child_agents.cleanup",
+    "child_agents.notifications",
+    "child_agents.progress",
+    "child_agents.on_parent_end",
+    "commands.*.input",
+)
+"""Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
+
+SET_BY_SM = frozenset(
+    {
+        "SM_SESSION_ID",
+        "SM_PARENT_ID",
+        "SM_WORKSPACE_ID",
+        "SM_TRUST_LEVEL",
+        "SM_SOCKET",
+        "SM_TOKEN_FILE",
+        "SM_PROMPT_FILE",
+    }
+)
+"""Variables that are assigned last, over whatever a configuration says."""
+
+
+def _trust(value: object) -> object:
+    return normalize_trust_level(value) if isinstance(value, str) else value
+
+
+def _file_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) or value in (".", ".."):
+        raise ValueError("must be a plain file name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not hold a NUL character")
+    return value
+
+
+def _program(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0] or value[0].startswith("-"):
+        raise ValueError("must begin with a program: its name, or its path")
+    return value
+
+
+def _agent_type(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+        raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("is no name for an environment variable: letters, digits and underscore")
+    return value
+
+
+def _template(value: str, needed: str) -> str:
+    allowed = ("agent_type", needed)
+    try:
+        parts = list(string.Formatter().parse(value))
+    except ValueError as error:
+        raise ValueError(f"is no pattern: {error}") from None
+    for text, name, form, conversion in parts:
+        if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
+            raise ValueError("may hold letters, digits, dot, dash and underscore around its {placeholders}")
+        if name is not None and (name not in allowed or form or conversion):
+            raise ValueError(f"may hold {{{allowed[0]}}} and {{{allowed[1]}}} only, without a format")
+    if all(name != needed for _, name, _, _ in parts):
+        raise ValueError(f"must hold {{{needed}}}, so that two sessions differ")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_without_nul)]
+Variable = Annotated[str, AfterValidator(_variable)]
+AgentType = Annotated[str, AfterValidator(_agent_type)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_section(cls, data: object) -> object:
+        """`tmux:` with nothing below it is a section with its defaults."""
+        return {} if data is None else data
+
+
+class TmuxSection(_Section):
+    socket_name: Annotated[str, AfterValidator(_file_name)] | None = Field(
+        default=None,
+        description="Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows.",
+    )
+    history_limit: int = Field(
+        default=50000, ge=0, le=10_000_000, description="Lines that a terminal remembers."
+    )
+    width: int = Field(
+        default=200, ge=20, le=2000, description="Columns of a terminal that nobody is attached to."
+    )
+    height: int = Field(default=50, ge=5, le=2000, description="Its lines.")
+
+
+class Command(_Section):
+    """An agent type that is any program."""
+
+    command: Annotated[tuple[Text, ...], AfterValidator(_program)] = Field(
+        description="Program and arguments; a relative path is relative to the session's working directory."
+    )
+    prompt: Literal["argv", "tty", "file"] = Field(
+        default="argv",
+        description="How it gets the prompt: as last argument, typed as one line, or in the file named by "
+        "SM_PROMPT_FILE.",
+    )
+    env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
+
+
+class ChildAgents(_Section):
+    mode: Literal["auto", "manual", "supervised"] = Field(
+        default="auto", description="Who decides that a session is finished."
+    )
+    allow_args: bool = Field(default=False, description="Whether sessions, too, may use `sm spawn --args`.")
+
+
+class Naming(_Section):
+    pattern: Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))] = Field(
+        default="{agent_type}-{friendly_name}", description="For a session with --name."
+    )
+    fallback: Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))] = Field(
+        default="{agent_type}-{short_id}", description="For every session."
+    )
+
+
+class Sessions(_Section):
+    default_working_dir_behavior: Literal["inherit", "specify"] = Field(
+        default="inherit",
+        description="Without --working-dir: the caller's directory, or an error.",
+    )
+    inherit_environment_vars: tuple[Variable, ...] = Field(
+        default=(
+            "SSH_AUTH_SOCK",
+            "PATH",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CONFIG_DIR",
+            "OPENAI_API_KEY",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+        ),
+        description="What a session gets from the caller's environment, besides HOME, USER, LOGNAME, SHELL, "
+        "LANG, LC_* and TZ.",
+    )
+    naming: Naming = Field(default=Naming(), description="Names of sessions; always in lower case.")
+
+
+class DaemonSection(_Section):
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="What `sm daemon logs` shows."
+    )
+
+
+class Config(_Section):
+    """The whole configuration; without a file all of it is as it stands here."""
+
+    default_trust: Annotated[TrustLevel, BeforeValidator(_trust)] = Field(
+        default=TrustLevel.SANDBOXED,
+        description="Trust level of a session that asks for none: sandboxed or direct.",
+    )
+    tmux: TmuxSection = Field(default=TmuxSection(), description="The terminals.")
+    commands: Annotated[
+        dict[AgentType, Command], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default={}, description="Agent types that are any program, by name.")
+    child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
+    sessions: Sessions = Field(default=Sessions(), description="What a new session is given.")
+    daemon: DaemonSection = Field(default=DaemonSection(), description="The daemon itself.")

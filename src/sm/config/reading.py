@@ -1,0 +1,283 @@
+"""Reads config.yaml: bounded, with the place of every key, and with every mistake at once."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from sm.config.model import NOT_YET, SET_BY_SM, Command, Config
+from sm.errors import ConfigError
+
+MAX_BYTES = 1024 * 1024
+_MAX_DEPTH = 32
+_HINT = "sm config --example shows every key with its default"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, and sentences for the person who wrote it."""
+
+    config: Config
+    warnings: tuple[str, ...] = ()
+
+
+_Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    line: int
+    column: int
+    what: str
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1, with bounds: no aliases (a few can stand for gigabytes) and no endless nesting."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise self._refusal("aliases (*name) are not allowed")
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise self._refusal(f"nested more than {_MAX_DEPTH} deep")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def _refusal(self, problem: str) -> yaml.MarkedYAMLError:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
+        return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+
+
+class _Document:
+    """A YAML text as plain data, with the place of every key and value."""
+
+    def __init__(self, text: str) -> None:
+        """Raises yaml.YAMLError."""
+        self.mistakes: list[_Mistake] = []
+        self._keys: dict[_Path, yaml.Mark] = {}
+        self._values: dict[_Path, yaml.Mark] = {}
+        self._loader = _Loader(text)
+        try:
+            node = self._loader.get_single_node()
+            self.data: Any = None if node is None else self._build(node, ())
+        finally:
+            self._loader.dispose()
+
+    def _build(self, node: yaml.Node, path: _Path) -> Any:
+        self._values[path] = node.start_mark
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self._build(item, (*path, index)) for index, item in enumerate(node.value))
+        if not isinstance(node, yaml.MappingNode):
+            return self._loader.construct_object(node)
+        built: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                shown = repr(key.value) if isinstance(key, yaml.ScalarNode) else "this key"
+                self._mistake(key.start_mark, path, f"{shown} is not text; quote it if it should be")
+                continue
+            below = (*path, key.value)
+            if key.value in built:
+                first = self._keys[below].line + 1
+                self._mistake(key.start_mark, below, f"is given twice; the first is on line {first}")
+                continue
+            self._keys[below] = key.start_mark
+            built[key.value] = self._build(value, below)
+        return built
+
+    def _mistake(self, mark: yaml.Mark, path: _Path, what: str) -> None:
+        self.mistakes.append(_Mistake(mark.line + 1, mark.column + 1, f"{_dotted(path)}{what}"))
+
+    def mistake(self, path: _Path, what: str, *, in_key: bool = False) -> None:
+        """Note a mistake at `path`, or at the nearest thing above it that is in the file."""
+        at = path
+        while at and at not in self._values:
+            at = at[:-1]
+        mark = self._keys[at] if at in self._keys and (in_key or at != path) else self._values[at]
+        self._mistake(mark, path, what)
+
+
+def _dotted(path: _Path) -> str:
+    text = ""
+    for part in path:
+        word = part if isinstance(part, int) or part.isprintable() else repr(part)
+        text += f"[{word}]" if isinstance(part, int) else f".{word}" if text else f"{word}"
+    return f"{text}: " if text else ""
+
+
+def load(path: str) -> Loaded:
+    """Read the configuration at `path`; a missing or an empty file means the defaults.
+
+    Raises ConfigError with one line `PATH:LINE:COLUMN: key: what is wrong` for every mistake, in their order.
+    """
+    content, warnings = _read(path)
+    if content is None:
+        return Loaded(Config())
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise ConfigError(f"{path}:{line}:{column}: is not UTF-8 text", "save it as UTF-8") from None
+    try:
+        document = _Document(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}:{_yaml_mistake(error, text)}", _HINT) from None
+    warnings += _take_not_yet(document.data)
+    config = None
+    try:
+        config = Config.model_validate(document.data)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            in_key = detail["type"] == "extra_forbidden" or detail["loc"][-1:] == ("[key]",)
+            place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+            document.mistake(place, _sentence(detail), in_key=in_key)
+    for name, twin in _twins(document.data):
+        document.mistake(("commands", name), f"differs from `{twin}` only in case", in_key=True)
+    if config is None or document.mistakes:
+        mistakes = sorted(document.mistakes, key=lambda each: (each.line, each.column))
+        lines = (f"{path}:{each.line}:{each.column}: {each.what}" for each in mistakes)
+        raise ConfigError("\n".join(lines), _HINT)
+    return Loaded(config, (*warnings, *_overridden(config)))
+
+
+def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
+    try:
+        # Not blocking: a named pipe in its place must not hold the daemon.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            raise ConfigError(f"{path} is not a file")
+        with open(fd, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise ConfigError(f"{path} is a link to a file that is not there") from None
+        return None, ()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
+    # A group of one's own (the default of Debian and Fedora) is nobody else.
+    group = found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid()
+    if found.st_mode & stat.S_IWOTH or group or found.st_uid not in (os.geteuid(), 0):
+        return content, (f"{path} can be changed by other users; chown it to yourself and chmod go-w it",)
+    return content, ()
+
+
+def _yaml_mistake(error: yaml.YAMLError, text: str) -> str:
+    """LINE:COLUMN: and what is wrong."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        words = ": ".join(filter(None, (error.context, error.problem)))
+        return f"{mark.line + 1}:{mark.column + 1}: {words}"
+    if isinstance(error, yaml.reader.ReaderError):
+        line, column = (
+            text.count("\n", 0, error.position) + 1,
+            error.position - text.rfind("\n", 0, error.position),
+        )
+        return f"{line}:{column}: the character U+{ord(text[error.position]):04X} is not allowed"
+    return f"1:1: {error}"
+
+
+def _take_not_yet(data: Any) -> tuple[str, ...]:
+    """Remove the keys of NOT_YET from the data, and say for each that it has no effect."""
+
+    def find(here: Any, parts: Sequence[str], path: tuple[str, ...]) -> Iterator[str]:
+        if not isinstance(here, dict):
+            return
+        for key in list(here) if parts[0] == "*" else [key for key in here if key == parts[0]]:
+            if len(parts) > 1:
+                yield from find(here[key], parts[1:], (*path, key))
+            else:
+                del here[key]
+                yield f"`{'.'.join((*path, key))}` has no effect in this version"
+
+    return tuple(sentence for dotted in NOT_YET for sentence in find(data, dotted.split("."), ()))
+
+
+def _twins(data: Any) -> Iterator[tuple[str, str]]:
+    """Agent types that differ only in case from one before them: names of sessions are in lower case."""
+    commands = data.get("commands") if isinstance(data, dict) else None
+    seen: dict[str, str] = {}
+    for name in commands if isinstance(commands, dict) else ():
+        twin = seen.setdefault(name.lower(), name)
+        if twin != name:
+            yield name, twin
+
+
+def _overridden(config: Config) -> Iterator[str]:
+    for name, command in config.commands.items():
+        for variable in sorted(SET_BY_SM & command.env.keys()):
+            yield f"`commands.{name}.env.{variable}` has no effect: sm sets it itself"
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    """What pydantic found, in words for somebody who edits YAML."""
+    value, context = detail["input"], detail.get("ctx", {})
+    got = "null" if value is None else str(value).lower() if isinstance(value, bool | date) else repr(value)
+    got = got if len(got) <= 60 else got[:60] + "..."
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"unknown key{_nearest_key(detail['loc'])}"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return str(context["error"])
+        case "literal_error":
+            choices = re.findall(r"'([^']*)'", context["expected"])
+            near = get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
+            guess = f" (did you mean `{near[0]}`?)" if near else ""
+            return f"must be one of {', '.join(choices)}, and is {got}{guess}"
+        case "string_type" | "is_instance_of" if isinstance(value, int | float | date):
+            secret = "env" in detail["loc"]  # what is in an environment is not to be repeated
+            return "must be text: quote it" if secret else f"must be text, and {got} is not: quote it"
+        case "string_type" | "is_instance_of":
+            return f"must be text{', and is null' if value is None else ''}"
+        case "int_type" | "int_from_float" | "int_parsing_size":
+            return f"must be a whole number, and is {got}"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}, and is {got}"
+        case "less_than_equal":
+            return f"must be at most {context['le']}, and is {got}"
+        case "bool_type":
+            return f"must be true or false, and is {got}"
+        case "tuple_type":
+            return "must be a list: [one, two]"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "must hold keys of its own, `key: value`"
+        case _:
+            return detail["msg"]
+
+
+def _nearest_key(path: _Path) -> str:
+    """` (did you mean ...?)` for an unknown key: a neighbour that is spelt alike, or the same word elsewhere."""
+    *above, key = map(str, path)
+    prefix = ["*" if above[:1] == ["commands"] and index == 1 else part for index, part in enumerate(above)]
+    known = [dotted.split(".") for dotted in (*_all_keys(Config), *NOT_YET)]
+    neighbours = {parts[len(prefix)] for parts in known if parts[: len(prefix)] == prefix and parts != prefix}
+    lower = {name.lower(): name for name in sorted(neighbours - {"*"})}
+    near = get_close_matches(key.lower(), lower, n=1)
+    if near:
+        return f" (did you mean `{lower[near[0]]}`?)"
+    elsewhere = [".".join(parts) for parts in known if parts[-1] == key and "*" not in parts]
+    return f" (did you mean `{elsewhere[0]}`?)" if elsewhere else ""
+
+
+def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        if isinstance(field.default, BaseModel):
+            yield from _all_keys(type(field.default), f"{prefix}{name}.")
+        elif name == "commands":
+            yield from _all_keys(Command, f"{prefix}{name}.*.")

@@ -1,0 +1,343 @@
+"""The daemon: `python -m sm.daemon`. Lock, log, configuration, database, socket, recovery; then it serves.
+
+Nothing outside the state directory is touched before the lock is held.
+"""
+
+import argparse
+import asyncio
+import fcntl
+import json
+import logging
+import logging.handlers
+import os
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+
+from aiohttp import web
+
+from sm import __version__
+from sm.config import Loaded, load
+from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, StorageFull, TerminalError
+from sm.hostos import check_platform, death_with_parent, raise_fd_limit
+from sm.identity import Identity
+from sm.manager import Manager
+from sm.outbox import Outbox
+from sm.places import SOCKET_PATH_MAX_BYTES, Places, places
+from sm.providers import PROVIDERS
+from sm.recovery import recover, recover_later, remove_strays, unsettled
+from sm.sandboxes.host import HostSandbox
+from sm.server import Daemon, Server
+from sm.spawning import Spawning
+from sm.spool import replay
+from sm.store import Store
+from sm.terminals.tmux import Tmux
+from sm.views import iso
+from sm.watcher import Watcher
+
+log = logging.getLogger("sm.daemon")  # its __name__ is __main__
+
+_LOG_BYTES = 5 * 1024 * 1024
+_LOG_FILES = 3
+_UPKEEP_EVERY_S = 30.0
+_BACKUP_EVERY_S = 24 * 3600.0
+_BACKUPS_KEPT = 3
+_KEYS_KEPT = timedelta(days=7)
+_REPLAY_EVERY_S = 5.0
+_RETIRE_WITHIN_S = 2.0
+
+
+def now() -> str:
+    return iso(time.time())
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, and the `sm_` fields given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": iso(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name.startswith("sm_")}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+@contextmanager
+def locked(place: Places) -> Iterator[None]:
+    """Hold the instance's lock; the file names the daemon that has it. Raises AlreadyRunning."""
+    descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 20).decode(errors="replace").strip()
+            raise AlreadyRunning(
+                f"a daemon runs already (pid {holder or 'unknown'})", "sm daemon status"
+            ) from None
+        with suppress(OSError):  # on a full disk the pid is missing, the lock holds all the same
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def make_directories(place: Places) -> None:
+    """The state directory, ours alone (0700). Raises PathRefused for one that belongs to somebody else."""
+    for path in (place.state, place.run, place.bin, place.log, place.launch, place.spool):
+        try:
+            os.makedirs(path, 0o700, exist_ok=True)
+            found = os.stat(path)
+        except OSError as error:
+            raise PathRefused(f"{path} cannot be used: {error.strerror}") from None
+        if found.st_uid != os.geteuid():
+            raise PathRefused(
+                f"{path} belongs to user id {found.st_uid}", "run sm as its owner, or set SM_HOME"
+            )
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            os.chmod(path, 0o700)
+
+
+def listen(path: str) -> socket.socket:
+    """The listening socket, 0600. Only the holder of the lock may call this: binding takes a path from its owner."""
+    if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
+        raise PathRefused(
+            f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
+            "set SM_HOME to a shorter directory",
+        )
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock.bind(path)
+    os.chmod(path, 0o600)
+    sock.listen(1024)
+    return sock
+
+
+def write_command(place: Places) -> None:
+    """`state/bin/sm`: the command that agents find first on their PATH.
+
+    Right at every start, so that an upgrade or a moved installation does not break live agents. It names
+    this interpreter and where its modules lie, and skips the site module: that saves a third of the start.
+    """
+    click = find_spec("click")  # imported it would cost 6 ms of each start, and memory for ever
+    assert click is not None
+    assert click.origin is not None
+    homes = dict.fromkeys(
+        os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in (__file__, click.origin)
+    )
+    code = f"import sys\nsys.path += {list(homes)!r}\nfrom sm.cli import main\nmain()\n"
+    interpreter = sys.executable
+    if len(interpreter) < 100 and not any(c.isspace() for c in interpreter):
+        script = f"#!{interpreter} -IS\n{code}"
+    else:  # the kernel would cut or split the line (execve(2)): let sh find the interpreter, and Python skip this
+        quoted = interpreter.replace("'", "'\\''")
+        script = f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n{code}"
+    target = f"{place.bin}/sm"
+    with suppress(OSError), open(target, encoding="utf-8", errors="replace") as file:
+        if file.read(len(script) + 1) == script and os.access(target, os.X_OK):
+            return  # on a full disk this lets a daemon start
+    with open(target + ".new", "w", encoding="utf-8") as file:
+        file.write(script)
+    os.chmod(target + ".new", 0o700)
+    os.rename(target + ".new", target)
+
+
+def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
+    handler = logging.handlers.RotatingFileHandler(
+        f"{place.log}/daemon.log", maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
+    )
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    if to_terminal:
+        shown = logging.StreamHandler()
+        shown.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root.handlers.append(shown)
+    root.setLevel(level.upper())
+    logging.getLogger("aiosqlite").setLevel(logging.WARNING)
+    logging.raiseExceptions = False  # a full disk must not fill stderr
+
+
+async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.Event, *, umask: int) -> None:
+    """Serve until `stopping`; the lock is held. Agents go on living.
+
+    `umask` is that of a tmux server that has to be started, and so of its agents.
+    """
+    config = loaded.config
+    started_s = time.monotonic()
+    write_command(place)
+    async with await Store.open(place.database) as store:
+        providers = {name: make(config) for name, make in PROVIDERS.items()}
+        sandbox = HostSandbox(place)
+        tmux = Tmux(
+            instance=store.instance,
+            socket_name=config.tmux.socket_name,
+            width=config.tmux.width,
+            height=config.tmux.height,
+            history_limit=config.tmux.history_limit,
+            environment=dict(os.environ),
+            umask=umask,
+            before_exec=death_with_parent(),
+        )
+        async with tmux as terminals:
+            manager = Manager(
+                store=store,
+                spawning=Spawning(config, place, providers, now),
+                sandbox=sandbox,
+                providers=providers,
+                now=now,
+            )
+            watcher = Watcher(store, manager, terminals)
+            outbox = Outbox(store, manager, terminals, sandbox, watcher.watch)
+            with listen(place.socket) as sock:
+                await remove_strays(place, store, sandbox)
+                # Reports first: what a session said came before its process was found gone.
+                await replay(place.spool, store.sessions, manager)
+                left = unsettled(store)
+                settled = await recover(left, manager, terminals, watcher)
+                server = Server(
+                    Daemon(
+                        config=config,
+                        store=store,
+                        manager=manager,
+                        terminals=terminals,
+                        watcher=watcher,
+                        identity=Identity(store.sessions, terminals, watcher.tty_owner),
+                        socket=place.socket,
+                        started_s=started_s,
+                        trouble=list(loaded.warnings),
+                        stop=stopping.set,
+                    )
+                )
+                runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=2.0)
+                await runner.setup()
+                await web.SockSite(runner, sock).start()
+                log.info("started %s, pid %d", __version__, os.getpid())
+                ready.tell({"ready": True})
+                tasks = [
+                    asyncio.create_task(part, name=name)
+                    for name, part in (
+                        ("outbox", outbox.run()),
+                        (
+                            "watcher",
+                            watcher.run(
+                                None if settled else recover_later(left, manager, terminals, watcher)
+                            ),
+                        ),
+                        ("upkeep", _upkeep(place, store, manager)),
+                        ("stop", stopping.wait()),
+                    )
+                ]
+                try:
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for task in tasks:  # the stop has come, or a part has failed: then all of it must end
+                        if task.done():
+                            task.result()
+                finally:
+                    await runner.cleanup()
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    with suppress(FileNotFoundError):
+                        os.unlink(place.socket)
+                    with suppress(TerminalError, TimeoutError):  # a stopped tmux must not keep us
+                        async with asyncio.timeout(_RETIRE_WITHIN_S):
+                            await terminals.retire()
+                    sandbox.close()
+    log.info("stopped")
+
+
+async def _upkeep(place: Places, store: Store, manager: Manager) -> None:
+    """Timers: late reports, the write-ahead log, old keys, a backup a day."""
+    last_backup_s = time.time() - _BACKUP_EVERY_S
+    next_log_s = time.monotonic()
+    while True:
+        await asyncio.sleep(_REPLAY_EVERY_S)
+        try:
+            await replay(place.spool, store.sessions, manager)
+            if time.monotonic() < next_log_s:
+                continue
+            next_log_s = time.monotonic() + _UPKEEP_EVERY_S
+            await store.checkpoint_log()
+            await store.forget_keys(iso((datetime.now(UTC) - _KEYS_KEPT).timestamp()))
+            if time.time() - last_backup_s >= _BACKUP_EVERY_S:
+                last_backup_s = time.time()
+                await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
+        except (StorageFull, OSError) as error:
+            log.warning("put off the upkeep: %s", error)
+        except Exception:
+            log.exception("failed the upkeep")
+
+
+class Ready:
+    """Tells whoever started the daemon, once, in one line of JSON, that it serves or why it cannot."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def tell(self, what: dict[str, object]) -> None:
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.write(self._descriptor, json.dumps(what).encode() + b"\n")
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+async def _serve(place: Places, loaded: Loaded, ready: Ready, umask: int) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    await run(place, loaded, ready, stopping, umask=umask)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the daemon of this environment's instance in this process; return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sm.daemon", description="The sm daemon; see sm daemon --help."
+    )
+    parser.add_argument("--ready-fd", type=int, help="where to write that it serves, or why it cannot")
+    parser.add_argument("--foreground", action="store_true", help="log to the terminal too")
+    options = parser.parse_args(arguments)
+    ready = Ready(options.ready_fd)
+    umask = os.umask(0o077)  # ours; what agents write in their projects is not for us to hide
+    try:
+        check_platform()
+        place = places(os.environ)
+        make_directories(place)
+        with locked(place):
+            loaded = load(place.config)
+            start_logging(place, loaded.config.daemon.log_level, to_terminal=options.foreground)
+            raise_fd_limit()
+            asyncio.run(_serve(place, loaded, ready, umask))
+    except (SmError, OSError) as failure:
+        error = failure if isinstance(failure, SmError) else _unable(failure)
+        log.error("could not run: %s", error.message)
+        ready.tell({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        if options.foreground:
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            sys.stderr.write(f"error: {error.message}{hint}\n")
+        return DaemonUnavailable.exit_code
+    return 0
+
+
+def _unable(error: OSError) -> SmError:
+    """What the system refused, in words: nobody shall have to read a traceback because the disk is full."""
+    where = f"{error.filename}: " if error.filename else ""
+    return DaemonUnavailable(f"the daemon cannot run: {where}{error.strerror or error}", "sm daemon logs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Every error a user can meet, with the code, HTTP status and exit code it stands for.
+
+    SmError
+    ├── Bug                      1  a defect of ours, with an id to find it in the log
+    ├── UsageError               2  what was asked makes no sense
+    │   ├── UnknownAgentType
+    │   ├── NameTaken
+    │   ├── TextRefused
+    │   ├── PathRefused
+    │   └── ConfigError
+    ├── NotFound                 3  no such session or request
+    ├── IllegalState             4  not possible in this state
+    │   └── IllegalTransition
+    ├── NotPermitted             5
+    ├── LimitReached             6
+    │   └── StorageFull
+    ├── DaemonUnavailable        7  no daemon, or it cannot start
+    │   ├── AlreadyRunning
+    │   └── DatabaseRefused
+    ├── ProtocolMismatch         8
+    ├── OutsideFailed            9  tmux, an agent or the platform failed
+    │   ├── AgentStartFailed
+    │   ├── SandboxUnavailable
+    │   ├── PlatformUnsupported
+    │   └── TerminalError
+    │       ├── NoServer             asked, and no tmux server runs
+    │       ├── CouldNotAsk          no answer: nothing may be concluded
+    │       └── NoTerminal           the server runs, this terminal is not there
+    └── NotInTime               10  nothing is undone
+
+This module imports nothing, so that the client can use it at no cost.
+"""
+
+
+class SmError(Exception):
+    """Base of the tree. `message` says what happened, `hint` what to type next."""
+
+    code = "error"
+    http_status = 500
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Bug(SmError):
+    code = "bug"
+
+
+class UsageError(SmError):
+    code = "usage"
+    http_status = 400
+    exit_code = 2
+
+
+class UnknownAgentType(UsageError):
+    code = "unknown_agent_type"
+
+
+class NameTaken(UsageError):
+    code = "name_taken"
+    http_status = 409
+
+
+class TextRefused(UsageError):
+    code = "text_refused"
+
+
+class PathRefused(UsageError):
+    code = "path_refused"
+
+
+class ConfigError(UsageError):
+    code = "config"
+
+
+class NotFound(SmError):
+    code = "not_found"
+    http_status = 404
+    exit_code = 3
+
+
+class IllegalState(SmError):
+    code = "illegal_state"
+    http_status = 409
+    exit_code = 4
+
+
+class IllegalTransition(IllegalState):
+    code = "illegal_transition"
+
+
+class NotPermitted(SmError):
+    code = "not_permitted"
+    http_status = 403
+    exit_code = 5
+
+
+class LimitReached(SmError):
+    code = "limit_reached"
+    http_status = 429
+    exit_code = 6
+
+
+class StorageFull(LimitReached):
+    code = "storage_full"
+    http_status = 507
+
+
+class DaemonUnavailable(SmError):
+    code = "daemon_unavailable"
+    http_status = 503
+    exit_code = 7
+
+
+class AlreadyRunning(DaemonUnavailable):
+    code = "already_running"
+
+
+class DatabaseRefused(DaemonUnavailable):
+    code = "database_refused"
+
+
+class ProtocolMismatch(SmError):
+    code = "protocol"
+    http_status = 426
+    exit_code = 8
+
+
+class OutsideFailed(SmError):
+    code = "outside_failed"
+    http_status = 502
+    exit_code = 9
+
+
+class AgentStartFailed(OutsideFailed):
+    code = "agent_start_failed"
+
+
+class SandboxUnavailable(OutsideFailed):
+    code = "sandbox_unavailable"
+
+
+class PlatformUnsupported(OutsideFailed):
+    code = "platform_unsupported"
+
+
+class TerminalError(OutsideFailed):
+    code = "terminal"
+
+
+class NoServer(TerminalError):
+    code = "terminal_no_server"
+
+
+class CouldNotAsk(TerminalError):
+    code = "terminal_could_not_ask"
+
+
+class NoTerminal(TerminalError):
+    code = "terminal_not_there"
+
+
+class NotInTime(SmError):
+    code = "not_in_time"
+    http_status = 504
+    exit_code = 10
+
+
+def _tree(base: type[SmError]) -> dict[str, type[SmError]]:
+    found = {base.code: base}
+    for child in base.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+BY_CODE = _tree(SmError)
+
+
+def from_wire(code: str, message: str, hint: str | None) -> SmError:
+    """The error that the daemon named; one this client does not know is a plain `SmError`."""
+    return BY_CODE.get(code, SmError)(message, hint)

@@ -1,0 +1,81 @@
+"""Who is whose child, and which session a word names. Pure, over the sessions as they are now."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from sm.errors import NotFound
+from sm.models import Session
+from sm.policy import Relation, visible
+from sm.text import folded
+
+_PREFIX_MIN = 4
+
+
+class Family:
+    """The tree of all sessions. Archived ones are found by name too, but listed only when asked for."""
+
+    def __init__(self, sessions: Mapping[str, Session]) -> None:
+        self._sessions = sessions
+
+    def children(self, parent_id: str | None) -> list[Session]:
+        return [s for s in self._sessions.values() if s.parent_id == parent_id]
+
+    def roots(self) -> list[Session]:
+        """Sessions of the operator: without a parent, or with one that is no longer known."""
+        return [
+            s for s in self._sessions.values() if s.parent_id is None or s.parent_id not in self._sessions
+        ]
+
+    def descendants(self, session_id: str) -> Iterator[Session]:
+        """Everything below, nearest first."""
+        below: dict[str, list[Session]] = {}
+        for session in self._sessions.values():
+            if session.parent_id is not None:
+                below.setdefault(session.parent_id, []).append(session)
+        waiting = [session_id]
+        while waiting:
+            for child in below.pop(waiting.pop(0), []):
+                yield child
+                waiting.append(child.id)
+
+    def relation(self, viewer: Session, target: Session) -> Relation:
+        if viewer.id == target.id:
+            return Relation.SELF
+        seen = {target.id}
+        ancestor = target.parent_id
+        while ancestor is not None and ancestor not in seen:
+            if ancestor == viewer.id:
+                return Relation.DESCENDANT
+            seen.add(ancestor)
+            above = self._sessions.get(ancestor)
+            ancestor = above.parent_id if above else None
+        return Relation.OTHER
+
+    def find(self, viewer: Session | None, reference: str) -> Session:
+        """The session that `reference` names to `viewer`: id, name, friendly name or unique prefix of the id.
+
+        Of several sessions that had one friendly name the newest is meant. Raises NotFound, in the same words
+        for what is not there and for what the viewer may not see.
+        """
+        word = reference.lower()
+        seen = [s for s in self._sessions.values() if visible(viewer, s)]
+        by_id = self._sessions.get(word)
+        if by_id is not None and visible(viewer, by_id):
+            return by_id
+        named = [s for s in seen if word in (s.friendly_name, s.name)]
+        if named:
+            return named[-1]
+        begun = [s for s in seen if s.id.startswith(word)] if len(word) >= _PREFIX_MIN else []
+        if len(begun) == 1:
+            return begun[0]
+        if begun:
+            raise NotFound(
+                f"{reference} is the beginning of {len(begun)} session ids",
+                f"write more of it: {', '.join(s.id for s in begun[:5])}",
+            )
+        names = [name for s in seen for name in (s.id, s.name, s.friendly_name) if name]
+        near = get_close_matches(word, names, n=1)
+        raise NotFound(
+            f"no such session: {folded(reference, 80)}",
+            f"did you mean {near[0]}?" if near else "sm all lists them",
+        )

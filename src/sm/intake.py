@@ -1,0 +1,112 @@
+"""What a request says: typed access to its body, query and headers. Whatever is wrong with it is a UsageError."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+from aiohttp import web
+
+from sm.errors import ProtocolMismatch, UsageError
+from sm.models import EventType, RequestKey, Session, Status
+from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+
+T = TypeVar("T")
+
+
+class Body:
+    """The JSON object of a request: UsageError for a wrong type, unknown fields are ignored."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self.value = value
+
+    def _get(self, name: str, type: type[T]) -> T | None:
+        value = self.value.get(name)
+        if value is None or isinstance(value, type):
+            return value
+        raise UsageError(f"{name} must be a {type.__name__}")
+
+    def text(self, name: str) -> str | None:
+        return self._get(name, str)
+
+    def flag(self, name: str) -> bool:
+        return self._get(name, bool) or False
+
+    def number(self, name: str) -> float | None:
+        value = self.value.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
+            raise UsageError(f"{name} must be a number of seconds, at most a day")
+        return float(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._get(name, list) or []
+        if not all(isinstance(item, str) for item in value):
+            raise UsageError(f"{name} must be a list of texts")
+        return tuple(value)
+
+    def mapping(self, name: str, of: type[T]) -> dict[str, T]:
+        value = self._get(name, dict) or {}
+        if not all(isinstance(item, of) for item in value.values()):
+            raise UsageError(f"the values of {name} must be of type {of.__name__}")
+        return value
+
+
+async def read_body(request: web.Request) -> Body:
+    raw = await request.read()
+    try:
+        value = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError("the body must be a JSON object")
+    return Body(value)
+
+
+def fingerprint(action: str, body: Mapping[str, Any]) -> str:
+    """What must be equal for two requests with one Idempotency-Key to be one."""
+    text = orjson.dumps([action, body], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()
+
+
+def read_key(request: web.Request, body: Body) -> RequestKey | None:
+    text = request.headers.get(KEY_HEADER)
+    if text is None:
+        return None
+    if not (0 < len(text) <= KEY_MAX and text.isascii() and text.isprintable()):
+        raise UsageError(f"{KEY_HEADER} must be 1 to {KEY_MAX} printable ASCII characters")
+    return RequestKey(text, fingerprint(request.path, body.value))
+
+
+def check_protocol(request: web.Request) -> None:
+    asked = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
+    if not asked.isdecimal() or int(asked) > PROTOCOL:
+        raise ProtocolMismatch(
+            f"the daemon speaks protocol {PROTOCOL}, you speak {asked[:20]}", "sm daemon restart"
+        )
+
+
+def with_status(request: web.Request, sessions: Iterable[Session]) -> list[Session]:
+    wanted = request.query.get("status", "all")
+    if wanted == "all":
+        return list(sessions)
+    if wanted not in Status.__members__.values():
+        raise UsageError(f"unknown status {wanted[:40]}", f"use one of: all, {', '.join(Status)}")
+    return [s for s in sessions if s.status == wanted]
+
+
+def event_type(request: web.Request) -> str | None:
+    wanted = request.query.get("type")
+    if wanted is not None and wanted not in EventType.__members__.values():
+        raise UsageError(f"unknown event type {wanted[:40]}", f"use one of: {', '.join(EventType)}")
+    return wanted
+
+
+def number(request: web.Request, name: str, default: Any, most: int | None) -> Any:
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.isdecimal() or len(text) > 18:
+        raise UsageError(f"{name} must be a whole number")
+    return min(int(text), most) if most else int(text)

@@ -1,0 +1,458 @@
+"""What can be done with sessions: every use case once, whoever asks and however it comes.
+
+The manager decides and writes. The outside world is touched by the outbox after the commit and watched by
+the watcher; both come back here with what they found.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sm.errors import (
+    AgentStartFailed,
+    IllegalState,
+    IllegalTransition,
+    NameTaken,
+    NotFound,
+    NotInTime,
+    NotPermitted,
+    OutsideFailed,
+    SmError,
+    UsageError,
+)
+from sm.family import Family
+from sm.lifecycle import decide, is_ended, is_live
+from sm.models import (
+    OPERATOR,
+    Caller,
+    Checkpoint,
+    EventType,
+    Exit,
+    Launch,
+    Process,
+    RequestKey,
+    Session,
+    Signal,
+    SignalKind,
+    SpawnRequest,
+    Status,
+)
+from sm.policy import Action, Relation, may
+from sm.providers.base import Provider
+from sm.sandboxes.base import Sandbox
+from sm.spawning import Planned, Spawning
+from sm.store import Effect, Store, Transaction
+from sm.text import NOTE_MAX, REPORT_MAX, accepted, folded
+from sm.wording import moved, quoted, spawned, subject
+
+log = logging.getLogger(__name__)
+
+START = "start"
+TYPE = "type"
+KILL = "kill"
+"""The kinds of effects in the outbox."""
+
+_KILLED_WITHIN_S = 20.0
+_METADATA_MAX = 50
+_NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+_REPORTS = {
+    "completed": SignalKind.REPORTED_COMPLETED,
+    "error": SignalKind.REPORTED_ERROR,
+    "abandoned": SignalKind.REPORTED_ABANDONED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A session, and what the person should know besides."""
+
+    session: Session
+    warnings: tuple[str, ...] = ()
+
+
+class Manager:
+    """All use cases. Callers are identified by `server.py`; every method asks `policy.py` about them."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        spawning: Spawning,
+        sandbox: Sandbox,
+        providers: Mapping[str, Provider],
+        now: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._spawning = spawning
+        self._sandbox = sandbox
+        self._providers = providers
+        self.now = now
+        self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
+        """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
+        self._start_errors: dict[str, SmError] = {}
+
+    # Who is asking, for whom
+
+    @property
+    def family(self) -> Family:
+        return Family(self._store.sessions)
+
+    def viewer(self, caller: Caller) -> Session | None:
+        """The calling session; None for the operator. Raises NotPermitted for one that is no more."""
+        if caller.session_id is None:
+            return None
+        session = self._store.sessions.get(caller.session_id)
+        if session is None:
+            raise NotPermitted(
+                f"the calling session {caller.session_id} is not known here", "unset SM_SESSION_ID"
+            )
+        return session
+
+    def find(self, caller: Caller, reference: str, action: Action = Action.SEE) -> Session:
+        """The session that `reference` names, if `caller` may do `action` to it.
+
+        Raises NotFound (also for what the caller may not see) and NotPermitted.
+        """
+        viewer = self.viewer(caller)
+        if reference == "me":
+            if viewer is None:
+                raise NotFound("you are the operator, not a session", "name a session: sm all lists them")
+            target = viewer
+        else:
+            target = self.family.find(viewer, reference)
+        relation = Relation.OTHER if viewer is None else self.family.relation(viewer, target)
+        if not may(caller, action, relation):
+            who = "the operator" if viewer is None else f"session {viewer.id}"
+            raise NotPermitted(f"{who} may not {action} session {target.id}")
+        return target
+
+    # Spawning
+
+    async def spawn(
+        self, caller: Caller, request: SpawnRequest, key: RequestKey | None, wait_s: float
+    ) -> Answer:
+        """Start an agent; return when its process runs, or has run and ended.
+
+        Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
+        NotInTime when nothing is known after `wait_s` (nothing is undone).
+        """
+        parent = self.viewer(caller)
+        if request.parent is not None:
+            parent = self.find(caller, request.parent, Action.SPAWN)
+            if is_ended(parent.status) and parent.exit is not None:
+                raise IllegalState(
+                    f"session {parent.id} has ended, its process is gone; it cannot have children"
+                )
+        inherited = None if parent is None else (await self._store.launch(parent.id)).inherited
+        planned = await self._spawning.plan(caller, request, parent, inherited)
+        session_id = planned.session.id
+        argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
+        self.prepared[session_id] = (planned.launch, argv)
+        try:
+            session = await self._store.write(lambda tx: self._insert(tx, planned, caller, key))
+        except (
+            Exception
+        ):  # not a cancellation: the commit goes on without us, and the start needs what is prepared
+            await self._unprepare(session_id)
+            raise
+        if session.id != session_id:  # this request was carried out before, under another id
+            await self._unprepare(session_id)
+        return Answer(await self._start_of(session.id, wait_s), planned.warnings)
+
+    async def _insert(
+        self, tx: Transaction, planned: Planned, caller: Caller, key: RequestKey | None
+    ) -> Session:
+        earlier = await _recalled(tx, caller, key)
+        if earlier is not None:
+            return tx.session(earlier)
+        session = planned.session
+        name = session.friendly_name
+        if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
+            raise NameTaken(f"a live session is named {name} already", "choose another --name")
+        at = session.created_at
+        await tx.insert(session, planned.launch, planned.prompt)
+        await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
+        for warning in planned.warnings:
+            await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
+        await tx.effect(START, session.id, {}, at)
+        await _remember(tx, caller, key, session.id, at)
+        return session
+
+    async def _unprepare(self, session_id: str) -> None:
+        self.prepared.pop(session_id, None)
+        await self._sandbox.forget(session_id)
+
+    async def _start_of(self, session_id: str, wait_s: float) -> Session:
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
+        except TimeoutError:
+            raise NotInTime(
+                f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
+                f"sm status {session_id}",
+            ) from None
+        session = self._store.sessions[session_id]
+        error = self._start_errors.pop(session_id, None)
+        if session.status is Status.ERROR and session.status_source == START:
+            raise error or AgentStartFailed(session.status_reason)
+        return session
+
+    # What the outbox found
+
+    async def launching(self, session_id: str) -> None:
+        await self._observe(
+            session_id, self._signal(SignalKind.LAUNCHING, START, "its terminal is being made")
+        )
+
+    async def started(self, effect: Effect, process: Process | None, typed: bool) -> None:
+        """The agent's process came to be (`process` None: and has ended since)."""
+        signal = self._signal(SignalKind.STARTED, "process", "its process runs")
+
+        async def unit(tx: Transaction) -> None:
+            session = await self._move(
+                tx, effect.session_id, signal, process=process, started_at=signal.emitted_at
+            )
+            if typed:
+                await tx.effect(TYPE, session.id, {}, signal.emitted_at)
+            await tx.finish(effect)
+
+        await self._store.write(unit)
+
+    async def start_failed(self, effect: Effect, error: SmError) -> None:
+        """There is no agent process, and there will be none."""
+        self._start_errors[effect.session_id] = error
+        signal = self._signal(SignalKind.START_FAILED, START, error.message)
+
+        async def unit(tx: Transaction) -> None:
+            await self._move(tx, effect.session_id, signal, exit=Exit())
+            await tx.finish(effect)
+
+        await self._store.write(unit)
+
+    async def taken(self, effect: Effect) -> None:
+        """The effect is about to happen, once; a crash from here on makes it a dead letter."""
+
+        async def unit(tx: Transaction) -> None:
+            await tx.take(effect)
+
+        await self._store.write(unit)
+
+    async def finished(self, effect: Effect, *, dead: str | None = None) -> None:
+        """The effect is done, or given up for the reason `dead`, which the session's events then tell."""
+
+        async def unit(tx: Transaction) -> None:
+            await tx.finish(effect, dead=dead)
+            if dead:
+                session = tx.session(effect.session_id)
+                await tx.event(EventType.WARNING, session, self.now(), f"{subject(session)} - {dead}", {})
+
+        await self._store.write(unit)
+
+    # What the watcher found
+
+    async def process_ended(self, session_id: str, exit: Exit) -> None:
+        """The session's process is gone, and `exit` is how."""
+        await self._process_gone(session_id, exit, None)
+
+    async def terminal_lost(self, session_id: str, reason: str, *, process_gone: bool) -> None:
+        """The session's terminal is gone, and with it the knowledge of how its process ended or will end."""
+        await self._process_gone(session_id, Exit() if process_gone else None, reason)
+
+    async def _process_gone(self, session_id: str, exit: Exit | None, lost: str | None) -> None:
+        at = self.now()
+
+        async def unit(tx: Transaction) -> None:
+            session = tx.session(session_id)
+            if session.exit is not None:  # told already: an ending is counted once per opening
+                return
+            if exit is not None and await tx.has_pending(KILL, session_id):
+                signal = Signal(SignalKind.KILLED, KILL, "asked for with sm kill", at, exit)
+            elif lost is not None or exit is None:
+                signal = Signal(
+                    SignalKind.TERMINAL_LOST, "terminal", lost or "its terminal is gone", at, exit
+                )
+            else:
+                signal = self._providers[session.provider].read_exit(exit, at)
+            await self._move(tx, session_id, signal, exit=exit)
+
+        await self._store.write(unit)
+
+    # What sessions say
+
+    async def complete(
+        self,
+        caller: Caller,
+        message: str | None,
+        status: str,
+        key: RequestKey | None,
+        emitted_at: str | None = None,
+    ) -> Answer:
+        """The session says that it is done. Raises IllegalTransition when it has ended already."""
+        session = self.find(caller, "me", Action.REPORT)
+        kind = _REPORTS.get(status)
+        if kind is None:
+            raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
+        text = None if message is None else accepted(message, "message", REPORT_MAX)
+        signal = Signal(kind, "report", "it said so (sm complete)", emitted_at or self.now(), message=text)
+
+        async def unit(tx: Transaction) -> Session:
+            if await _recalled(tx, caller, key) is not None:
+                return tx.session(session.id)
+            before = tx.session(session.id)
+            if is_ended(before.status):
+                raise IllegalTransition(f"session {session.id} has ended already: it is {before.status}")
+            after = await self._move(tx, session.id, signal)
+            await _remember(tx, caller, key, session.id, signal.emitted_at)
+            return after
+
+        done = await self._store.write(unit)
+        live = [s for s in self.family.children(session.id) if is_live(s.status)]
+        warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
+        return Answer(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
+
+    async def checkpoint(
+        self,
+        caller: Caller,
+        message: str,
+        metadata: Mapping[str, Any],
+        key: RequestKey | None,
+        emitted_at: str | None = None,
+    ) -> Checkpoint:
+        session = self.find(caller, "me", Action.REPORT)
+        if len(metadata) > _METADATA_MAX:
+            raise UsageError(f"{len(metadata)} metadata entries, at most {_METADATA_MAX} are allowed")
+        checked = {
+            accepted(name, "metadata", NOTE_MAX, one_line=True): accepted(str(value), "metadata", REPORT_MAX)
+            for name, value in metadata.items()
+        }
+        checkpoint = Checkpoint(emitted_at or self.now(), accepted(message, "message", REPORT_MAX), checked)
+
+        async def unit(tx: Transaction) -> Checkpoint:
+            if await _recalled(tx, caller, key) is None:
+                await tx.checkpoint(session.id, checkpoint)
+                line = f"{subject(session)} - {quoted(checkpoint.message)}"
+                await tx.event(
+                    EventType.CHECKPOINT,
+                    tx.session(session.id),
+                    checkpoint.timestamp,
+                    line,
+                    checkpoint.metadata,
+                )
+                await _remember(tx, caller, key, session.id, checkpoint.timestamp)
+            return checkpoint
+
+        return await self._store.write(unit)
+
+    async def note(
+        self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
+    ) -> Session:
+        """One line that the session says about what it does now."""
+        session = self.find(caller, "me", Action.REPORT)
+        line = accepted(text, "note", NOTE_MAX, one_line=True)
+        at = emitted_at or self.now()
+
+        async def unit(tx: Transaction) -> Session:
+            current = tx.session(session.id)
+            if await _recalled(tx, caller, key) is not None:
+                return current
+            after = await tx.update(current, note=line)
+            await tx.event(EventType.NOTE, after, at, f"{subject(after)} - {quoted(line)}", {})
+            await _remember(tx, caller, key, session.id, at)
+            return after
+
+        return await self._store.write(unit)
+
+    # Ending
+
+    async def kill(self, caller: Caller, reference: str, key: RequestKey | None, *, force: bool) -> Session:
+        """End the session's process and everything it started; return when they are gone.
+
+        A session that has ended but whose process lives on keeps its status. Raises IllegalState when there is
+        nothing left to kill, OutsideFailed when it would not die.
+        """
+        session = self.find(caller, reference, Action.KILL)
+        at = self.now()
+
+        async def unit(tx: Transaction) -> None:
+            if await _recalled(tx, caller, key) is not None:
+                return
+            if tx.session(session.id).exit is not None:
+                raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
+            if force or not await tx.has_pending(KILL, session.id):
+                await tx.effect(KILL, session.id, {"force": force, "by": str(caller)}, at)
+            await _remember(tx, caller, key, session.id, at)
+
+        await self._store.write(unit)
+        try:
+            async with asyncio.timeout(_KILLED_WITHIN_S):
+                await self._store.changed(lambda: self._store.sessions[session.id].exit is not None)
+        except TimeoutError:
+            raise OutsideFailed(f"session {session.id} did not end within {_KILLED_WITHIN_S:g} s") from None
+        return self._store.sessions[session.id]
+
+    async def kill_all(self) -> list[str]:
+        """Kill every session whose process may live (`sm daemon stop --all`); return the ids of those that died."""
+        victims = [
+            s for s in self._store.sessions.values() if s.exit is None and (is_live(s.status) or s.process)
+        ]
+
+        async def kill(session: Session) -> str | None:
+            try:
+                await self.kill(OPERATOR, session.id, None, force=False)
+            except IllegalState:  # it ended by itself meanwhile
+                return None
+            return session.id
+
+        return [died for died in await asyncio.gather(*map(kill, victims)) if died]
+
+    # The one way to a new status
+
+    def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
+        return Signal(kind, source, reason, self.now())
+
+    async def _observe(self, session_id: str, signal: Signal) -> None:
+        async def unit(tx: Transaction) -> None:
+            await self._move(tx, session_id, signal)
+
+        await self._store.write(unit)
+
+    async def _move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
+        """Let `signal` do what lifecycle.decide says; `facts` are recorded even when it changes no status."""
+        before = tx.session(session_id)
+        decision = decide(before.status, signal)
+        context = {"sm_session": session_id, "sm_signal": signal.kind.value, "sm_from": before.status.value}
+        if decision is None:
+            log.debug("dropped a signal that changes nothing", extra=context)
+            return await tx.update(before, **facts)
+        if decision.after is Status.ERROR and signal.message is None:
+            facts["completion_message"] = signal.reason
+        after = await tx.apply(before, decision, **facts)
+        log.info("moved a session", extra={**context, "sm_to": after.status.value})
+        if decision.event is not None:
+            metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
+            if signal.exit is not None:
+                metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
+            if signal.message is not None:
+                metadata["completion_message"] = signal.message
+            await tx.event(
+                decision.event, after, signal.emitted_at, moved(before, signal, decision.event), metadata
+            )
+        return after
+
+
+async def _recalled(tx: Transaction, caller: Caller, key: RequestKey | None) -> str | None:
+    """The result of the same request, if it was carried out before."""
+    earlier = None if key is None else await tx.recall(str(caller), key.text)
+    if earlier is None or key is None:
+        return None
+    fingerprint, result = earlier
+    if fingerprint != key.fingerprint:
+        raise UsageError("this Idempotency-Key was used for another request")
+    return result
+
+
+async def _remember(tx: Transaction, caller: Caller, key: RequestKey | None, result: str, at: str) -> None:
+    if key is not None:
+        await tx.remember(str(caller), key.text, key.fingerprint, result, at)

@@ -1,0 +1,131 @@
+"""The database's shape, as numbered steps. A shipped step is never edited."""
+
+import logging
+import os
+from contextlib import suppress
+
+import aiosqlite
+
+from sm.errors import DatabaseRefused
+
+log = logging.getLogger(__name__)
+
+_V1 = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        friendly_name TEXT,
+        title TEXT,
+        agent_type TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        model TEXT,
+        status TEXT NOT NULL,
+        status_source TEXT NOT NULL,
+        status_reason TEXT NOT NULL,
+        status_at TEXT NOT NULL,
+        mode TEXT NOT NULL,
+        parent_id TEXT,
+        created_by TEXT NOT NULL,
+        working_dir TEXT NOT NULL,
+        workspace TEXT,
+        trust_level TEXT NOT NULL,
+        effective_mode TEXT NOT NULL,
+        terminal TEXT NOT NULL,
+        pid INTEGER,
+        pid_started TEXT,
+        ended INTEGER NOT NULL DEFAULT 0,
+        exit_code INTEGER,
+        exit_signal INTEGER,
+        created_at TEXT NOT NULL,
+        started_at TEXT,
+        completed_at TEXT,
+        completion_status TEXT,
+        completion_message TEXT,
+        note TEXT,
+        archived INTEGER NOT NULL DEFAULT 0,
+        openings INTEGER NOT NULL DEFAULT 1,
+        token_hash TEXT,
+        spawn_prompt TEXT,
+        launch TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        type TEXT NOT NULL,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        parent_session_id TEXT,
+        timestamp TEXT NOT NULL,
+        message TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )""",
+    "CREATE INDEX events_of_session ON events (session_id, seq)",
+    """CREATE TABLE checkpoints (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        timestamp TEXT NOT NULL,
+        message TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )""",
+    "CREATE INDEX checkpoints_of_session ON checkpoints (session_id, id)",
+    """CREATE TABLE outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        payload TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        reason TEXT,
+        created_at TEXT NOT NULL
+    )""",
+    "CREATE INDEX outbox_by_state ON outbox (state, id)",
+    """CREATE TABLE idempotency (
+        caller TEXT NOT NULL,
+        key TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        result TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        PRIMARY KEY (caller, key)
+    ) WITHOUT ROWID""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1,)
+"""Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
+
+
+async def version_of(db: aiosqlite.Connection) -> int:
+    async with db.execute("PRAGMA user_version") as cursor:
+        row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def refuse_newer(version: int, path: str) -> None:
+    """Raise DatabaseRefused for a database that a newer sm has written."""
+    if version > len(MIGRATIONS):
+        raise DatabaseRefused(
+            f"{path} is of version {version}, this sm knows versions up to {len(MIGRATIONS)}; it was not touched",
+            "install the sm that wrote it, or a newer one",
+        )
+
+
+async def migrate(db: aiosqlite.Connection, path: str) -> None:
+    """Bring the database to the newest version, each step in a transaction, after a backup beside it.
+
+    A crash between two steps leaves a database of a version in between, from which the next start goes on.
+    """
+    version = await version_of(db)
+    refuse_newer(version, path)
+    for step in range(version, len(MIGRATIONS)):
+        if step > 0:
+            backup = f"{path}.v{step}.backup"
+            with suppress(FileNotFoundError):  # of an attempt that did not get past this step
+                os.unlink(backup)
+            await db.execute("VACUUM INTO ?", (backup,))
+        await db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in MIGRATIONS[step]:
+                await db.execute(statement)
+            await db.execute(f"PRAGMA user_version = {step + 1}")
+        except BaseException:
+            await db.execute("ROLLBACK")
+            raise
+        await db.execute("COMMIT")
+        log.info("migrated the database to version %d", step + 1)

@@ -1,0 +1,267 @@
+"""The things sm keeps: sessions, events, checkpoints, signals. Pure data; rows and JSON become these at the edges."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Tolerant(StrEnum):
+    """A closed set that still carries a value it does not know.
+
+    A row written by a newer version must not be lost or rewritten (lessons.md, Daemon), so an unknown
+    value becomes a member named UNKNOWN that keeps its text. Check input with `in Type.__members__.values()`.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        stranger = str.__new__(cls, value)
+        stranger._name_ = "UNKNOWN"
+        stranger._value_ = value
+        return stranger
+
+
+class Status(Tolerant):
+    SPAWNED = "spawned"
+    STARTING = "starting"
+    RUNNING = "running"
+    IDLE = "idle"
+    WAITING_INPUT = "waiting_input"
+    COMPLETED = "completed"
+    ERROR = "error"
+    ABANDONED = "abandoned"
+    KILLED = "killed"
+
+
+class EventType(Tolerant):
+    SPAWNED = "spawned"
+    STARTED = "started"
+    RUNNING = "running"
+    IDLE = "idle"
+    WAITING_INPUT = "waiting_input"
+    CHECKPOINT = "checkpoint"
+    NOTE = "note"
+    COMPLETED = "completed"
+    ERROR = "error"
+    ABANDONED = "abandoned"
+    KILLED = "killed"
+    REOPENED = "reopened"
+    WARNING = "warning"
+
+
+class TrustLevel(StrEnum):
+    DIRECT = "direct"
+    SANDBOXED = "sandboxed"
+
+
+class Mode(Tolerant):
+    """Who decides that a session is finished (seed 003, Lifecycle Modes)."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+    SUPERVISED = "supervised"
+
+
+class SignalKind(StrEnum):
+    """What can be observed of, or asked for, a session."""
+
+    LAUNCHING = "launching"
+    """Its terminal is about to be made."""
+    STARTED = "started"
+    """The agent's own process runs (after exec)."""
+    START_FAILED = "start_failed"
+    """No agent process came to be."""
+    BUSY = "busy"
+    WENT_IDLE = "went_idle"
+    ASKED = "asked"
+    """It waits for an answer."""
+    REPORTED_COMPLETED = "reported_completed"
+    REPORTED_ERROR = "reported_error"
+    REPORTED_ABANDONED = "reported_abandoned"
+    EXITED = "exited"
+    """Its process ended by itself and well."""
+    CRASHED = "crashed"
+    """Its process ended in any other way."""
+    TERMINAL_LOST = "terminal_lost"
+    """Its terminal is gone and nobody knows how its process ended."""
+    KILLED = "killed"
+    """Its process is gone because a caller asked for that."""
+    PARENT_ENDED = "parent_ended"
+    REOPENED = "reopened"
+    """An ended session works again in the process it had."""
+    RESTARTED = "restarted"
+    """An ended session gets a new process."""
+
+
+REQUESTED = frozenset(
+    {
+        SignalKind.REPORTED_COMPLETED,
+        SignalKind.REPORTED_ERROR,
+        SignalKind.REPORTED_ABANDONED,
+        SignalKind.REOPENED,
+        SignalKind.RESTARTED,
+    }
+)
+"""Signals that somebody asked for: an illegal one is an error, not late news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended. Both None: it ended and nobody can say how."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"signal {self.signal}"
+        return "an unknown end" if self.code is None else f"exit code {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Something observed. `emitted_at` is when it happened (ISO 8601, UTC), not when it was read."""
+
+    kind: SignalKind
+    source: str
+    reason: str
+    emitted_at: str
+    exit: Exit | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process, for ever: a pid is reused, a pid with its start time and boot is not.
+
+    `started` is "BOOT_ID/TICKS": field 22 of /proc/PID/stat (proc(5)) within one boot.
+    """
+
+    pid: int
+    started: str
+
+
+class CallerKind(StrEnum):
+    OPERATOR = "operator"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as `server.py` found out. `session_id` is set for kind session only."""
+
+    kind: CallerKind
+    session_id: str | None = None
+
+    def __str__(self) -> str:
+        return "operator" if self.session_id is None else f"session:{self.session_id}"
+
+
+OPERATOR = Caller(CallerKind.OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One agent session, as stored. Times are ISO 8601 UTC with `Z`, or None."""
+
+    id: str
+    name: str
+    agent_type: str
+    provider: str
+    status: Status
+    status_source: str
+    status_reason: str
+    status_at: str
+    mode: Mode
+    created_by: str
+    working_dir: str
+    trust_level: TrustLevel
+    effective_mode: TrustLevel
+    terminal: str
+    created_at: str
+    friendly_name: str | None = None
+    title: str | None = None
+    model: str | None = None
+    parent_id: str | None = None
+    workspace: str | None = None
+    process: Process | None = None
+    exit: Exit | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    completion_status: str | None = None
+    completion_message: str | None = None
+    note: str | None = None
+    archived: bool = False
+    openings: int = 1
+    """How many times it was opened: an ending is counted once for each."""
+    token_hash: str | None = None
+
+    @property
+    def display_name(self) -> str:
+        return self.friendly_name or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything needed to start a session's process, kept with the session (0600: it holds secrets)."""
+
+    argv: tuple[str, ...]
+    working_dir: str
+    """Absolute; the start fails when it is not there any more."""
+    environment: Mapping[str, str] = field(repr=False)
+    """The whole environment but for TERM, which is the terminal's."""
+    inherited: Mapping[str, str] = field(repr=False)
+    """What came from the caller's shell: a child of this session takes these."""
+    typed_prompt: str | None = field(default=None, repr=False)
+    """A first line to type once the process runs."""
+    prompt_file: str | None = field(default=None, repr=False)
+    """Text for the file that SM_PROMPT_FILE names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A recorded fact; `seq` rises without gaps."""
+
+    seq: int
+    type: EventType
+    session_id: str
+    parent_session_id: str | None
+    timestamp: str
+    message: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    timestamp: str
+    message: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """An Idempotency-Key with a digest of the request it came with: the same key for another request is an error."""
+
+    text: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """What a caller asks for. Nothing in here says who the caller is."""
+
+    agent_type: str
+    prompt: str | None = None
+    name: str | None = None
+    model: str | None = None
+    preset: str | None = None
+    extra_args: tuple[str, ...] = ()
+    parent: str | None = None
+    working_dir: str | None = None
+    current_dir: str | None = None
+    """Where the operator's command ran: the working directory when none is asked for."""
+    trust: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The caller's environment as sent; the manager keeps what is configured, nothing of it for a session's child."""

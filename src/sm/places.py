@@ -1,0 +1,78 @@
+"""Where everything of an instance lies (design section 13, Places). Pure: the environment is passed in."""
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# sockaddr_un.sun_path holds 108 bytes with its NUL (unix(7)); 104 is what every platform takes.
+SOCKET_PATH_MAX_BYTES = 104
+
+
+class Places:
+    """The paths of one instance, as strings. `state` is 0700; nothing in it is for other users."""
+
+    __slots__ = ("config", "state")
+
+    def __init__(self, config: str, state: str) -> None:
+        self.config = config
+        self.state = state
+
+    @property
+    def database(self) -> str:
+        return self.state + "/sm.db"
+
+    @property
+    def lock(self) -> str:
+        return self.state + "/sm.lock"
+
+    @property
+    def stopped(self) -> str:
+        """Marker left by `sm daemon stop`: no command starts the daemon while it exists."""
+        return self.state + "/stopped"
+
+    @property
+    def run(self) -> str:
+        return self.state + "/run"
+
+    @property
+    def socket(self) -> str:
+        return self.state + "/run/sm.sock"
+
+    @property
+    def bin(self) -> str:
+        return self.state + "/bin"
+
+    @property
+    def log(self) -> str:
+        return self.state + "/log"
+
+    @property
+    def launch(self) -> str:
+        return self.state + "/launch"
+
+    def token_file(self, session_id: str) -> str:
+        return f"{self.launch}/{session_id}.token"
+
+    def prompt_file(self, session_id: str) -> str:
+        return f"{self.launch}/{session_id}.prompt"
+
+    @property
+    def spool(self) -> str:
+        return self.state + "/spool"
+
+
+def places(environ: "Mapping[str, str]") -> Places:
+    """Find the instance: `SM_HOME`, else the XDG directories of the user (XDG Base Directory 0.8).
+
+    A relative `SM_HOME` or XDG path is ignored, as that specification demands of its variables.
+    """
+    home = environ.get("SM_HOME", "")
+    if home.startswith("/"):
+        home = home.rstrip("/") or "/"
+        return Places(home + "/config.yaml", home + "/state")
+    user = environ.get("HOME", "/")
+    config = environ.get("XDG_CONFIG_HOME", "")
+    state = environ.get("XDG_STATE_HOME", "")
+    config = config if config.startswith("/") else user + "/.config"
+    state = state if state.startswith("/") else user + "/.local/state"
+    return Places(config + "/sm/config.yaml", state + "/sm")

@@ -1,0 +1,52 @@
+"""Any program as an agent: the types under `commands:` in the configuration (design section 13)."""
+
+from collections.abc import Mapping
+
+from sm.config import Command
+from sm.errors import UsageError
+from sm.models import Exit, Signal, SignalKind, SpawnRequest
+from sm.providers.base import AgentPlan
+
+
+class CommandProvider:
+    """Starts a program, hands it the prompt as configured, and reads its exit code: 0 is completed."""
+
+    name = "command"
+
+    def __init__(self, commands: Mapping[str, Command]) -> None:
+        self._commands = commands
+
+    @property
+    def agent_types(self) -> tuple[str, ...]:
+        return tuple(self._commands)
+
+    def plan(self, request: SpawnRequest) -> AgentPlan:
+        for option, value in (("--model", request.model), ("--preset", request.preset)):
+            if value is not None:
+                raise UsageError(
+                    f"{option} means nothing to {request.agent_type}: it is a command, not a model's agent"
+                )
+        command = self._commands[request.agent_type]
+        argv = (*command.command, *request.extra_args)
+        match command.prompt:
+            case "argv":
+                return AgentPlan(argv if request.prompt is None else (*argv, request.prompt), command.env)
+            case "file":
+                return AgentPlan(argv, command.env, prompt_file=request.prompt or "")
+            case "tty":
+                if request.prompt is not None and "\n" in request.prompt:
+                    raise UsageError(
+                        f"{request.agent_type} takes its prompt as one typed line, and this one has several",
+                        "use prompt: argv or prompt: file for it in config.yaml",
+                    )
+                return AgentPlan(argv, command.env, typed_prompt=request.prompt)
+
+    def read_exit(self, exit: Exit, emitted_at: str) -> Signal:
+        ended_well = exit.code == 0
+        return Signal(
+            SignalKind.EXITED if ended_well else SignalKind.CRASHED,
+            source="process",
+            reason="its process exited with code 0" if ended_well else f"its process ended: {exit}",
+            emitted_at=emitted_at,
+            exit=exit,
+        )

@@ -1,0 +1,115 @@
+"""After a start of the daemon: asks the world before it believes the rows."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from sm.errors import NoServer, StorageFull, TerminalError
+from sm.hostos import boot_id, is_alive
+from sm.lifecycle import is_live
+from sm.manager import Manager
+from sm.models import Process, Session, Status
+from sm.places import Places
+from sm.sandboxes.base import Sandbox
+from sm.store import Store
+from sm.terminals.base import Pane, Terminals
+from sm.watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+# Less than a command waits for the daemon to be ready; a server that is alive answers at once.
+_ANSWER_WITHIN_S = 3.0
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 15.0
+_SESSION_ID = re.compile(r"[0-9a-f]{8}")
+_NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+
+
+def unsettled(store: Store) -> list[Session]:
+    """The sessions whose process was not known to be gone when the last daemon ended.
+
+    Without those that were being started: they are left to the outbox, which asks by itself.
+    """
+    left = [s for s in store.sessions.values() if s.exit is None and s.status not in _NOT_STARTED]
+    return [s for s in left if is_live(s.status) or s.process is not None]
+
+
+async def recover(
+    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+) -> bool:
+    """Bring these sessions in line with the world.
+
+    One snapshot of all terminals answers for all. "No server" means that every terminal is gone; "could not
+    ask" concludes nothing: then the sessions are marked as unverified, the answer is False, and
+    `recover_later` has to go on.
+    """
+    if not sessions:
+        return True
+    server = True
+    panes: Mapping[str, Pane]
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            panes = await terminals.snapshot()
+    except NoServer:
+        panes, server = {}, False
+    except (TerminalError, TimeoutError) as error:
+        log.warning("could not ask for the terminals: %s", str(error) or "no answer in time")
+        watcher.unverified.update(s.id for s in sessions)
+        return False
+    boot = boot_id()
+    await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
+    watcher.unverified.difference_update(s.id for s in sessions)
+    log.info("recovered %d sessions", len(sessions))
+    return True
+
+
+async def recover_later(
+    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+) -> None:
+    """Ask again until there is an answer, while the daemon serves already."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        try:
+            if await recover(sessions, manager, terminals, watcher):
+                return
+        except StorageFull as error:
+            log.warning("put off the recovery: %s", error.message)
+
+
+async def _settle(
+    session: Session,
+    panes: Mapping[str, Pane],
+    server: bool,
+    boot: str,
+    manager: Manager,
+    watcher: Watcher,
+) -> None:
+    process = session.process
+    alive = process is not None and is_alive(process)
+    pane = panes.get(session.id)
+    if pane is not None:
+        # The watcher asks the terminal how the process ended, and goes on asking.
+        watcher.watch(session.id, process or Process(pane.pid, "gone"), pane)
+    elif alive and process is not None:
+        reason = f"its terminal was closed, process {process.pid} lives on"
+        await manager.terminal_lost(session.id, reason, process_gone=False)
+        watcher.watch(session.id, process, None)
+    else:
+        restarted = process is not None and not process.started.startswith(boot)
+        reason = "the machine restarted" if restarted else "the tmux server is gone"
+        if server and not restarted:
+            reason = "its terminal was closed"
+        await manager.terminal_lost(session.id, f"{reason} while the daemon was away", process_gone=True)
+
+
+async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:
+    """Remove what was prepared for sessions that were never committed (a crash, or a full disk, in between)."""
+    known = store.sessions.keys()
+    names = {name.partition(".")[0] for name in os.listdir(place.launch)}
+    for session_id in names - known:
+        if _SESSION_ID.fullmatch(session_id):
+            await sandbox.forget(session_id)

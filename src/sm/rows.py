@@ -1,0 +1,80 @@
+"""How sessions stand in the database: the only place that knows both a row and a Session. Pure.
+
+Decoding is tolerant: a value that this version does not know never loses a row (lessons.md, Daemon).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from sm.models import Exit, Launch, Mode, Process, Session, Status, TrustLevel
+
+
+def encoded(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def decoded(text: str | None) -> dict[str, Any]:
+    """Tolerant: what cannot be read is empty, the row is not lost for it."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _trust(text: str) -> TrustLevel:
+    # A level this version does not know must not read as the most trusted one (lessons.md, Authority).
+    return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
+
+
+_PLAIN = tuple(
+    f.name
+    for f in fields(Session)
+    if f.name not in {"status", "mode", "trust_level", "effective_mode", "process", "exit", "archived"}
+)
+COLUMNS = (
+    *_PLAIN,
+    *("status", "mode", "trust_level", "effective_mode", "archived"),
+    *("pid", "pid_started", "ended", "exit_code", "exit_signal"),
+)
+
+
+def to_row(session: Session) -> dict[str, Any]:
+    row = {name: getattr(session, name) for name in _PLAIN}
+    row["status"] = session.status.value
+    row["mode"] = session.mode.value
+    row["trust_level"] = session.trust_level.value
+    row["effective_mode"] = session.effective_mode.value
+    row["archived"] = int(session.archived)
+    row["pid"] = session.process.pid if session.process else None
+    row["pid_started"] = session.process.started if session.process else None
+    row["ended"] = int(session.exit is not None)
+    row["exit_code"] = session.exit.code if session.exit else None
+    row["exit_signal"] = session.exit.signal if session.exit else None
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Session:
+    plain = {name: row[name] for name in _PLAIN}
+    return Session(
+        **plain,
+        status=Status(row["status"]),
+        mode=Mode(row["mode"]),
+        trust_level=_trust(row["trust_level"]),
+        effective_mode=_trust(row["effective_mode"]),
+        archived=bool(row["archived"]),
+        process=Process(row["pid"], row["pid_started"]) if row["pid"] is not None else None,
+        exit=Exit(row["exit_code"], row["exit_signal"]) if row["ended"] else None,
+    )
+
+
+def launch_to_json(launch: Launch) -> str:
+    return encoded({f.name: getattr(launch, f.name) for f in fields(Launch)})
+
+
+def launch_from_json(text: str) -> Launch:
+    value = decoded(text)
+    known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
+    return Launch(**known | {"argv": tuple(known["argv"])})

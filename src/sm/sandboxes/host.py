@@ -1,0 +1,311 @@
+"""Agents on this host, as the daemon's own user: no sandbox, but an environment made from nothing.
+
+The terminal runs `env -i TERM=... sh state/launch/ID`; that script changes to the working directory,
+exports the agent's environment and `exec`s the agent, which so becomes the terminal's own process. The
+script is 0600 and goes when the agent runs: what is secret is in it, and never in an argv (ps shows those).
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+
+from sm import hostos
+from sm.errors import AgentStartFailed, OutsideFailed, StorageFull, UsageError
+from sm.models import Launch, Process
+from sm.places import Places
+
+log = logging.getLogger(__name__)
+
+START_BOUND_S = 10.0
+# How soon to look again, at first: only for what inotify cannot tell (network mounts, its limits).
+_PAUSE_S = 0.02
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# The exit code with which the script says that it could not enter the working directory; `exec` fails with
+# 126 or 127, and with 2 where the shell itself refuses the words.
+_NO_DIRECTORY = 125
+_FAILED = ".failed"
+_NEW = ".new"
+_ENV = "/usr/bin/env"
+
+
+def _way_in(shell: str) -> tuple[str, ...]:
+    """The argv that runs a script in `shell` with no environment but TERM as the terminal set it.
+
+    `env -S` (GNU, FreeBSD) needs no shell to expand TERM and is 0.5 ms faster; busybox has none, so try it.
+    """
+    probe = (_ENV, f"-S-i TERM=${{TERM}} {_ENV}")
+    environment = {"TERM": "a b", "SM_PROBE": "1"}
+    answer = subprocess.run(probe, env=environment, capture_output=True, timeout=START_BOUND_S, check=False)
+    return (_ENV, f"-S-i TERM=${{TERM}} {shell}") if answer.stdout == b"TERM=a b\n" else _slow_way_in(shell)
+
+
+def _slow_way_in(shell: str) -> tuple[str, ...]:
+    return (shell, "-c", f'exec {_ENV} -i TERM="$TERM" {shell} "$0"')
+
+
+def _script(launch: Launch, failed: str) -> bytes:
+    """The launch script, for dash, bash and busybox sh. Raises UsageError for what no script can pass on."""
+    quote = shlex.quote
+    for name in launch.environment:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is no name for an environment variable: letters, digits and _ only")
+    # Only a failure gets as far as the trap: a successful exec leaves no shell to run it.
+    report = f'printf "%s\\0" "$$" "$?" "$PATH" {quote(launch.argv[0])} {quote(launch.working_dir)} >{quote(failed)}'
+    lines = (
+        f"trap {quote(report)} EXIT",
+        # tmux starts in $HOME, silently, when the directory is gone.
+        f"cd -- {quote(launch.working_dir)} || exit {_NO_DIRECTORY}",
+        "unset OLDPWD SHLVL",
+        "set -- " + " ".join(map(quote, launch.argv)),
+        # bash skips the trap when exec fails, unless told to go on.
+        "if command -v shopt >/dev/null; then shopt -s execfail; fi",
+        *(f"export {name}={quote(value)}" for name, value in launch.environment.items()),
+        'exec "$@"',
+        "",
+    )
+    text = "\n".join(lines).encode("utf-8", "surrogateescape")
+    if b"\0" in text:
+        raise UsageError("a command and its environment must not hold a NUL character")
+    return text
+
+
+class HostSandbox:
+    """`Sandbox` on this host. Made in the event loop that uses it; `close` it in the end.
+
+    `grace_s`: how long `end` waits for what it asked to end. `shell`: a POSIX shell by its absolute path.
+    """
+
+    def __init__(self, places: Places, grace_s: float = 5.0, *, shell: str = "/bin/sh") -> None:
+        self._places = places
+        self._grace_s = grace_s
+        self._shell = shell
+        self._way_in: tuple[str, ...] | None = None
+        self._files: hostos.FileWatch | None = None
+        self._closed: dict[str, asyncio.Event] = {}
+
+    def _script_of(self, session_id: str) -> str:
+        return f"{self._places.launch}/{session_id}"
+
+    async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
+        """Write the script and, where there are any, the prompt's and the token's file, all 0600.
+
+        Raises StorageFull, with nothing half-written, and UsageError for a NUL or an impossible variable name.
+        """
+        script = self._script_of(session_id)
+        contents = {script: _script(launch, script + _FAILED)}
+        if launch.prompt_file is not None:
+            prompt = launch.prompt_file.encode("utf-8", "surrogateescape")
+            contents[self._places.prompt_file(session_id)] = prompt
+        if token is not None:
+            contents[self._places.token_file(session_id)] = token.encode()
+        if self._way_in is None:
+            self._way_in = await asyncio.to_thread(_way_in, self._shell)
+        try:
+            _write_private(self._places.launch, contents)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise StorageFull(
+                f"no space left for session {session_id} in {self._places.launch}",
+                "free some space and repeat",
+            ) from error
+        return (*self._way_in, script)
+
+    async def wait_started(self, session_id: str, pid: int) -> Process | None:
+        """See `Sandbox`; the agent runs when `pid` has left the launch script, at most 10 s after this call.
+
+        Asks /proc, so that the answer is the same whenever and however often it is asked; inotify only says
+        when to look again. The script is open, close-on-exec, in the shell: that it is closed means exec.
+        """
+        script = self._script_of(session_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + START_BOUND_S
+        name = os.path.basename(script)
+        closed = self._closed.setdefault(name, asyncio.Event())
+        self._listen()
+        try:
+            pause_s = _PAUSE_S
+            while True:
+                closed.clear()
+                process = hostos.identify(pid)
+                if process is None or not _in_launch(pid, script):
+                    break
+                if loop.time() > deadline:
+                    return self._still_in_launch(session_id, process, script)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await closed.wait()
+                        continue
+                pause_s = min(pause_s * 2, 0.5)
+        finally:
+            self._closed.pop(name, None)
+        _remove(script)
+        if process is None:
+            _raise_if_failed(pid, script + _FAILED)
+        return process
+
+    def _still_in_launch(self, session_id: str, process: Process, script: str) -> Process:
+        # A text file without #! is not executed by bash but read by it as it is, so the process looks like
+        # the launch for ever. Whatever it is, it is no launch script if that is not open in it.
+        if hostos.has_open(process.pid, script):
+            raise AgentStartFailed(
+                f"the agent of session {session_id} did not start within {START_BOUND_S:.0f} s",
+                "its terminal may show why; a working directory that does not answer is the usual reason",
+            )
+        return process
+
+    def _listen(self) -> None:
+        try:
+            if self._files is None:
+                self._files = hostos.FileWatch()
+            # Each time: it costs a microsecond, and the directory may be a new one.
+            self._files.add(self._places.launch, hostos.IN_CLOSE_NOWRITE, self._on_closed)
+        except OSError as error:
+            log.debug("could not watch the launch directory", extra={"sm_signal": str(error)})
+
+    def _on_closed(self, mask: int, name: str) -> None:
+        for each, closed in self._closed.items():
+            if each == name or mask & hostos.IN_Q_OVERFLOW:
+                closed.set()
+
+    async def end(self, process: Process, *, force: bool) -> None:
+        """See `Sandbox`. Raises OutsideFailed when something of it cannot be ended."""
+        left = await hostos.end_tree(process, self._grace_s, force=force)
+        if left:
+            pids = ", ".join(str(each.pid) for each in left)
+            raise OutsideFailed(
+                f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
+                f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
+            )
+
+    async def forget(self, session_id: str) -> None:
+        script = self._script_of(session_id)
+        kept = (script, self._places.prompt_file(session_id), self._places.token_file(session_id))
+        _remove(*kept, *(path + _NEW for path in kept), script + _FAILED)
+
+    def close(self) -> None:
+        """Give back what watching files takes. Idempotent; agents go on."""
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+
+def _write_private(folder: str, contents: Mapping[str, bytes]) -> None:
+    """Write 0600 files, each of which appears whole or not at all; on an error none is there that was not before.
+
+    What was there belongs to a start before a crash, whose agent may be using it. Nothing is fsynced: only a
+    start of today reads it.
+    """
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    fresh = [path for path in contents if not os.path.exists(path)]
+    try:
+        for path, content in contents.items():
+            fd = os.open(path + _NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:
+                file.write(content)
+            os.rename(path + _NEW, path)
+    except OSError:
+        _remove(*fresh, *(path + _NEW for path in contents))
+        raise
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _in_launch(pid: int, script: str) -> bool:
+    """Whether a process is still on its way to the agent: a fork of the terminal server, `env`, or the shell."""
+    argv = hostos.command_line(pid)
+    if not argv or argv[-1] == script:  # no argv: in the middle of an execve
+        return True
+    # Between the server's fork and its first execve the child still shows the server's own command line.
+    return argv == hostos.command_line(next(iter(hostos.ancestry(pid)[1:2]), 0))
+
+
+# ------------------------------------------------------------------------------- why an agent could not start
+
+
+def _raise_if_failed(pid: int, failed: str) -> None:
+    """Raise AgentStartFailed when the script that ran as `pid` left word of its failure."""
+    try:
+        with open(failed, "rb") as file:
+            wrote, status, path, program, working_dir = file.read().split(b"\0")[:5]
+    except FileNotFoundError:
+        return
+    if int(wrote) == pid:  # else: word of an earlier start
+        if int(status) == _NO_DIRECTORY:
+            raise AgentStartFailed(f"cannot start in {_shown(working_dir)}: {_why_not_entered(working_dir)}")
+        why, hint = _why_not_run(program, path, working_dir, int(status))
+        raise AgentStartFailed(
+            f"cannot run {_shown(program)}: {why or f'the system refused it (exit code {int(status)})'}", hint
+        )
+
+
+def _shown(path: bytes) -> str:
+    text = path.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() and text else repr(text)
+
+
+def _why_not_entered(folder: bytes) -> str:
+    try:
+        os.stat(folder + b"/.")
+    except FileNotFoundError:
+        return "there is no such directory"
+    except NotADirectoryError:
+        return "it is not a directory"
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return "permission denied"
+
+
+def _why_not_run(
+    program: bytes, path: bytes, working_dir: bytes, status: int
+) -> tuple[str | None, str | None]:
+    """What the file system says about a program that could not be executed, as (reason, hint)."""
+    if not program:
+        return "it has no name", None
+    if b"/" in program:
+        places = [os.path.join(working_dir, program)]
+    else:
+        places = [os.path.join(working_dir, part, program) for part in path.split(b":")]
+    found = [place for place in places if os.path.lexists(place)]
+    if not found:
+        if b"/" in program:
+            return _missing(places[0]), None
+        return "there is no such program on the agent's PATH", f"its PATH is {_shown(path)}"
+    # The shell takes the first that it may run, and complains about the others.
+    file = next((place for place in found if os.path.isfile(place) and os.access(place, os.X_OK)), found[0])
+    if os.path.isdir(file):
+        return "it is a directory", None
+    if not os.path.exists(file):
+        return _missing(file), None
+    if not os.access(file, os.X_OK):
+        return "permission denied, it is not executable", f"chmod +x {shlex.quote(_shown(file))}"
+    with contextlib.suppress(OSError), open(file, "rb") as content:
+        first = content.readline(4096)
+        if first.startswith(b"#!") and first[2:].split():
+            interpreter = first[2:].split()[0]
+            if not os.access(interpreter, os.X_OK):
+                return f"its interpreter {_shown(interpreter)} cannot be run", None
+        elif first.startswith(b"\x7fELF") and status == 127:  # the shells' word for ENOENT
+            return "it is a program for another system, or its loader is missing", None
+    return None, None
+
+
+def _missing(file: bytes) -> str:
+    try:
+        os.stat(file)
+    except FileNotFoundError:
+        return "there is no such file"
+    except OSError as error:
+        return (os.strerror(error.errno or 0)).lower()
+    return "there is no such file"

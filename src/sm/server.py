@@ -1,0 +1,445 @@
+"""The daemon's HTTP side: who is calling, what they sent, what they get (docs/protocol.md)."""
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import orjson
+from aiohttp import web
+
+from sm import __version__
+from sm.config import Config
+from sm.errors import (
+    Bug,
+    LimitReached,
+    NotPermitted,
+    ProtocolMismatch,
+    SmError,
+    TerminalError,
+    UsageError,
+)
+from sm.hostos import peer_of
+from sm.identity import Identity
+from sm.intake import check_protocol, event_type, number, read_body, read_key, with_status
+from sm.lifecycle import is_ended, is_live
+from sm.manager import Answer, Manager
+from sm.models import Caller, Session, SpawnRequest
+from sm.policy import Action, may, visible
+from sm.progress import report
+from sm.store import Store
+from sm.terminals.base import Terminals
+from sm.views import checkpoint_json, event_json, nest, pruned, session_json
+from sm.watcher import Watcher
+from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
+
+log = logging.getLogger(__name__)
+
+BODY_MAX_BYTES = 4 * 1024 * 1024
+_SPAWN_WAIT_S = 20.0  # less than a client waits for an answer
+_LINES_MAX = 10_000
+_EVENTS_MAX = 10_000
+_LAST_LINES = 50
+
+T = TypeVar("T")
+CALLER = web.RequestKey("caller", Caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """What the handlers need."""
+
+    config: Config
+    store: Store
+    manager: Manager
+    terminals: Terminals
+    watcher: Watcher
+    identity: Identity
+    socket: str
+    started_s: float
+    """time.monotonic() at the start."""
+    trouble: list[str]
+    stop: Callable[[], None]
+
+
+class Server:
+    """The routes of `sm.sock`."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._d = daemon
+        self._callers: WeakKeyDictionary[asyncio.BaseTransport, Caller] = WeakKeyDictionary()
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._listed: dict[str, tuple[Session, int | None, bool, orjson.Fragment]] = {}
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[self._edge], client_max_size=BODY_MAX_BYTES)
+        app.add_routes(
+            [
+                web.get("/v1/health", self.health),
+                web.post("/v1/daemon/stop", self.stop),
+                web.get("/v1/status", self.status),
+                web.post("/v1/sessions", self.spawn),
+                web.get("/v1/sessions", self.all),
+                web.get("/v1/me", self.me),
+                web.get("/v1/who", self.who),
+                web.get("/v1/others", self.others),
+                web.get("/v1/sessions/{ref}", self.session),
+                web.get("/v1/sessions/{ref}/children", self.children),
+                web.post("/v1/sessions/{ref}/kill", self.kill),
+                web.get("/v1/sessions/{ref}/output", self.output),
+                web.get("/v1/sessions/{ref}/attach", self.attach),
+                web.get("/v1/sessions/{ref}/progress", self.progress),
+                web.get("/v1/sessions/{ref}/checkpoints", self.checkpoints),
+                web.post("/v1/sessions/me/checkpoints", self.checkpoint),
+                web.post("/v1/sessions/me/note", self.note),
+                web.post("/v1/sessions/me/complete", self.complete),
+                web.get("/v1/events", self.events),
+                web.get("/v1/events/stream", self.stream),
+            ]
+        )
+        app.on_shutdown.append(self.end_streams)
+        return app
+
+    # The edge of every request
+
+    @web.middleware
+    async def _edge(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            check_protocol(request)
+            request[CALLER] = await self._caller(request)
+            response = await handler(request)
+        except SmError as error:
+            response = _error(error)
+        except web.HTTPException as error:
+            response = _error(_of_http(error), error.status)
+        except ConnectionResetError:
+            raise
+        except Exception:
+            bug = secrets.token_hex(4)
+            log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
+            response = _error(Bug(f"a defect of sm, number {bug}", "sm daemon logs shows what happened"))
+        if not response.prepared:
+            response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
+        return response
+
+    async def _caller(self, request: web.Request) -> Caller:
+        """Who calls: asked of the kernel once for each connection, since its peer never changes."""
+        transport = request.transport
+        if transport is None:
+            raise NotPermitted("the caller is gone")
+        caller = self._callers.get(transport)
+        if caller is None:
+            caller = await self._d.identity.caller(peer_of(transport.get_extra_info("socket")))
+            self._callers[transport] = caller
+        return caller
+
+    # The daemon
+
+    async def health(self, request: web.Request) -> web.Response:
+        return _json(
+            {
+                **self._daemon(),
+                "socket": self._d.socket,
+                "sessions": sum(is_live(s.status) for s in self._d.store.sessions.values()),
+            }
+        )
+
+    def _daemon(self) -> dict[str, Any]:
+        uptime_s = round(time.monotonic() - self._d.started_s, 3)
+        return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
+
+    async def stop(self, request: web.Request) -> web.Response:
+        if not may(request[CALLER], Action.STOP_DAEMON):
+            raise NotPermitted("only the operator may stop the daemon")
+        body = await read_body(request)
+        killed: list[str] = []
+        if body.flag("all"):
+            killed = await self._d.manager.kill_all()
+            with suppress(TerminalError):  # nothing is left to look at them with: ended ones go too
+                for pane in (await self._d.terminals.snapshot()).values():
+                    await self._d.terminals.close(pane.name)
+        self._d.stop()
+        return _json({"killed": killed})
+
+    async def status(self, request: web.Request) -> web.Response:
+        seen = self._seen(request[CALLER])
+        by_status: dict[str, int] = {}
+        for session in seen:
+            by_status[session.status.value] = by_status.get(session.status.value, 0) + 1
+        return _json(
+            {
+                "daemon": self._daemon(),
+                "sessions": by_status,
+                "orphans": sum(self._is_orphan(s) for s in seen),
+                "dead_letters": await self._d.store.dead_letters(),
+                "requests_open": 0,
+                "inbox": 0,
+                "trouble": list(self._d.trouble)
+                + [f"tmux does not answer for session {name}" for name in sorted(self._d.watcher.unverified)],
+            }
+        )
+
+    def _is_orphan(self, session: Session) -> bool:
+        """Live, while the process of its parent is gone."""
+        parent = self._d.store.sessions.get(session.parent_id or "")
+        return (
+            is_live(session.status)
+            and parent is not None
+            and is_ended(parent.status)
+            and parent.exit is not None
+        )
+
+    # Sessions
+
+    async def spawn(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        wanted = SpawnRequest(
+            agent_type=body.text("agent_type") or "",
+            prompt=body.text("prompt"),
+            name=body.text("name"),
+            model=body.text("model"),
+            preset=body.text("preset"),
+            extra_args=body.texts("args"),
+            parent=body.text("parent"),
+            working_dir=body.text("working_dir"),
+            current_dir=body.text("cwd"),
+            trust=body.text("trust"),
+            environment=body.mapping("environment", str),
+        )
+        wait_s = body.number("wait_s")
+        answer = await self._d.manager.spawn(
+            request[CALLER], wanted, read_key(request, body), _SPAWN_WAIT_S if wait_s is None else wait_s
+        )
+        return self._answer(answer)
+
+    async def all(self, request: web.Request) -> web.Response:
+        sessions = self._seen(request[CALLER], archived="archived" in request.query)
+        return self._sessions(with_status(request, sessions))
+
+    async def me(self, request: web.Request) -> web.Response:
+        return _json(self._view(self._d.manager.find(request[CALLER], "me")))
+
+    async def who(self, request: web.Request) -> web.Response:
+        viewer = self._d.manager.viewer(request[CALLER])
+        parent = viewer.parent_id if viewer else None
+        seen = self._seen(request[CALLER])
+        return self._sessions([s for s in seen if s.parent_id == parent and s is not viewer])
+
+    async def others(self, request: web.Request) -> web.Response:
+        viewer = self._d.manager.viewer(request[CALLER])
+        return self._sessions([s for s in self._seen(request[CALLER]) if s is not viewer])
+
+    async def session(self, request: web.Request) -> web.Response:
+        session = self._find(request)
+        view = self._view(session)
+        if is_ended(session.status):
+            view["last_output"] = await self._last_output(session)
+        return _json(view)
+
+    async def children(self, request: web.Request) -> web.Response:
+        family, caller = self._d.manager.family, request[CALLER]
+        if request.match_info["ref"] == "-":
+            viewer = self._d.manager.viewer(caller)
+            top = family.roots() if viewer is None else family.children(viewer.id)
+        else:
+            top = family.children(self._find(request).id)
+        top = [s for s in top if not s.archived]
+        if "recursive" not in request.query:
+            return self._sessions(with_status(request, top))
+        below: dict[str, list[dict[str, Any]]] = {}
+        for parent in top:
+            for session in family.descendants(parent.id):
+                below.setdefault(session.parent_id or "", []).append(self._view(session))
+        tree = nest(map(self._view, top), below)
+        wanted = {s.id for s in with_status(request, self._d.store.sessions.values())}
+        return _json(pruned(tree, wanted))
+
+    async def kill(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        session = await self._d.manager.kill(
+            request[CALLER], request.match_info["ref"], read_key(request, body), force=body.flag("force")
+        )
+        return _json(self._view(session))
+
+    async def output(self, request: web.Request) -> web.Response:
+        session = self._find(request, Action.READ)
+        lines = number(request, "lines", _LAST_LINES, _LINES_MAX)
+        return _json(
+            {"session_id": session.id, "lines": await self._d.terminals.capture(session.terminal, lines)}
+        )
+
+    async def attach(self, request: web.Request) -> web.Response:
+        session = self._find(request, Action.ATTACH)
+        await self._d.terminals.capture(session.terminal, 1)  # raises what there is to say when it is gone
+        return _json({"session_id": session.id, "argv": self._d.terminals.attach_command(session.terminal)})
+
+    async def progress(self, request: web.Request) -> web.Response:
+        session = self._find(request)
+        checkpoints = await self._d.store.checkpoints(session.id)
+        output = await self._last_output(session)
+        return _json(report(session, checkpoints, output, self._d.manager.now()))
+
+    async def _last_output(self, session: Session) -> list[str]:
+        try:
+            return await self._d.terminals.capture(session.terminal, _LAST_LINES)
+        except TerminalError:
+            return []
+
+    # What sessions say
+
+    async def checkpoints(self, request: web.Request) -> web.Response:
+        return _json([checkpoint_json(c) for c in await self._d.store.checkpoints(self._find(request).id)])
+
+    async def checkpoint(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        checkpoint = await self._d.manager.checkpoint(
+            request[CALLER],
+            body.text("message") or "",
+            body.mapping("metadata", object),
+            read_key(request, body),
+        )
+        return _json(checkpoint_json(checkpoint))
+
+    async def note(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        session = await self._d.manager.note(
+            request[CALLER], body.text("text") or "", read_key(request, body)
+        )
+        return _json(self._view(session))
+
+    async def complete(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        status = body.text("status") or "completed"
+        key = read_key(request, body)
+        return self._answer(
+            await self._d.manager.complete(request[CALLER], body.text("message"), status, key)
+        )
+
+    # Events
+
+    async def events(self, request: web.Request) -> web.Response:
+        last = self._d.store.last_seq
+        events = await self._d.store.events(
+            sessions=self._scope(request),
+            type=event_type(request),
+            since=number(request, "since", None, None),
+            limit=number(request, "limit", 50, _EVENTS_MAX),
+        )
+        # What came during the read is left out: it may be of children that the read did not ask for.
+        events = [event for event in events if event.seq <= last]
+        return _json({"events": [event_json(e) for e in events], "last_seq": last})
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        store, type = self._d.store, event_type(request)
+        cursor: int = number(request, "since", store.last_seq, None)
+        self._scope(request)  # refuses before the stream begins
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-store",
+                PROTOCOL_HEADER: str(PROTOCOL),
+            }
+        )
+        await response.prepare(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            while True:
+                last = store.last_seq
+                read = await store.events(sessions=self._scope(request), type=type, since=cursor, limit=500)
+                # What is committed during the read may be of children that it did not ask for: next time.
+                found = [event for event in read if event.seq <= last]
+                for event in found:
+                    await response.write(
+                        b"id: %d\ndata: %b\n\n" % (event.seq, orjson.dumps(event_json(event)))
+                    )
+                cursor = max(cursor, found[-1].seq if len(found) == 500 else last)
+                try:
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        await store.changed(lambda: store.last_seq > cursor)  # noqa: B023 - awaited in this turn
+                except TimeoutError:
+                    await response.write(b": heartbeat\n\n")
+        finally:
+            self._streams.discard(task)
+
+    async def end_streams(self, app: web.Application) -> None:
+        """Followers reconnect and go on from their cursor; a stopping daemon does not wait for them."""
+        for task in self._streams:
+            task.cancel()
+
+    def _scope(self, request: web.Request) -> list[str] | None:
+        """The ids of the sessions whose events are asked for; None for all there are."""
+        caller, manager = request[CALLER], self._d.manager
+        viewer = manager.viewer(caller)
+        reference = request.query.get("session")
+        if reference is None and viewer is None:
+            return None
+        session = manager.find(caller, reference or "me")
+        family = manager.family
+        below = (
+            family.descendants(session.id) if "recursive" in request.query else family.children(session.id)
+        )
+        return [session.id, *(s.id for s in below if visible(viewer, s))]
+
+    # Shapes
+
+    def _find(self, request: web.Request, action: Action = Action.SEE) -> Session:
+        return self._d.manager.find(request[CALLER], request.match_info["ref"], action)
+
+    def _seen(self, caller: Caller, *, archived: bool = False) -> list[Session]:
+        viewer = self._d.manager.viewer(caller)
+        sessions = self._d.store.sessions.values()
+        return [s for s in sessions if visible(viewer, s) and (archived or not s.archived)]
+
+    def _view(self, session: Session) -> dict[str, Any]:
+        stale = session.id in self._d.watcher.unverified
+        return session_json(session, self._d.watcher.activity.get(session.id), stale=stale)
+
+    def _sessions(self, sessions: Sequence[Session]) -> web.Response:
+        return _json([self._text(s) for s in sessions])
+
+    def _text(self, session: Session) -> orjson.Fragment:
+        """What `_view` shows as JSON text: made once for each change, since lists are long and asked for often."""
+        activity_s = self._d.watcher.activity.get(session.id)
+        stale = session.id in self._d.watcher.unverified
+        kept = self._listed.get(session.id)
+        if kept is not None and kept[0] is session and kept[1:3] == (activity_s, stale):
+            return kept[3]
+        text = orjson.Fragment(orjson.dumps(session_json(session, activity_s, stale=stale)))
+        self._listed[session.id] = (session, activity_s, stale, text)
+        return text
+
+    def _answer(self, answer: Answer) -> web.Response:
+        return _json({**self._view(answer.session), "warnings": list(answer.warnings)})
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=orjson.dumps(value), content_type="application/json")
+
+
+def _error(error: SmError, status: int | None = None) -> web.Response:
+    body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    response = _json(body)
+    response.set_status(status or error.http_status)
+    return response
+
+
+def _of_http(error: web.HTTPException) -> SmError:
+    match error.status:
+        case 404 | 405:
+            return ProtocolMismatch(
+                "this daemon does not know that request", "sm daemon restart, after an upgrade"
+            )
+        case 413:
+            return LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
+        case _:
+            return UsageError(f"the request was refused: {error.reason}")

@@ -1,0 +1,227 @@
+"""Planning a spawn: from what was asked for to the session and the process to start. Decides, writes nothing."""
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+from sm.config import Config
+from sm.errors import NotPermitted, PathRefused, SandboxUnavailable, UnknownAgentType, UsageError
+from sm.models import Caller, CallerKind, Launch, Mode, Session, SpawnRequest, Status, TrustLevel
+from sm.places import Places
+from sm.policy import Action, may
+from sm.providers.base import Provider
+from sm.text import PROMPT_MAX, accepted, folded
+from sm.trust import child_trust, normalize_trust_level
+
+_ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
+_FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_ARGUMENT_MAX = 4096
+_NO_SANDBOX = (
+    "there is no sandbox in this version: the session runs directly on this host "
+    "(trust level sandboxed, effective mode direct)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A session that may be inserted, and how its process is started."""
+
+    session: Session
+    launch: Launch
+    prompt: str | None = field(repr=False)
+    token: str = field(repr=False)
+    warnings: tuple[str, ...]
+
+
+class Spawning:
+    """Plans spawns by the configuration. Every refusal of a spawn that needs no transaction is made here."""
+
+    def __init__(
+        self, config: Config, places: Places, providers: Mapping[str, Provider], now: Callable[[], str]
+    ) -> None:
+        self._config = config
+        self._places = places
+        self._provider_of = {
+            kind: provider for provider in providers.values() for kind in provider.agent_types
+        }
+        self._now = now
+
+    async def plan(
+        self,
+        caller: Caller,
+        request: SpawnRequest,
+        parent: Session | None,
+        inherited: Mapping[str, str] | None,
+    ) -> Planned:
+        """`inherited` is the environment that the parent was started with; None for a session without parent.
+
+        Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
+        """
+        provider = self._provider(request.agent_type)
+        self._check_arguments(caller, request)
+        prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
+        plan = provider.plan(replace(request, prompt=prompt))
+        trust_level, effective_mode, warnings = self._trust(caller, parent, request.trust)
+        working_dir = await self._working_dir(parent, request)
+        if inherited is None:
+            inherited = self._narrowed(request.environment)
+        at = self._now()
+        session_id, token = secrets.token_hex(4), secrets.token_hex(32)
+        kind = request.agent_type.lower()
+        naming = self._config.sessions.naming
+        session = Session(
+            id=session_id,
+            name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
+            friendly_name=None if request.name is None else _friendly(naming.pattern, kind, request.name),
+            agent_type=request.agent_type,
+            provider=provider.name,
+            model=request.model,
+            status=Status.SPAWNED,
+            status_source="manager",
+            status_reason="asked for",
+            status_at=at,
+            mode=Mode(self._config.child_agents.mode),
+            parent_id=None if parent is None else parent.id,
+            created_by=str(caller),
+            working_dir=working_dir,
+            workspace=None if parent is None else parent.workspace,
+            trust_level=trust_level,
+            effective_mode=effective_mode,
+            terminal=f"{provider.name}-{session_id}",
+            created_at=at,
+            token_hash=digest(token),
+        )
+        launch = Launch(
+            argv=plan.argv,
+            environment=self._environment(session, inherited, plan.environment, plan.prompt_file is not None),
+            inherited=inherited,
+            working_dir=working_dir,
+            typed_prompt=plan.typed_prompt,
+            prompt_file=plan.prompt_file,
+        )
+        return Planned(session, launch, prompt, token, warnings)
+
+    def _provider(self, agent_type: str) -> Provider:
+        provider = self._provider_of.get(agent_type)
+        if provider is not None:
+            return provider
+        by_lower = {known.lower(): known for known in self._provider_of}
+        near = get_close_matches(agent_type.lower(), by_lower, n=1, cutoff=0.5)
+        if near:
+            hint = f"did you mean {by_lower[near[0]]}?"
+        elif by_lower:
+            known = ", ".join(sorted(self._provider_of))
+            hint = f"known are: {known}; after a change of config.yaml: sm daemon restart"
+        else:
+            hint = f"add it under commands: in {self._places.config} (sm config --example), then: sm daemon restart"
+        raise UnknownAgentType(f"unknown agent type {folded(agent_type, 64)}", hint)
+
+    def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:
+        if not request.extra_args:
+            return
+        if not self._config.child_agents.allow_args and not may(caller, Action.ADD_ARGUMENTS):
+            raise NotPermitted(
+                "--args is for the operator only", "child_agents.allow_args: true opens it to sessions"
+            )
+        for argument in request.extra_args:
+            accepted(argument, "--args", _ARGUMENT_MAX)
+
+    def _trust(
+        self, caller: Caller, parent: Session | None, asked: str | None
+    ) -> tuple[TrustLevel, TrustLevel, tuple[str, ...]]:
+        """Trust level, effective mode and warnings (design section 7; section 8 for who may fall back)."""
+        try:
+            level = None if asked is None else normalize_trust_level(asked)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if parent is not None:
+            given = child_trust(parent.effective_mode, level)
+            if given is None:
+                raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
+            level = given
+        level = level or self._config.default_trust
+        if level is TrustLevel.DIRECT:
+            return level, level, ()
+        if caller.kind is not CallerKind.OPERATOR:
+            raise SandboxUnavailable(
+                "there is no sandbox in this version, and only the operator may do without one"
+            )
+        return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
+
+    async def _working_dir(self, parent: Session | None, request: SpawnRequest) -> str:
+        path = request.working_dir
+        if path is None and self._config.sessions.default_working_dir_behavior == "specify":
+            raise UsageError(
+                "a working directory must be given",
+                "--working-dir DIR (config: sessions.default_working_dir_behavior: specify)",
+            )
+        if path is None:
+            path = parent.working_dir if parent is not None else request.current_dir
+        if path is None or not path.startswith("/"):
+            raise PathRefused(f"working directory {folded(path or '', 200)!r} is not an absolute path")
+        accepted(path, "working directory", _ARGUMENT_MAX, one_line=True)
+        trouble = await asyncio.to_thread(_trouble_with, path)
+        if trouble is not None:
+            raise PathRefused(f"working directory {path} {trouble}")
+        return path
+
+    def _narrowed(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        names = {*_ALWAYS_INHERITED, *self._config.sessions.inherit_environment_vars}
+        return {
+            name: value
+            for name, value in environment.items()
+            if (name in names or name.startswith("LC_")) and name.isidentifier() and "\0" not in value
+        }
+
+    def _environment(
+        self, session: Session, inherited: Mapping[str, str], added: Mapping[str, str], has_prompt_file: bool
+    ) -> Mapping[str, str]:
+        """Built from nothing; `SM_*` last, over anything a configuration says (design section 7)."""
+        environment = {**inherited, **added}
+        environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
+        environment |= {
+            "SM_SESSION_ID": session.id,
+            "SM_PARENT_ID": session.parent_id or "",
+            "SM_WORKSPACE_ID": session.workspace or "",
+            "SM_TRUST_LEVEL": session.effective_mode.value,
+            "SM_SOCKET": self._places.socket,
+            "SM_TOKEN_FILE": self._places.token_file(session.id),
+        }
+        if has_prompt_file:
+            environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
+        return environment
+
+
+def digest(token: str) -> str:
+    """How a token is stored: its SHA-256, so that the database opens no door."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _friendly(pattern: str, kind: str, name: str) -> str:
+    """The friendly name for `--name`, in lower case, the agent type not doubled."""
+    name = name.lower()
+    if not _FRIENDLY.fullmatch(name):
+        raise UsageError(
+            f"name {folded(name, 80)!r} is not usable",
+            "letters a-z, digits, dot, dash and underscore, at most 64",
+        )
+    if name.startswith(f"{kind}-"):
+        return name
+    return pattern.format(agent_type=kind, friendly_name=name).lower()
+
+
+def _trouble_with(path: str) -> str | None:
+    try:
+        os.stat(path)
+    except OSError as error:
+        return (
+            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
+        )
+    if not os.path.isdir(path):
+        return "is not a directory"
+    return None if os.access(path, os.X_OK) else "cannot be entered: permission denied"

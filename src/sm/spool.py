@@ -1,0 +1,150 @@
+"""What sessions reported while no daemon ran (docs/protocol.md, The spool), replayed in order of emission."""
+
+import hmac
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from sm.errors import SmError, StorageFull, UsageError
+from sm.intake import fingerprint
+from sm.manager import Manager
+from sm.models import Caller, CallerKind, RequestKey, Session
+from sm.spawning import digest
+from sm.views import iso
+from sm.wire import SPOOL_MAX_BYTES
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"\d{1,20}-[0-9a-f]{1,32}\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One spooled request."""
+
+    path: str
+    session_id: str
+    key: str
+    token: str = field(repr=False)
+    emitted_at: str
+    action: str
+    body: Mapping[str, Any] = field(repr=False)
+
+
+async def replay(directory: str, sessions: Mapping[str, Session], manager: Manager) -> None:
+    """Carry out every spooled report once and remove it; one that is refused is logged and removed."""
+    for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
+        session = sessions.get(report.session_id)
+        known = session.token_hash if session else None
+        if known is None or not hmac.compare_digest(known, digest(report.token)):
+            log.warning(
+                "refused a spooled report without the session's token",
+                extra={"sm_session": report.session_id},
+            )
+        else:
+            try:
+                await _carry_out(report, manager)
+            except (
+                StorageFull
+            ) as error:  # nothing was written, so it is still to be done, and so are the rest
+                log.warning("put off the spooled reports: %s", error.message)
+                return
+            except SmError as error:
+                log.warning(
+                    "refused a spooled report: %s", error.message, extra={"sm_session": report.session_id}
+                )
+        with suppress(FileNotFoundError):  # its session was quicker: it has reached us by itself
+            os.unlink(report.path)
+
+
+async def _carry_out(report: Report, manager: Manager) -> None:
+    caller = Caller(CallerKind.SESSION, report.session_id)
+    body, at = report.body, report.emitted_at
+    match report.action:
+        case "checkpoint":
+            key = _key(report, "/v1/sessions/me/checkpoints")
+            metadata = body.get("metadata") or {}
+            if not isinstance(metadata, dict):
+                raise UsageError("metadata must be a dict")
+            await manager.checkpoint(caller, str(body.get("message", "")), metadata, key, at)
+        case "note":
+            await manager.note(caller, str(body.get("text", "")), _key(report, "/v1/sessions/me/note"), at)
+        case "complete":
+            message = body.get("message")
+            key = _key(report, "/v1/sessions/me/complete")
+            status = str(body.get("status") or "completed")
+            await manager.complete(caller, None if message is None else str(message), status, key, at)
+        case _:
+            log.warning("did not know a spooled action", extra={"sm_session": report.session_id})
+
+
+def _key(report: Report, path: str) -> RequestKey:
+    """The key that the same request had over HTTP: it may have been carried out just before the daemon went."""
+    return RequestKey(report.key, fingerprint(path, report.body))
+
+
+def _reports(directory: str) -> list[Report]:
+    found = []
+    with os.scandir(directory) as sessions:
+        for session in sessions:
+            if session.is_dir(follow_symlinks=False):
+                found += _of_session(session)
+    return found
+
+
+def _of_session(session: "os.DirEntry[str]") -> list[Report]:
+    found, left = [], SPOOL_MAX_BYTES
+    with os.scandir(session.path) as files:
+        for file in sorted(files, key=lambda f: f.name):
+            if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
+                continue
+            text = _read(file.path, left)
+            left -= len(text)
+            try:
+                value = orjson.loads(text)
+                if not isinstance(value["key"], str) or not isinstance(value["token"], str):
+                    raise TypeError("a text is missing")
+                report = Report(
+                    path=file.path,
+                    session_id=session.name,
+                    key=value["key"],
+                    token=value["token"],
+                    emitted_at=_time(value["emitted_at"]),
+                    action=value["action"],
+                    body=dict(value["body"]),
+                )
+            except (ValueError, KeyError, TypeError):
+                log.warning(
+                    "removed a spooled report that could not be read", extra={"sm_session": session.name}
+                )
+                with suppress(OSError):
+                    os.unlink(file.path)
+                continue
+            found.append(report)
+    return found
+
+
+def _time(text: str) -> str:
+    """The time of a report in the form of all others, and not later than now. Raises ValueError, TypeError."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return iso(min(at.timestamp(), time.time()))
+
+
+def _read(path: str, most: int) -> bytes:
+    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        return file.read(most)

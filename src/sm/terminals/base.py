@@ -1,0 +1,68 @@
+"""Terminals: where an agent's process lives and what a person attaches to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sm.models import Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One terminal of ours as the terminal server sees it now."""
+
+    session_id: str
+    name: str
+    pane_id: str
+    pid: int
+    """The pane's first process: the agent, once the launch script has exec'ed it."""
+    tty: str
+    dead: bool
+    exit: Exit | None
+    """Set when `dead`; an `Exit()` without code and signal when the server does not know."""
+    activity_s: int
+    """When the terminal last printed something, in seconds since the epoch."""
+
+
+class Terminals(Protocol):
+    """All terminals of this instance.
+
+    Three answers are never one value: an empty result means that the server was asked and there is
+    none; `NoServer` means that no terminal server runs (so no terminal lives); `CouldNotAsk` means that
+    nothing may be concluded. Every call is bounded in time and may be repeated. Reconnecting is the
+    implementation's business: after a failure the next call tries again.
+    """
+
+    async def snapshot(self) -> Mapping[str, Pane]:
+        """Every terminal of this instance by session id, in one question. Raises NoServer, CouldNotAsk."""
+
+    async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
+        """Make terminal `name` and run `argv` in it, all or nothing: on an error none is left behind.
+
+        Starts the server when none runs. A terminal of that name that carries this session's id is
+        returned as it is. Raises TerminalError (also when the name belongs to somebody else).
+        """
+
+    async def ending(self, pane: Pane) -> Exit:
+        """How the pane's process ended; call it when the process is known to be gone.
+
+        Raises NoTerminal or NoServer when the terminal went with it, CouldNotAsk when the server stays silent.
+        """
+
+    async def close(self, name: str) -> None:
+        """Remove a terminal. One that is not there is fine, and so is no server."""
+
+    async def capture(self, name: str, lines: int) -> list[str]:
+        """The last `lines` lines of history and screen, without trailing blank ones. Raises NoTerminal."""
+
+    async def type_line(self, name: str, text: str) -> None:
+        """Paste one line of text and press Enter as a key of its own. Raises NoTerminal."""
+
+    async def session_of_tty(self, tty: str) -> str | None:
+        """The session id carried by the terminal session that `tty` belongs to, split panes included."""
+
+    def attach_command(self, name: str) -> tuple[str, ...]:
+        """The argv that attaches a person's terminal to terminal `name`."""
+
+    def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
+        """Call `told` with {session id: activity_s} whenever some of them moved (at most about once a second)."""

@@ -1,0 +1,463 @@
+"""Terminals in tmux: one detached tmux session for each agent.
+
+A terminal is found by these options and never by its name, which hooks and people change:
+
+    session  @sm_terminal     INSTANCE ID NAME: the session was made for it (set first)
+    pane     @sm_agent        INSTANCE ID NAME: this pane runs, or ran, the agent
+    session  @sm_instance     INSTANCE (the keeper of `tmux_server` carries this one alone)
+    session  @sm_session_id   ID: the agent was started (set last)
+
+One session more, `sm-spare-...`, stands ready for a minute after an agent was started: what waits for a spawn
+then waits for one pane and not for two. Nothing relies on it.
+
+All options are set on our own sessions, windows and panes; nothing of the user's is changed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import secrets
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError
+from sm.models import Exit
+from sm.terminals.base import Pane
+from sm.terminals.control import Command, Refused
+from sm.terminals.tmux_server import GLOBAL_WINDOW_SIZE, Server
+
+log = logging.getLogger(__name__)
+
+EXIT_STATUS_TIMEOUT_S: Final = 2.0
+"""How long tmux may take to find out how a process ended that is known to be gone (see `_LAST_WORDS`)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
+_FORMAT_SIGN = re.compile(r"(#+)(\[?)")
+# `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
+_ROW = (
+    "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
+    " #{window_activity} #{session_name}"
+)
+# What tmux writes below the output of a dead pane, so that a person sees why nothing happens
+# (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
+_DEAD_NOTE = "[sm] the agent has ended"
+_DEAD_NOTE_3_2 = "Pane is dead ("
+# When tmux learns of a death before it has read the pane, it throws the unread output away, unless the pane
+# has a pipe: then it reads first. An agent that prints one line and ends while tmux is still busy with
+# opening the terminal lost it 3 to 5 times of 100, and next to never with a pipe for its first second.
+_LAST_WORDS = "exec sleep 1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A pane that carries `@sm_agent`, and what its session is called now."""
+
+    pane: Pane
+    session_name: str
+
+
+class Tmux:
+    """The terminals of one instance, on the user's default tmux server or on one of its own (`socket_name`).
+
+    `environment` and `umask` (-1: ours) are those of a server that it starts too. `width` and `height` are in
+    cells, `history_limit` in lines. As a context manager it ends our client at the end, and nothing else.
+
+    `before_exec` runs in our client's process and should make it die with us. When a daemon is killed that tmux
+    3.3a has something to tell, tmux keeps its client for ever, with all that it would still tell it, and cannot
+    even end (test_a_killed_daemon_leaves_no_client_behind).
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        socket_name: str | None,
+        width: int,
+        height: int,
+        history_limit: int,
+        environment: Mapping[str, str],
+        *,
+        timeout_s: float = 5.0,
+        umask: int = -1,
+        before_exec: Callable[[], None] | None = None,
+    ) -> None:
+        self._instance = instance
+        self._width = width
+        self._height = height
+        self._history_limit = history_limit
+        self._server = Server(instance, socket_name, environment, timeout_s, umask, before_exec)
+        self._session_names: dict[str, str] = {}
+        self._spare: str | None = None
+        """The name of a session that stands ready for the next agent; it goes after a minute."""
+        self._activity: Mapping[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End our tmux client. Every session stays; a later call would connect again."""
+        await self._server.aclose()
+
+    async def retire(self) -> None:
+        """As `aclose`; and when no terminal of ours is left, nothing of ours stays in tmux."""
+        with contextlib.suppress(NoServer):
+            if self._spare is not None:
+                await self._kill("kill-session", f"={self._spare}")
+            if not await self.snapshot():
+                await self._server.retire()
+        await self.aclose()
+
+    async def snapshot(self) -> Mapping[str, Pane]:
+        (lines,) = await self._server.ask(_panes(f"#{{m:{self._instance} *,#{{@sm_agent}}}}"))
+        rows = _rows(lines)
+        self._session_names = {row.pane.name: row.session_name for row in rows}
+        return {row.pane.session_id: row.pane for row in rows}
+
+    async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
+        """As in `Terminals`. After CouldNotAsk nobody knows; ask again, and a terminal that was made is found."""
+        # A task of its own, so that a cancelled caller leaves no terminal half made: what was begun is
+        # finished and then removed, unless it stood before.
+        opening = asyncio.create_task(self._open(session_id, name, working_dir, argv))
+        try:
+            pane, _ = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            try:
+                _, made = await opening
+                if made:
+                    await self.close(name)
+            except TerminalError as error:
+                log.warning("could not take back a terminal: %s", error, extra={"sm_session": session_id})
+            raise
+        return pane
+
+    async def _open(
+        self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
+    ) -> tuple[Pane, bool]:
+        """The pane, and whether it was made now."""
+        tag = f"{self._instance} {_word(session_id)} {_word(name)}"
+        lines, (window_size,) = await self._server.ask(
+            _panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
+        )
+        for row in _rows(lines):
+            self._session_names[name] = row.session_name
+            return row.pane, False
+        self._server.refuse_manual(window_size)
+        session, placeholder = await self._take_spare(name, tag) or await self._make_session(name, tag)
+        try:
+            pane = await self._start_agent(session, placeholder, tag, _literal(working_dir), argv)
+        except Refused as refused:
+            await self._kill("kill-session", session)
+            raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+        self._session_names[name] = name
+        # Not waited for: taking a pane out of utmp costs tmux more than everything of ours.
+        self._server.tell(("kill-window", "-t", placeholder))
+        if self._spare is None:
+            self._make_spare()
+        return pane, True
+
+    def _make_spare(self) -> None:
+        """Have tmux make the session for the next agent while nobody waits for it."""
+        self._spare = f"sm-spare-{secrets.token_hex(4)}"
+        here = f"={self._spare}:"
+        self._server.tell(
+            self._new_session(self._spare),
+            ("set-option", "-t", here, "destroy-unattached", "off"),
+            # Else it would stay after its minute where the user's remain-on-exit is on.
+            ("set-option", "-w", "-t", f"{here}^", "remain-on-exit", "off"),
+        )
+
+    async def _take_spare(self, name: str, tag: str) -> tuple[str, str] | None:
+        """What `_make_session` returns, if the spare session is still there."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return None
+        first = f"={spare}:^"  # a hook may have made other windows after it
+        try:
+            *_, (made,), _ = await self._server.ask(
+                ("set-option", "-w", "-t", first, "remain-on-exit", "on"),  # its minute may be over just now
+                ("set-option", "-t", f"={spare}:", "@sm_terminal", tag),
+                ("display-message", "-p", "-t", first, "#{session_id} #{window_id}"),
+                ("rename-session", "-t", f"={spare}:", name),
+            )
+        except Refused:  # its minute is over, a hook renamed it, or the name is taken: the long way tells
+            self._server.tell(("kill-session", "-t", f"={spare}"))
+            return None
+        session, placeholder = made.split()
+        return session, placeholder
+
+    async def _make_session(self, name: str, tag: str) -> tuple[str, str]:
+        """A session with a placeholder process in it: the ids of the session and of its window.
+
+        history-limit is read when a pane is made, and a session that is being made has only the user's
+        global value. So its first pane is a placeholder, which ends by itself should we die here, and the
+        agent gets one of its own when the session has our options.
+        """
+        for _ in range(2):
+            try:
+                made, *_ = await self._server.ask(
+                    self._new_session(name),
+                    # By name, because the id is not known on this line. A hook that renames the session makes
+                    # these two fail. That does no harm: the name is free again, and they are repeated by id.
+                    ("set-option", "-t", f"={name}:", "@sm_terminal", tag),
+                    ("set-option", "-t", f"={name}:", "destroy-unattached", "off"),
+                    start=True,
+                )
+            except Refused as refused:
+                if refused.outputs:
+                    made = refused.outputs[0]
+                elif not refused.text.startswith("duplicate session"):
+                    raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+                else:
+                    await self._remove_half(name, tag)
+                    continue
+            session, placeholder = made[0].split()
+            return session, placeholder
+        raise TerminalError(f"a tmux session called {name} comes back again and again")
+
+    def _new_session(self, name: str) -> Command:
+        size = ("-x", str(self._width), "-y", str(self._height))
+        ids = ("-P", "-F", "#{session_id} #{window_id}")
+        return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", "60")
+
+    async def _remove_half(self, name: str, tag: str) -> None:
+        """Remove the session that has this name, if we made it and died before the agent was started in it."""
+        show = (
+            "display-message",
+            "-p",
+            "-t",
+            f"={name}:",
+            "#{session_id} x#{@sm_session_id} #{@sm_terminal}",
+        )
+        ((line,),) = await self._server.ask(show)
+        session, started, holder = line.split(" ", 2)
+        socket_path = self._server.socket_path()
+        if holder != tag:
+            raise TerminalError(
+                f"a tmux session called {name} exists and is not ours",
+                f"tmux -S {socket_path} rename-session -t ={name} something-else",
+            )
+        if started != "x":
+            raise TerminalError(
+                f"terminal {name} stands without its agent's pane, which somebody closed",
+                f"tmux -S {socket_path} kill-session -t ={name}",
+            )
+        await self._kill("kill-session", session)
+
+    async def _start_agent(
+        self, session: str, placeholder: str, tag: str, working_dir: str, argv: Sequence[str]
+    ) -> Pane:
+        instance, session_id, name = tag.split(" ")
+        here = ("-t", f"{session}:")  # the session's current pane: from new-window on the agent's
+        # One argument alone would be a command line for the user's default-shell.
+        command = tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', *argv)
+        window = ("new-window", "-b", "-t", f"{session}:{placeholder}", "-n", name, "-c", working_dir)
+        # One line, which tmux runs without looking at anything else: the agent cannot end before
+        # remain-on-exit is set (as two lines the exit code was lost 40 times of 40), and the markers are
+        # there if and only if the agent's pane is.
+        outputs = await self._server.ask(
+            ("set-option", "-t", session, "@sm_terminal", tag),
+            ("set-option", "-t", session, "destroy-unattached", "off"),
+            ("set-option", "-t", session, "history-limit", str(self._history_limit)),
+            # A hook that splits the new window would make another pane the current one.
+            ("set-hook", "-t", session, "after-new-window", ""),
+            (*window, "-P", "-F", f"{tag} {_ROW}", "--", *command),
+            ("set-option", "-p", *here, "remain-on-exit", "on"),
+            ("pipe-pane", *here, _LAST_WORDS),
+            ("set-option", "-p", *here, "@sm_agent", tag),
+            ("set-option", "-t", session, "@sm_instance", instance),
+            ("set-option", "-t", session, "@sm_session_id", session_id),
+            ("set-option", "-p", "-q", *here, "remain-on-exit-format", _DEAD_NOTE),
+            ("set-option", "-w", *here, "window-size", "latest"),
+            ("set-option", "-w", *here, "allow-rename", "off"),
+            ("set-hook", "-u", "-t", session, "after-new-window"),
+        )
+        return _row(outputs[4][0]).pane
+
+    async def ending(self, pane: Pane) -> Exit:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + EXIT_STATUS_TIMEOUT_S
+        pause_s = 0.002
+        show = ("display-message", "-p", "-t", pane.pane_id, f"{self._instance} - - {_ROW}")
+        while True:
+            await self._nudge()
+            ((line,),) = await self._server.ask(show)
+            # For a pane that is not there display-message prints empty fields, and no error.
+            now = _row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
+            if now is None:
+                raise NoTerminal(f"terminal {pane.name} is not there any more")
+            if now.exit not in (None, Exit()):
+                return now.exit
+            if loop.time() > deadline:
+                return Exit()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.1)
+
+    async def _nudge(self) -> None:
+        """Make tmux look for ended children.
+
+        libutempter sets its SIGCHLD handler aside while the helper that writes utmp runs, which is for each
+        pane made and closed; what ends meanwhile is not noticed before the next SIGCHLD.
+        """
+        pid = await self._server.pid()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGCHLD)
+
+    async def close(self, name: str) -> None:
+        mine = f"#{{m:{self._instance} * {_word(name)},"
+        where = f"#{{||:{mine}#{{@sm_terminal}}}},{mine}#{{@sm_agent}}}}}}"
+        fields = f"#{{?{mine}#{{@sm_terminal}}}},#{{session_id}},-}} #{{?@sm_agent,#{{pane_id}},-}}"
+        with contextlib.suppress(NoServer):
+            (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
+            found = [line.split(" ") for line in lines]
+            for session in {session for session, _ in found} - {"-"}:
+                await self._kill("kill-session", session)
+            # Somebody may have moved the pane elsewhere, or hold it through another session of a group.
+            for pane in {pane for _, pane in found} - {"-"}:
+                await self._kill("kill-pane", pane)
+        self._session_names.pop(name, None)
+
+    async def _kill(self, command: str, target: str) -> None:
+        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+            await self._server.ask((command, "-t", target))
+
+    async def capture(self, name: str, lines: int) -> list[str]:
+        pane = (await self._row_of(name)).pane
+        kept: list[str] = []
+        # Joined, one line may take several rows. When these many rows do not do, take all.
+        for start in (f"-{lines}", "-"):
+            show = ("capture-pane", "-p", "-J", "-t", pane.pane_id, "-S", start)
+            try:
+                text = await self._server.ask_for_text(show)
+            except Refused:
+                raise _not_there(name) from None
+            kept = _without_blanks(text)
+            if pane.dead and kept and kept[-1].startswith((_DEAD_NOTE, _DEAD_NOTE_3_2)):
+                kept = _without_blanks(kept[:-1])
+            if len(kept) >= lines:
+                break
+        return kept[-lines:] if lines > 0 else []
+
+    async def type_line(self, name: str, text: str) -> None:
+        pane = (await self._row_of(name)).pane
+        if pane.dead:
+            raise NoTerminal(f"the process in terminal {name} has ended")
+        buffer = f"sm-{secrets.token_hex(6)}"
+        to = ("-t", pane.pane_id)
+        try:
+            if text:
+                await self._server.ask(
+                    ("set-buffer", "-b", buffer, "--", text),
+                    ("paste-buffer", "-p", "-r", "-d", "-b", buffer, *to),
+                )
+            # A line of its own: written in one go with the paste, Enter would be text. And out of copy mode
+            # and any other: there a key is a command (a paste goes through to the process).
+            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, "Enter"))
+        except Refused:
+            self._server.tell(("delete-buffer", "-b", buffer))
+            raise _not_there(name) from None
+
+    async def session_of_tty(self, tty: str) -> str | None:
+        if not _TTY.fullmatch(tty):
+            return None
+        fields = "#{@sm_agent}|#{@sm_instance} #{@sm_session_id}"
+        (lines,) = await self._server.ask(
+            ("list-panes", "-a", "-f", f"#{{==:#{{pane_tty}},{tty}}}", "-F", fields)
+        )
+        for carried in "|".join(lines).split("|"):
+            instance, _, rest = carried.partition(" ")
+            if instance == self._instance and rest:
+                return rest.split(" ")[0]
+        return None
+
+    def attach_command(self, name: str) -> tuple[str, ...]:
+        # The whole path, because the person's shell may have another TMUX_TMPDIR, or run inside tmux. And
+        # the name that the session was last seen with: a hook may have given it another one.
+        session = self._session_names.get(name, name)
+        return ("tmux", "-S", self._server.socket_path(), "attach-session", "-t", f"={session}:")
+
+    def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
+        """As in `Terminals`, for one listener. After a lost connection it goes on with the next call of any kind."""
+
+        def value_changed(value: str) -> None:
+            seen: dict[str, int] = {}
+            for word in value.split():
+                session_id, _, activity = word.partition("=")
+                if activity.isdigit():
+                    seen[session_id] = int(activity)
+            moved = {key: value for key, value in seen.items() if self._activity.get(key) != value}
+            self._activity = seen
+            if moved:
+                told(moved)
+
+        # window_activity, because session_activity does not move while nobody is attached.
+        pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity} ,}"
+        mine = f"#{{==:#{{@sm_instance}},{self._instance}}}"
+        self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", value_changed)
+
+    async def _row_of(self, name: str) -> _Row:
+        (lines,) = await self._server.ask(_panes(f"#{{m:{self._instance} * {_word(name)},#{{@sm_agent}}}}"))
+        for row in _rows(lines):
+            self._session_names[name] = row.session_name
+            return row
+        raise _not_there(name)
+
+
+def _not_there(name: str) -> NoTerminal:
+    return NoTerminal(f"terminal {name} is not there")
+
+
+def _word(text: str) -> str:
+    """`text`, which goes into formats and names; tmux itself would turn `:` and `.` of a name into `_`."""
+    if not _NAME.fullmatch(text):
+        raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
+    return text
+
+
+def _literal(path: str) -> str:
+    """`path` where tmux expands formats, `#(command)` among them: `##` stands for `#`.
+
+    But signs right before `[` are left as they are, however many (tmux(1), STYLES).
+    """
+    return _FORMAT_SIGN.sub(lambda found: found[0] if found[2] else 2 * found[0], path)
+
+
+def _panes(where: str) -> Command:
+    """The question for the agents' panes for which the filter `where` is true; `_rows` reads the answer."""
+    return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {_ROW}")
+
+
+def _rows(lines: Sequence[str]) -> list[_Row]:
+    try:
+        return [_row(line) for line in lines]
+    except ValueError:
+        raise CouldNotAsk("tmux listed its panes in a form that makes no sense") from None
+
+
+def _row(line: str) -> _Row:
+    """One line of `TAG _ROW`. Raises ValueError."""
+    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, session_name = line.split(" ", 10)
+    ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
+    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity))
+    return _Row(pane, session_name)
+
+
+def _number(field: str) -> int | None:
+    return int(field[1:]) if len(field) > 1 else None
+
+
+def _without_blanks(lines: Sequence[str]) -> list[str]:
+    """Without blanks at the end of each line, and without blank lines at the end of all."""
+    kept = [line.rstrip() for line in lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept

@@ -1,0 +1,93 @@
+"""The documented JSON of everything the daemon shows (design section 13). Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sm.models import Checkpoint, Event, Session
+
+
+def iso(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC with `Z`, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> dict[str, Any]:
+    """One session, without `children`. `activity_s`: when its terminal last printed something."""
+    return {
+        "session_id": session.id,
+        "name": session.name,
+        "friendly_name": session.friendly_name,
+        "title": session.title,
+        "agent_type": session.agent_type,
+        "provider": session.provider,
+        "model": session.model,
+        "status": session.status,
+        "status_source": session.status_source,
+        "status_reason": session.status_reason,
+        "status_at": session.status_at,
+        "status_stale": stale,
+        "mode": session.mode,
+        "parent_session_id": session.parent_id,
+        "created_by": session.created_by,
+        "working_dir": session.working_dir,
+        "workspace": session.workspace,
+        "trust_level": session.trust_level,
+        "effective_mode": session.effective_mode,
+        "tmux_session": session.terminal,
+        "pid": session.process.pid if session.process else None,
+        "exit_code": session.exit.code if session.exit else None,
+        "exit_signal": session.exit.signal if session.exit else None,
+        "created_at": session.created_at,
+        "started_at": session.started_at,
+        "completed_at": session.completed_at,
+        "completion_status": session.completion_status,
+        "completion_message": session.completion_message,
+        "note": session.note,
+        "last_activity_at": session.status_at
+        if activity_s is None
+        else max(session.status_at, iso(activity_s)),
+        "archived": session.archived,
+        "children": [],
+    }
+
+
+def nest(
+    parents: Iterable[dict[str, Any]], children: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """The sessions, each with its own in `children`, all the way down."""
+    nested = []
+    for parent in parents:
+        below = nest(children.get(parent["session_id"], ()), children)
+        nested.append({**parent, "children": below})
+    return nested
+
+
+def pruned(tree: Iterable[dict[str, Any]], wanted: Collection[str]) -> list[dict[str, Any]]:
+    """The nested sessions whose id is wanted, and those above them: a tree has no gaps."""
+    kept = []
+    for node in tree:
+        below = pruned(node["children"], wanted)
+        if below or node["session_id"] in wanted:
+            kept.append({**node, "children": below})
+    return kept
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "type": event.type,
+        "session_id": event.session_id,
+        "parent_session_id": event.parent_session_id,
+        "timestamp": event.timestamp,
+        "message": event.message,
+        "metadata": dict(event.metadata),
+    }
+
+
+def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "timestamp": checkpoint.timestamp,
+        "message": checkpoint.message,
+        "metadata": dict(checkpoint.metadata),
+    }

@@ -1,0 +1,81 @@
+"""Objects of the daemon's answers, as design section 13 has them."""
+
+from typing import Any
+
+NOW = "2026-01-27T15:20:00Z"
+
+
+def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
+    return {
+        "session_id": id,
+        "name": f"engineer-{id}",
+        "friendly_name": None,
+        "title": None,
+        "agent_type": "Engineer",
+        "provider": "claude",
+        "model": None,
+        "status": "running",
+        "status_source": "process",
+        "status_reason": "its process runs",
+        "status_at": "2026-01-27T15:15:00Z",
+        "status_stale": False,
+        "mode": "auto",
+        "parent_session_id": None,
+        "created_by": "operator",
+        "working_dir": "/work",
+        "workspace": None,
+        "trust_level": "direct",
+        "effective_mode": "direct",
+        "tmux_session": f"claude-{id}",
+        "pid": 4711,
+        "exit_code": None,
+        "exit_signal": None,
+        "created_at": "2026-01-27T15:00:00Z",
+        "started_at": "2026-01-27T15:00:01Z",
+        "completed_at": None,
+        "completion_status": None,
+        "completion_message": None,
+        "note": None,
+        "last_activity_at": "2026-01-27T15:19:50Z",
+        "archived": False,
+        "children": [],
+    } | more
+
+
+def event(seq: int = 1, type: str = "spawned", **more: Any) -> dict[str, Any]:
+    return {
+        "seq": seq,
+        "type": type,
+        "session_id": "1a2b3c4d",
+        "parent_session_id": "99999999",
+        "timestamp": "2026-01-27T15:10:00Z",
+        "message": f"event {seq}",
+        "metadata": {},
+    } | more
+
+
+def progress(**more: Any) -> dict[str, Any]:
+    return {
+        "session_id": "1a2b3c4d",
+        "name": "engineer-task1043",
+        "status": "working",
+        "elapsed_seconds": 180,
+        "tokens_used": None,
+        "tokens": None,
+        "tokens_remaining_estimate": None,
+        "completion_percentage": None,
+        "cost_usd": None,
+        "context_percent": None,
+        "tools_used": {},
+        "total_tools": 0,
+        "last_tool": None,
+        "current_activity": None,
+        "checkpoints": [],
+        "last_output": [],
+        "is_idle": False,
+        "idle_seconds": 0,
+        "is_waiting_input": False,
+        "is_complete": False,
+        "completion_status": None,
+        "completion_message": None,
+    } | more

@@ -1,0 +1,318 @@
+"""What a person reads, as pure functions; seed 003 shows most of it."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sm.cli import render
+from sm.models import EventType, Status
+from tests.cli.samples import event, progress, session
+
+NOW = datetime(2026, 1, 27, 15, 20, tzinfo=UTC)
+
+
+def ago(**span: int) -> str:
+    return (NOW - timedelta(**span)).isoformat().replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize(
+    ("when", "shown"),
+    [
+        (ago(seconds=0), "0s ago"),
+        (ago(seconds=10), "10s ago"),
+        (ago(seconds=59), "59s ago"),
+        (ago(minutes=5), "5min ago"),
+        (ago(minutes=59, seconds=59), "59min ago"),
+        (ago(hours=2), "2h ago"),
+        (ago(hours=23, minutes=59), "23h ago"),
+        (ago(days=3), "3d ago"),
+        (ago(seconds=-5), "0s ago"),
+        (None, "never"),
+    ],
+)
+def test_ages_are_in_whole_units_and_never_negative(when: str | None, shown: str) -> None:
+    assert render.age(when, NOW) == shown
+
+
+def test_children_are_aligned_as_in_seed_003() -> None:
+    sessions = [
+        session(
+            "abc12345",
+            friendly_name="engineer-task1042",
+            status="completed",
+            status_at=ago(minutes=5),
+            completion_message="Feature implemented",
+        ),
+        session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2), note="In progress"),
+        session(
+            "a1b78901",
+            friendly_name="architect-review",
+            status="completed",
+            status_at=ago(minutes=10),
+            completion_message="Approved",
+        ),
+    ]
+    assert render.session_rows([("", s) for s in sessions], NOW) == [
+        'engineer-task1042 (abc12345) | completed | 5min ago | "Feature implemented"',
+        "engineer-task1043 (def45678) | running   | 2min ago | In progress",
+        'architect-review (a1b78901)  | completed | 10min ago | "Approved"',
+    ]
+
+
+def test_a_running_session_without_a_note_is_in_progress() -> None:
+    rows = [
+        ("", session(status="running")),
+        ("", session(status="running", note="reading")),
+        ("", session(status="idle")),
+    ]
+    assert [row.split(" | ")[3:] for row in render.session_rows(rows, NOW)] == [
+        ["In progress"],
+        ["reading"],
+        [],
+    ]
+
+
+def test_the_tree_is_drawn_as_in_seed_003() -> None:
+    fix = session("aaa11111", friendly_name="engineer-fix", status="completed", status_at=ago(minutes=3))
+    deep = session("bbb11111", friendly_name="x", status="idle", status_at=ago(minutes=1))
+    sessions = [
+        session(
+            "abc12345",
+            friendly_name="engineer-task1042",
+            status="completed",
+            status_at=ago(minutes=5),
+            children=[{**fix, "children": [deep]}],
+        ),
+        session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2)),
+    ]
+    assert render.session_rows(render.nested(sessions), NOW, saying_too=False) == [
+        "engineer-task1042 (abc12345) | completed | 5min ago",
+        "  └─ engineer-fix (aaa11111) | completed | 3min ago",
+        "     └─ x (bbb11111)         | idle      | 1min ago",
+        "engineer-task1043 (def45678) | running   | 2min ago",
+    ]
+
+
+def test_a_flat_list_becomes_a_tree_and_an_unknown_parent_makes_a_root() -> None:
+    flat = [
+        session("00000001"),
+        session("00000002", parent_session_id="00000001"),
+        session("00000003", parent_session_id="gone0000"),
+        session("00000004", parent_session_id="00000002"),
+    ]
+    rows = [(indent, shown["session_id"]) for indent, shown in render.tree(flat)]
+    assert rows == [("", "00000001"), ("  └─ ", "00000002"), ("     └─ ", "00000004"), ("", "00000003")]
+
+
+def test_a_stale_status_shows_its_doubt_and_its_age() -> None:
+    shown = session(status_stale=True, status_at=ago(minutes=4))
+    assert render.status_of(shown, NOW) == "running? (4m)"
+
+
+def test_an_error_without_a_word_shows_the_reason() -> None:
+    assert render.saying(session(status="error", status_reason="its process ended: exit code 1")).endswith(
+        "code 1"
+    )
+    assert render.saying(session(status="completed", status_reason="it said so")) == ""
+
+
+def test_wide_characters_take_two_columns() -> None:
+    rows = render.session_rows(
+        [("", session(friendly_name="日本")), ("", session(friendly_name="abcd"))], NOW
+    )
+    assert rows[0].startswith("日本 (1a2b3c4d) |")
+    assert rows[1].startswith("abcd (1a2b3c4d) |")
+
+
+def test_a_terminals_lines_are_cut_to_its_width_and_not_elsewhere() -> None:
+    talkative = session(note="日" * 300)
+    (cut,) = render.session_rows([("", talkative)], NOW, width=80)
+    assert render.columns(cut) in (79, 80)
+    assert cut.endswith("…")
+    (whole,) = render.session_rows([("", talkative)], NOW)
+    assert whole.count("日") == 300
+
+
+def test_colour_is_there_only_when_asked_for() -> None:
+    (plain,) = render.session_rows([("", session(status="error"))], NOW)
+    (painted,) = render.session_rows([("", session(status="error"))], NOW, colour=True)
+    assert "\033" not in plain
+    assert painted.replace("\033[31m", "").replace("\033[0m", "") == plain
+
+
+def test_an_event_is_one_line_with_the_time_of_the_place() -> None:
+    shown = event(message="Child engineer-abc123 (1a2b3c4d) started")
+    assert render.event_line(shown, UTC) == "[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started"
+    assert render.event_line(shown, timezone(timedelta(hours=-7))).startswith("[08:10]")
+
+
+def test_progress_is_the_block_of_seed_003() -> None:
+    shown = progress(
+        tokens_used=2450,
+        tokens_remaining_estimate=7550,
+        completion_percentage=24,
+        tools_used={"Read": 5, "Write": 3, "Bash": 2, "Edit": 1},
+        last_tool={"name": "Write", "args": {"file_path": "tests/api.test.ts"}, "timestamp": ago(seconds=10)},
+        current_activity="Writing unit tests for API endpoint",
+        checkpoints=[
+            {"timestamp": "2026-01-27T15:10:00Z", "message": "Started: Implement feature X", "metadata": {}},
+            {
+                "timestamp": "2026-01-27T15:12:00Z",
+                "message": "Completed data model (3/5 tasks)",
+                "metadata": {},
+            },
+        ],
+    )
+    assert render.progress_block(shown, NOW, UTC) == [
+        "engineer-task1043 (1a2b3c4d) | working | 3min elapsed",
+        "Tokens: 2,450 / ~10,000 est (24%)",
+        "Tools: Read(5) Write(3) Bash(2) Edit(1)",
+        "Status: Writing unit tests for API endpoint",
+        "Last tool: Write → tests/api.test.ts (10s ago)",
+        "",
+        "Checkpoints:",
+        "  [15:10] Started: Implement feature X",
+        "  [15:12] Completed data model (3/5 tasks)",
+    ]
+
+
+def test_progress_of_a_program_shows_what_there_is_and_invents_nothing() -> None:
+    shown = progress(completion_percentage=60, last_output=[f"line {n}" for n in range(50)])
+    block = render.progress_block(shown, NOW, UTC)
+    assert block[:2] == ["engineer-task1043 (1a2b3c4d) | working | 3min elapsed", "Done: 60%"]
+    assert block[-1] == "  line 49"
+    assert not [text for text in block if "Tokens" in text or "Tools" in text or "None" in text]
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"),
+    [
+        ({"exit_code": 3, "pid": 5}, "ended with exit code 3"),
+        ({"exit_code": 0, "pid": 5}, "ended with exit code 0"),
+        ({"exit_signal": 9, "pid": 5}, "ended by signal 9"),
+        ({"pid": 5}, "pid 5"),
+        ({"pid": None}, None),
+    ],
+)
+def test_the_end_of_a_process_is_told_by_its_code_or_signal(how: dict[str, Any], shown: str | None) -> None:
+    assert render.process_of(session(**how)) == shown
+
+
+def test_everything_about_one_session_is_in_its_block() -> None:
+    ended = session(
+        status="error",
+        status_reason="its process ended: exit code 3",
+        exit_code=3,
+        completion_message="no key",
+        trust_level="sandboxed",
+        parent_session_id="99999999",
+        last_output=["$ make", "\x1b]0;evil\x07boom"],
+    )
+    block = "\n".join(render.session_block(ended, NOW))
+    for part in (
+        "error, 5min ago",
+        "process: its process ended",
+        "exit code 3",
+        '"no key"',
+        "99999999",
+        "/work",
+    ):
+        assert part in block
+    assert "direct (asked for sandboxed)" in block
+    assert "sm attach 1a2b3c4d" in block
+    assert "]0;evilboom" in block
+    assert "\x1b" not in block
+
+
+def test_the_overview_counts_and_names_the_trouble() -> None:
+    status = {
+        "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 7300.5},
+        "sessions": {"running": 3, "error": 1, "idle": 0},
+        "orphans": 2,
+        "dead_letters": 1,
+        "requests_open": 0,
+        "inbox": 0,
+        "trouble": ["tmux does not answer"],
+    }
+    text = "\n".join(render.overview(status))
+    for part in (
+        "pid 7",
+        "up 2h",
+        "3 running, 1 error",
+        "Orphans:   2",
+        "Dead letters: 1",
+        "tmux does not answer",
+    ):
+        assert part in text
+    assert "idle" not in text
+
+
+# What an agent says cannot drive the reader's terminal
+
+EVIL = "a\x1b[2Jb\x9b31mc\x07d\re\nf\x7fg\u202eh\u2066i\ud800j"
+
+
+@given(st.text())
+def test_a_line_never_holds_a_control_character(text: str) -> None:
+    for shown in (render.line(text), render.line(text + EVIL)):
+        assert not [c for c in shown if c < " " or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066\u2028\u2029"]
+        shown.encode()
+
+
+@given(st.text())
+def test_a_line_of_a_terminal_keeps_its_text_and_tabs_and_nothing_that_moves(text: str) -> None:
+    shown = render.plain_line(f"{text}\t{EVIL}")
+    assert not [c for c in shown if (c < " " and c != "\t") or "\x7f" <= c <= "\x9f"]
+    assert "\t" in shown
+    shown.encode()
+
+
+def test_every_text_of_a_session_is_folded() -> None:
+    names = ["friendly_name", "title", "agent_type", "provider", "model", "status", "status_source", "mode"]
+    names += ["status_reason", "created_by", "working_dir", "workspace", "trust_level", "effective_mode"]
+    texts: dict[str, Any] = dict.fromkeys([*names, "tmux_session", "completion_message", "note"], EVIL)
+    evil = session(**texts, last_output=[EVIL])
+    moves = progress(
+        name=EVIL,
+        status=EVIL,
+        current_activity=EVIL,
+        completion_message=EVIL,
+        tools_used={EVIL: 1},
+        last_tool={"name": EVIL, "args": {"x": EVIL}, "timestamp": ago(seconds=1)},
+        checkpoints=[{"timestamp": ago(seconds=1), "message": EVIL}],
+        last_output=[EVIL],
+    )
+    shown = [
+        *render.session_block(evil, NOW),
+        *render.session_rows([("", evil)], NOW),
+        *render.progress_block(moves, NOW, UTC),
+        render.event_line(event(type=EVIL, message=EVIL), UTC),
+        render.log_line(
+            {"time": ago(seconds=1), "level": EVIL, "logger": EVIL, "message": EVIL, "sm_x": EVIL}, UTC
+        ),
+    ]
+    assert not [c for text in shown for c in text if c < " " or "\x7f" <= c <= "\x9f"]
+
+
+def test_json_from_the_daemon_is_printed_with_its_controls_escaped() -> None:
+    assert render.json_text('{"a":"\x9b31m\x7fü"}') == '{"a":"\\u009b31m\\u007fü"}'
+
+
+def test_a_record_of_the_log_is_one_line_with_its_context() -> None:
+    record = {
+        "time": "2026-01-27T15:10:00.123Z",
+        "level": "info",
+        "logger": "sm.manager",
+        "message": "moved",
+        "sm_session": "1a2b3c4d",
+        "sm_from": None,
+    }
+    assert render.log_line(record, UTC) == "2026-01-27 15:10:00 info sm.manager: moved sm_session=1a2b3c4d"
+
+
+def test_the_words_offered_are_the_words_there_are() -> None:
+    assert list(render.STATUSES) == [status.value for status in Status]
+    assert list(render.EVENT_TYPES) == [kind.value for kind in EventType]

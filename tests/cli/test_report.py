@@ -1,0 +1,191 @@
+"""What a session says of itself: checkpoint, note, complete; with and without a daemon."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SESSION, Sm
+from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
+from tests.cli.samples import session
+
+CHECKPOINT = {"timestamp": "2026-01-27T15:10:00Z", "message": "x", "metadata": {}}
+REPORTS = [
+    (["checkpoint", "Half (1/2)"], "checkpoints", {"message": "Half (1/2)", "metadata": {}}),
+    (["note", "Writing"], "note", {"text": "Writing"}),
+    (["complete", "Done"], "complete", {"message": "Done", "status": "completed"}),
+]
+
+
+@pytest.fixture
+def agent(run: Sm, state: Path) -> Sm:
+    """`sm` as an agent has it: without SM_HOME, its socket says where the instance lies."""
+    token = state / "token"
+    token.write_text("s3cret\n")
+    run.environ |= run.as_session(state) | {"SM_TOKEN_FILE": str(token)}
+    del run.environ["SM_HOME"]
+    return run
+
+
+def spooled(state: Path) -> list[Path]:
+    return sorted((state / "spool" / SESSION).glob("*")) if (state / "spool" / SESSION).exists() else []
+
+
+def test_a_checkpoint_is_recorded_with_its_facts(agent: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions/me/checkpoints", answer(CHECKPOINT))
+    assert agent("checkpoint", "Half", "--metadata", "coverage=0", "b=x=y", "--metadata", "c=").out == (
+        "Checkpoint recorded\n"
+    )
+    assert peer.asked[0].json == {"message": "Half", "metadata": {"coverage": "0", "b": "x=y", "c": ""}}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a", "--metadata", "novalue"], "'novalue' is not KEY=VALUE"),
+        (["a", "--metadata", "=1"], "'=1' is not KEY=VALUE"),
+        (["two", "words"], "sm checkpoint 'two words'"),
+    ],
+)
+def test_a_checkpoint_that_makes_no_sense_is_refused(
+    agent: Sm, peer: Peer, words: list[str], said: str
+) -> None:
+    assert said in agent("checkpoint", *words, code=2).err
+    assert peer.asked == []
+
+
+def test_a_note_is_recorded(agent: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions/me/note", answer(session()))
+    assert agent("note", "Writing").out == "Note recorded\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "parent", "said"),
+    [
+        ([], "99999999", "Session marked complete. Notifying parent.\n"),
+        (["ok"], None, "Session marked complete.\n"),
+        (["no", "--status", "error"], "99999999", "Session marked as error. Notifying parent.\n"),
+        (["no", "--status", "abandoned"], None, "Session marked as abandoned.\n"),
+    ],
+)
+def test_complete_says_what_became_of_it(
+    agent: Sm, peer: Peer, words: list[str], parent: str | None, said: str
+) -> None:
+    done = session(parent_session_id=parent, warnings=["1 child is still live"])
+    peer.script("POST /v1/sessions/me/complete", answer(done))
+    ended = agent("complete", *words)
+    assert ended.out == said
+    assert ended.err == "warning: 1 child is still live\n"
+
+
+@pytest.mark.parametrize(("words", "path", "body"), REPORTS)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_report_of_no_session_is_a_usage_error(
+    run: Sm, peer: Peer, state: Path, words: list[str], path: str, body: object, known: bool
+) -> None:
+    peer.script(
+        f"POST /v1/sessions/me/{path}", error("not_found", "you are the operator", 404) if known else HANG_UP
+    )
+    done = run(*words, code=2)
+    assert f"only an agent can call sm {words[0]}" in done.err
+    assert spooled(state) == []
+
+
+def test_an_agent_that_the_daemon_does_not_know_is_told_so(agent: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions/me/note", error("not_found", "session 1a2b3c4d is not known", 404))
+    assert agent("note", "x", code=3).err == "sm: session 1a2b3c4d is not known\n"
+
+
+@pytest.mark.parametrize(("words", "path", "body"), REPORTS)
+def test_a_report_while_the_daemon_is_away_is_kept(
+    agent: Sm, state: Path, words: list[str], path: str, body: object
+) -> None:
+    (state / "stopped").touch()
+    assert agent(*words).out == "recorded; the daemon is away\n"
+    (file,) = spooled(state)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    kept = json.loads(file.read_text())
+    assert kept.pop("emitted_at").endswith("Z")
+    assert len(kept.pop("key")) == 32
+    assert kept == {"token": "s3cret", "action": words[0], "body": body}
+
+
+def test_reports_are_kept_in_the_order_of_emission(agent: Sm, state: Path) -> None:
+    (state / "stopped").touch()
+    for number in range(3):
+        agent("checkpoint", str(number))
+    kept = [json.loads(file.read_text()) for file in spooled(state)]
+    assert [report["body"]["message"] for report in kept] == ["0", "1", "2"]
+    assert sorted(kept, key=lambda report: report["emitted_at"]) == kept
+
+
+@pytest.mark.parametrize(("words", "path", "body"), REPORTS)
+@pytest.mark.parametrize("breaks", [1, 3])
+def test_a_report_that_broke_off_is_repeated_with_its_key_and_not_kept(
+    agent: Sm, peer: Peer, state: Path, words: list[str], path: str, body: object, breaks: int
+) -> None:
+    seen_in_spool: list[str] = []
+
+    def look(_: object) -> bytes:
+        seen_in_spool.extend(json.loads(file.read_text())["key"] for file in spooled(state))
+        return answer(session())
+
+    answers: list[Answer] = [HANG_UP] * breaks + [look]
+    peer.script(f"POST /v1/sessions/me/{path}", *answers)
+    assert "recorded;" not in agent(*words).out
+    keys = {asked.headers["idempotency-key"] for asked in peer.asked}
+    assert len(peer.asked) == breaks + 1
+    assert keys == set(seen_in_spool), "it was kept before the daemon was waited for, under the same key"
+    assert spooled(state) == []
+    assert all(asked.json == body for asked in peer.asked)
+
+
+def test_a_report_that_is_refused_after_all_is_not_kept(agent: Sm, peer: Peer, state: Path) -> None:
+    refusal = error("illegal_transition", "session 1a2b3c4d has ended already", 409)
+    peer.script("POST /v1/sessions/me/complete", HANG_UP, refusal)
+    assert "has ended already" in agent("complete", code=4).err
+    assert spooled(state) == []
+
+
+def test_a_full_spool_refuses_and_keeps_what_is_there(agent: Sm, state: Path) -> None:
+    (state / "stopped").touch()
+    directory = state / "spool" / SESSION
+    directory.mkdir(parents=True)
+    (directory / "1-aa.json").write_bytes(b"x" * ((1 << 20) - 100))
+    done = agent("checkpoint", "one more", code=6)
+    assert "is full" in done.err
+    assert [file.name for file in spooled(state)] == ["1-aa.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["checkpoint", "x" * 10_001], "at most 10,000"),
+        (["note", "x" * 201], "at most 200"),
+        (["note", "two\nlines"], "one line"),
+        (["complete", "a\x1b[31m"], "U+001B"),
+    ],
+)
+def test_what_the_daemon_would_refuse_later_is_not_recorded(
+    agent: Sm, state: Path, words: list[str], said: str
+) -> None:
+    (state / "stopped").touch()
+    assert said in agent(*words, code=2).err
+    assert spooled(state) == []
+
+
+def test_without_its_token_a_report_is_not_called_recorded(agent: Sm, state: Path) -> None:
+    (state / "stopped").touch()
+    (state / "token").unlink()
+    assert "SM_TOKEN_FILE" in agent("checkpoint", "x", code=7).err
+    assert spooled(state) == []
+
+
+@pytest.mark.parametrize("identity", ["../../etc", "1A2B3C4D", "1a2b3c4", ""])
+def test_an_identity_that_is_none_writes_nothing(agent: Sm, state: Path, identity: str) -> None:
+    (state / "stopped").touch()
+    agent("checkpoint", "x", code=None, environ={"SM_SESSION_ID": identity})
+    assert not (state / "spool").exists() or os.listdir(state / "spool") == []

@@ -1,0 +1,62 @@
+"""What a command may cost: speed is measured in bench/, here stands what must not be loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import Sm
+from tests.cli.peer import Peer, answer
+from tests.cli.samples import session
+
+HEAVY = {
+    "json",
+    "socket",
+    "ssl",
+    "http",
+    "urllib",
+    "subprocess",
+    "pathlib",
+    "dataclasses",
+    "asyncio",
+    "logging",
+}
+FOREIGN = {"rich", "pydantic", "yaml", "aiohttp", "aiosqlite", "orjson", "docker", "telegram", "mcp"}
+
+LOADED = "import sys, os\n{}\nsys.stderr.write(repr(sorted(m for m in sys.modules)))"
+
+
+def loaded(code: str, environ: dict[str, str]) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n" + LOADED.format(code)],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=True,
+    )
+    return {name.partition(".")[0] if not name.startswith("sm.") else name for name in eval(done.stderr)}
+
+
+def test_the_client_loads_c_modules_only(run: Sm) -> None:
+    bare = loaded("", run.environ)
+    more = loaded("import sm.client", run.environ) - bare
+    assert more == {"sm", "sm.client", "sm.errors", "sm.places", "sm.wire", "_socket", "_json"}
+
+
+def test_the_entry_of_the_command_loads_nothing(run: Sm) -> None:
+    assert loaded("import sm.cli", run.environ) - loaded("", run.environ) == {"sm", "sm.cli"}
+
+
+@pytest.mark.parametrize("words", [["children"], ["children", "--json"], ["status"], ["all"], ["me"]])
+def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: list[str]) -> None:
+    for path in ("/v1/sessions/-/children", "/v1/sessions"):
+        peer.script(f"GET {path}", answer([session()]))
+    peer.script("GET /v1/me", answer(session()))
+    status = {"daemon": {"pid": 1, "version": "1", "uptime_s": 1}, "sessions": {}, "trouble": []}
+    counts = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
+    peer.script("GET /v1/status", answer(status | counts))
+    found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
+    assert not found & (HEAVY | FOREIGN)
+    commands = {name for name in found if name.startswith("sm.cli.")}
+    plumbing = {"group", "instance", "parameters", "render", "screen"}
+    assert commands == {f"sm.cli.{name}" for name in plumbing | {words[0]}}

@@ -1,0 +1,57 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sm import wire
+from tests.cli.conftest import SOURCES
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES)
+def test_what_is_encoded_is_the_json_that_others_read(value: object) -> None:
+    text = wire.encode(value)
+    assert json.loads(text) == value
+    assert text.isascii()
+    assert "\n" not in text
+
+
+@given(VALUES, st.sampled_from(["", " ", "\n", "\t\r\n"]))
+def test_what_others_write_is_decoded(value: object, space: str) -> None:
+    assert wire.decode(space + json.dumps(value, ensure_ascii=False) + space) == value
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", "[1,]", "1 2", "nul", '{"a" 1}', '"\x01"', '"\\u12"', "{}}"])
+def test_what_is_no_json_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON|Expecting|Invalid"):
+        wire.decode(text)
+
+
+def test_the_tests_compare_the_scanner_in_c() -> None:
+    assert type(wire._scan).__module__ == "_json", sys.version
+
+
+def test_what_is_no_json_is_a_value_error_where_nobody_imported_json() -> None:
+    code = """
+import subprocess
+import sys
+from sm.wire import decode
+for text in ("{", "[1,]", '{"a" 1}', '"\\\\u12"', "nul"):
+    try:
+        decode(text)
+    except ValueError:
+        continue
+    sys.exit(text)
+sys.exit("json" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": SOURCES}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

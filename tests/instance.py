@@ -1,0 +1,234 @@
+"""A whole instance of sm for a test: its own home, its own tmux server, the real command, the real daemon."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+
+from sm.hostos import is_alive
+from sm.models import Process
+
+T = TypeVar("T")
+
+SM = str(Path(sys.executable).with_name("sm"))
+WITHIN_S = 20.0
+
+CONFIG = """
+default_trust: direct
+tmux: {{socket_name: {socket}}}
+commands:
+  Sh: {{command: [sh, -c]}}
+  Sleeper: {{command: [sleep, "1000"], prompt: file}}
+{more}
+"""
+
+
+def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S) -> T:
+    """Ask again until there is an answer; a deadline, never a guess at how long something takes."""
+    deadline = time.monotonic() + within_s
+    while True:
+        answer = found()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what}")
+        time.sleep(0.01)
+
+
+class Instance:
+    """Everything lies below `home`; `end` leaves nothing behind and says so if something was."""
+
+    def __init__(self, more: str = "", *, config: str | None = None) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
+        self.tmux_dir = self.home / "tmux"
+        self.tmux_dir.mkdir(mode=0o700)
+        self.work = self.home / "work"
+        self.work.mkdir()
+        self.socket_name = "test"
+        self.config = self.home / "config.yaml"
+        self.config.write_text(config or CONFIG.format(socket=self.socket_name, more=more))
+        self.state = self.home / "state"
+        self.socket = self.state / "run" / "sm.sock"
+        self.env: dict[str, str] = {
+            "HOME": str(self.home),
+            "PATH": f"{Path(SM).parent}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "SM_HOME": str(self.home),
+            "TMUX_TMPDIR": str(self.tmux_dir),
+        }
+        self._daemons: list[subprocess.Popen[bytes]] = []
+
+    # The command
+
+    def run(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        cwd: Path | None = None,
+        timeout_s: float = 60,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the real `sm` and return how it ended."""
+        return subprocess.run(
+            [SM, *arguments],
+            env={**self.env, **(env or {})},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.work,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def sm(self, *arguments: str, **options: Any) -> str:
+        """What `sm` prints; it must succeed."""
+        ended = self.run(*arguments, **options)
+        assert ended.returncode == 0, f"sm {arguments}: exit {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def json(self, *arguments: str, **options: Any) -> Any:
+        return json.loads(self.sm(*arguments, "--json", **options))
+
+    def refused(self, *arguments: str, exit_code: int, **options: Any) -> str:
+        """What `sm` says on stderr; it must end with this exit code and print nothing on stdout."""
+        ended = self.run(*arguments, **options)
+        assert (ended.returncode, ended.stdout) == (exit_code, ""), f"{ended}"
+        return ended.stderr
+
+    def spawn(self, *arguments: str, **options: Any) -> dict[str, Any]:
+        spawned: dict[str, Any] = self.json("spawn", *arguments, **options)
+        return spawned
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.json("status", session_id)
+        return found
+
+    def ended(self, session_id: str) -> dict[str, Any]:
+        """The session once its process is gone and how it ended is known."""
+
+        def look() -> dict[str, Any] | None:
+            found = self.session(session_id)
+            over = found["status"] in ("completed", "error", "abandoned", "killed")
+            return found if over and (not found["pid"] or not _exists(found["pid"])) else None
+
+        return until(look, f"session {session_id} has ended")
+
+    def in_status(self, session_id: str, status: str) -> dict[str, Any]:
+        def look() -> dict[str, Any] | None:
+            found = self.session(session_id)
+            return found if found["status"] == status else None
+
+        return until(look, f"session {session_id} is {status}")
+
+    def events(self, *arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.json("events", "--limit", "10000", *arguments)
+        return found
+
+    # The daemon
+
+    @property
+    def daemon_pid(self) -> int:
+        return int(self.json("daemon", "status")["pid"])
+
+    def start_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+        """A daemon as a child of the test (or what `argv` runs in its place), once it serves."""
+        told, tell = os.pipe()
+        command = list(argv) or [sys.executable, "-m", "sm.daemon"]
+        daemon = subprocess.Popen(
+            [*command, "--ready-fd", str(tell)],
+            env={**self.env, **(env or {})},
+            pass_fds=[tell],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+        )
+        self._daemons.append(daemon)
+        os.close(tell)
+        with open(told, "rb") as file:
+            line = file.readline()
+        assert line and orjson.loads(line) == {"ready": True}, f"the daemon said {line!r}"
+        return daemon
+
+    def kill_daemon(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        pid = self.daemon_pid
+        process = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        poll = select.poll()
+        poll.register(
+            process, select.POLLIN
+        )  # not before its last thread has ended: so long it holds the lock
+        assert poll.poll(WITHIN_S * 1000), f"daemon {pid} is not gone"
+        os.close(process)
+        for daemon in self._daemons:
+            if daemon.pid == pid:
+                daemon.wait()
+
+    # tmux
+
+    def tmux(self, *arguments: str, check: bool = True) -> str:
+        ended = subprocess.run(
+            ["tmux", "-L", self.socket_name, *arguments],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert not check or ended.returncode == 0, ended
+        return ended.stdout
+
+    def end(self) -> None:
+        """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""
+        try:
+            self.run("daemon", "stop", "--all")
+            for daemon in self._daemons:
+                if daemon.poll() is None:
+                    daemon.kill()
+                daemon.wait()
+            self.tmux("kill-server", check=False)
+            lost = until(
+                lambda: [list(_of_instance(self.home))] if not list(_of_instance(self.home)) else None, "gone"
+            )
+            assert lost == [[]]
+        finally:
+            for process in _of_instance(self.home):
+                os.kill(process, signal.SIGKILL)
+            shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(") ")[2][:1] not in ("Z", "X", "")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _of_instance(home: Path) -> list[int]:
+    """Every live process that was started with this instance's home in its environment."""
+    mark = f"{home}".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                environment = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:
+                continue
+            if mark in environment and _exists(int(name)):
+                found.append(int(name))
+    return found
+
+
+__all__ = ["SM", "Instance", "Process", "is_alive", "until"]

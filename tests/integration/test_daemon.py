@@ -1,0 +1,526 @@
+"""The daemon as a process: one of it, started, stopped, refusing what it must, unharmed by what is sent to it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.instance import SM, Instance, until
+
+DAEMON = [sys.executable, "-m", "sm.daemon"]
+AS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Instance]:
+    """For what leaves its daemon running."""
+    made = Instance()
+    made.sm("status")
+    yield made
+    made.end()
+
+
+def daemons(instance: Instance) -> list[int]:
+    """Every process that runs as a daemon of this instance."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            argv = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"sm.daemon" in argv and f"SM_HOME={instance.home}".encode() in environment:
+            found.append(int(name))
+    return found
+
+
+def answers(pid: int, sessions: list[str], instance: Instance) -> bool:
+    health = instance.json("daemon", "status")
+    return health["pid"] == pid and {s["session_id"] for s in instance.json("all")} == set(sessions)
+
+
+# One daemon, started and stopped
+
+
+def test_a_second_daemon_is_refused_and_disturbs_nothing(shared: Instance) -> None:
+    pid, inode = shared.daemon_pid, shared.socket.stat().st_ino
+    ended = subprocess.run(DAEMON, env=shared.env, capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 7
+    assert f"a daemon runs already (pid {pid})" in shared.refused("daemon", "run", exit_code=7)
+    assert f"runs already, pid {pid}" in shared.sm("daemon", "start")
+    assert (shared.daemon_pid, shared.socket.stat().st_ino) == (pid, inode)
+
+
+def test_clients_that_start_the_daemon_at_once_end_with_one(instance: Instance) -> None:
+    clients = [
+        subprocess.Popen(
+            [SM, "daemon", "start"] if n % 2 else [SM, "status"], env=instance.env, stdout=subprocess.DEVNULL
+        )
+        for n in range(6)
+    ]
+    assert [client.wait(60) for client in clients] == [0] * 6
+    pid = instance.daemon_pid
+    until(lambda: daemons(instance) == [pid], "the others have seen that they are too late")
+    assert instance.daemon_pid == pid
+
+
+def test_a_stop_leaves_agents_alone_and_lasts_until_a_start(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    assert "1 agent keeps running" in instance.sm("daemon", "stop")
+    assert daemons(instance) == []
+    assert not instance.socket.exists()
+    for arguments in (["all"], ["status"], ["spawn", "Sleeper"], ["daemon", "status"], ["events"]):
+        assert "the daemon was stopped" in instance.refused(*arguments, exit_code=7)
+    assert "no daemon runs" in instance.sm("daemon", "stop")
+    assert daemons(instance) == []
+    instance.sm("daemon", "start")
+    found = instance.session(session["session_id"])
+    assert (found["status"], found["pid"]) == ("running", session["pid"])
+
+
+def test_a_restart_keeps_agents_and_events(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    before, pid = instance.events(), instance.daemon_pid
+    instance.sm("daemon", "restart")
+    assert instance.daemon_pid != pid
+    assert instance.events() == before
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+    instance.sm("daemon", "stop")
+    instance.sm("daemon", "restart")  # starts one where none runs, and takes the mark away
+    assert instance.session(session["session_id"])["status"] == "running"
+
+
+def test_a_stop_with_all_ends_every_agent(instance: Instance) -> None:
+    live = [instance.spawn("Sleeper") for _ in range(3)]
+    done = instance.spawn("Sh", "sm complete done > out; exec sleep 1000")
+    instance.in_status(done["session_id"], "completed")
+    assert "4 agents ended" in instance.sm("daemon", "stop", "--all")
+    assert not [s for s in (*live, done) if Path(f"/proc/{s['pid']}").exists()]
+    instance.sm("daemon", "start")
+    assert [s["status"] for s in instance.json("all")] == ["killed"] * 3 + ["completed"]
+
+
+def test_a_stop_with_all_ends_agents_that_no_daemon_watches(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    instance.sm("daemon", "stop", "--all")
+    assert not Path(f"/proc/{session['pid']}").exists()
+    instance.sm("daemon", "start")
+    assert instance.session(session["session_id"])["status"] == "killed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_daemon_in_good_order_and_for_this_time_only(
+    instance: Instance, number: int
+) -> None:
+    daemon = instance.start_daemon()
+    session = instance.spawn("Sleeper")
+    daemon.send_signal(number)
+    assert daemon.wait(20) == 0
+    assert not instance.socket.exists()
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+
+
+def test_a_daemon_in_the_foreground_logs_to_the_terminal(instance: Instance) -> None:
+    daemon = subprocess.Popen([SM, "daemon", "run"], env=instance.env, stderr=subprocess.PIPE, text=True)
+    assert daemon.stderr is not None
+    assert any("INFO started" in line for line in iter(daemon.stderr.readline, ""))
+    assert instance.daemon_pid == daemon.pid
+    instance.sm("daemon", "stop")
+    assert daemon.wait(20) == 0
+    assert "stopped" in daemon.stderr.read()
+    daemon.stderr.close()
+
+
+# Its own surroundings
+
+
+def test_the_daemon_knows_only_what_it_needs_of_who_started_it(instance: Instance) -> None:
+    allowed = {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "SM_HOME", "TMUX_TMPDIR"}
+    allowed |= {"HTTPS_PROXY", "NO_PROXY", "LC_TIME", "XDG_CACHE_HOME", "DOCKER_HOST"}
+    strange = {
+        "SECRET_TOKEN": "x",
+        "LD_PRELOAD": "",
+        "PYTHONPATH": "/nowhere",
+        "TMUX": "/x,1,1",
+        "TERM": "dumb",
+    }
+    instance.sm("status", env={**dict.fromkeys(allowed - instance.env.keys(), "x"), **strange})
+    pid = instance.daemon_pid
+    variables = Path(f"/proc/{pid}/environ").read_bytes().removesuffix(b"\0").split(b"\0")
+    assert {v.partition(b"=")[0].decode() for v in variables} == allowed
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    assert os.getsid(pid) != os.getsid(0)
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    assert (fields[1], fields[4]) == ("1", "0")  # nobody's child, and on no terminal
+    assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1)] == ["/dev/null"] * 2
+    assert os.readlink(f"/proc/{pid}/fd/2").endswith("daemon.err")
+
+
+def test_nothing_in_the_state_directory_is_for_other_users(instance: Instance) -> None:
+    os.umask(0)
+    try:
+        session = instance.spawn("Sleeper", "x")
+        instance.sm("daemon", "stop")
+        env = {
+            "SM_SESSION_ID": session["session_id"],
+            "SM_SOCKET": str(instance.socket),
+            "SM_TOKEN_FILE": str(instance.state / "launch" / f"{session['session_id']}.token"),
+        }
+        instance.sm("note", "for the spool", env=env)
+        spooled = list(instance.state.rglob("*.json"))
+        assert len(spooled) == 1
+        for path in [instance.state, *instance.state.rglob("*")]:
+            mode = stat.S_IMODE(path.lstat().st_mode)
+            executable = path.is_dir() or path == instance.state / "bin" / "sm"
+            assert mode == (0o700 if executable else 0o600), path
+    finally:
+        os.umask(0o022)
+
+
+def test_a_state_directory_that_is_open_to_others_is_closed(instance: Instance) -> None:
+    instance.state.mkdir(mode=0o755)
+    instance.sm("status")
+    assert stat.S_IMODE(instance.state.stat().st_mode) == 0o700
+
+
+def test_the_log_is_json_names_its_moves_and_rotates(instance: Instance) -> None:
+    (instance.state / "log").mkdir(parents=True, mode=0o700)
+    old = instance.state / "log" / "daemon.log"
+    old.write_text("an old line\n" * 500_000)
+    session_id = instance.spawn("Sh", "exit 3")["session_id"]
+    instance.ended(session_id)
+    lines = [json.loads(line) for line in old.read_text().splitlines()]
+    assert (instance.state / "log" / "daemon.log.1").stat().st_size >= 5_000_000
+    for line in lines:
+        assert {"time", "level", "logger", "message"} <= line.keys()
+        extra = line.keys() - {"time", "level", "logger", "message", "traceback"}
+        assert extra <= {"sm_session", "sm_caller", "sm_signal", "sm_from", "sm_to", "sm_bug"}
+    moves = [(m["sm_from"], m["sm_to"]) for m in lines if m.get("sm_session") == session_id and "sm_to" in m]
+    assert moves[-2:] == [("starting", "running"), ("running", "error")]
+
+
+# What it refuses
+
+
+def test_a_socket_path_that_is_too_long_is_refused_with_what_to_set(instance: Instance) -> None:
+    home = instance.home / ("deep" * 25)
+    home.mkdir()
+    for arguments in (["status"], ["daemon", "start"], ["spawn", "Sleeper"]):
+        error = instance.refused(*arguments, exit_code=2, env={"SM_HOME": str(home)})
+        assert "longer than 104 bytes" in error
+        assert "SM_HOME" in error
+    assert not list(home.glob("state/run/*"))
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can give a directory to another user")
+def test_the_state_directory_of_another_user_is_refused_untouched(instance: Instance) -> None:
+    instance.state.mkdir(mode=0o700)
+    os.chown(instance.state, 12345, 12345)
+    assert "12345" in instance.refused("status", exit_code=5)
+    ended = subprocess.run(DAEMON, env=instance.env, capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 7
+    assert list(instance.state.iterdir()) == []
+    os.chown(instance.state, 0, 0)
+    instance.sm("status")
+
+
+def test_every_mistake_of_the_configuration_is_shown_with_its_place(instance: Instance) -> None:
+    instance.config.write_text(
+        "default_trust: maybe\n"
+        "tmux: {socket_name: test, histroy_limit: 5, width: wide}\n"
+        "commands:\n"
+        "  Sh: {command: sh}\n"
+    )
+    for arguments in (["status"], ["daemon", "start"]):
+        error = instance.refused(*arguments, exit_code=2)
+        for place in (":1:16:", ":2:27:", ":2:52:", ":4:17:"):
+            assert f"{instance.config}{place}" in error, error
+        assert "history_limit" in error
+    until(lambda: not daemons(instance), "none has come up")
+    assert not (instance.state / "sm.db").exists()
+
+
+def test_a_restart_with_a_wrong_configuration_keeps_the_daemon_that_runs(instance: Instance) -> None:
+    instance.sm("status")
+    pid = instance.daemon_pid
+    instance.config.write_text("default_trust: maybe\n")
+    assert ":1:16:" in instance.refused("daemon", "restart", exit_code=2)
+    assert instance.daemon_pid == pid
+
+
+def spoil(database: Path) -> str:
+    with database.open("r+b") as file:
+        file.seek(5000)
+        file.write(b"\xa5" * 20_000)
+    return "is damaged"
+
+
+def make_newer(database: Path) -> str:
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("PRAGMA user_version = 99")
+    return "is of version 99"
+
+
+@pytest.mark.parametrize("defect", [spoil, make_newer])
+def test_a_database_that_cannot_be_used_is_refused_untouched(instance: Instance, defect: Any) -> None:
+    for _ in range(3):
+        instance.spawn("Sleeper", "x" * 5000)
+    instance.sm("daemon", "stop")
+    database = instance.state / "sm.db"
+    whole = database.read_bytes()
+    said = defect(database)
+    before = database.read_bytes()
+    for _ in range(2):
+        error = instance.refused("daemon", "start", exit_code=7)
+        assert said in error
+        assert str(database) in error
+        assert "hint: " in error or '"hint":"' in error
+    assert database.read_bytes() == before
+    until(lambda: not daemons(instance), "none has come up")
+    database.write_bytes(whole)
+    instance.sm("daemon", "start")
+    assert [s["status"] for s in instance.json("all")] == ["running"] * 3
+
+
+@contextmanager
+def path_without_tmux(instance: Instance, fake: str | None) -> Iterator[dict[str, str]]:
+    """A PATH whose only tmux is `fake`, a shell script."""
+    folder = instance.home / "bin"
+    folder.mkdir()
+    for program in ("sh", "sleep", "env"):
+        (folder / program).symlink_to(str(shutil.which(program)))
+    if fake is not None:
+        (folder / "tmux").write_text(f"#!/bin/sh\n{fake}\n")
+        (folder / "tmux").chmod(0o755)
+    yield {"PATH": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("fake", "says"),
+    [(None, "tmux is not installed"), ("echo tmux 2.9", "tmux 2.9 is too old, 3.2 is needed")],
+)
+def test_a_tmux_that_is_missing_or_too_old_fails_the_spawn_with_what_to_type(
+    instance: Instance, fake: str | None, says: str
+) -> None:
+    with path_without_tmux(instance, fake) as env:
+        error = instance.refused("spawn", "Sleeper", exit_code=9, env=env)
+        assert says in error
+        assert "install tmux" in error
+        (session,) = instance.json("all", env=env)
+        assert session["status"] == "error"
+        assert says in session["status_reason"]
+        doctor = instance.run("doctor", env=env)
+        assert doctor.returncode == 9
+        assert says in doctor.stdout
+        assert "install tmux" in doctor.stdout
+    instance.sm("daemon", "restart")
+    assert instance.spawn("Sleeper")["status"] == "running"
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Instance]:
+    """An instance whose state lies on a disk of 3 MiB."""
+    instance = Instance()
+    instance.state.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(instance.state)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=20, check=False)
+    if mounted.returncode != 0:
+        instance.end()
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield instance
+        instance.sm("daemon", "stop", "--all")
+    finally:
+        subprocess.run(["umount", "-l", str(instance.state)], check=False, timeout=20)
+        instance.end()
+
+
+def fill(instance: Instance) -> Path:
+    filler = instance.state / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 512):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    return filler
+
+
+def test_a_full_disk_refuses_spawns_and_leaves_nothing_half_written(small_disk: Instance) -> None:
+    instance = small_disk
+    kept = instance.spawn("Sh", "read -r line; exit 5")
+    before = (
+        instance.json("all"),
+        instance.events(),
+        sorted(p.name for p in (instance.state / "launch").iterdir()),
+    )
+    terminals = instance.tmux("list-sessions", "-F", "#{session_name}")
+    filler = fill(instance)
+    for free in range(5):  # pages: enough for ever more of the small files, and never for the database
+        os.truncate(filler, filler.stat().st_size - (4096 if free else 0))
+        error = instance.refused("spawn", "Sleeper", "x", exit_code=6)
+        assert "full" in error or "no space" in error
+        launch = sorted(p.name for p in (instance.state / "launch").iterdir())
+        assert (instance.json("all"), instance.events(), launch) == before
+        assert instance.tmux("list-sessions", "-F", "#{session_name}") == terminals
+    env = {"SM_SESSION_ID": kept["session_id"]}
+    fill(instance)
+    assert "disk is full" in instance.refused("checkpoint", "x", exit_code=6, env=env)
+    # An agent's end is not forgotten, and the daemon does not die of it.
+    instance.tmux("send-keys", "-t", f"={kept['tmux_session']}:", "Enter")
+    until(
+        lambda: instance.session(kept["session_id"])["status_stale"], "its end is known and cannot be written"
+    )
+    filler.unlink()
+    ended = instance.ended(kept["session_id"])
+    assert (ended["status"], ended["exit_code"]) == ("error", 5)
+    assert instance.spawn("Sleeper")["status"] == "running"
+    seqs = [e["seq"] for e in instance.events()]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_a_daemon_on_a_full_disk_says_so_or_starts(small_disk: Instance) -> None:
+    instance = small_disk
+    session = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    filler = fill(instance)
+    ended = instance.run("all", "--json")
+    if ended.returncode:
+        assert ended.returncode in (6, 7), ended
+        assert re.search("full|[Nn]o space", ended.stderr), ended
+    filler.unlink()
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+
+
+# What is sent to it
+
+
+def exchange(instance: Instance, sent: bytes, *, then_end: bool = False) -> bytes:
+    """Everything that the daemon answers to these bytes (`then_end`: and to the end of what is sent)."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(instance.socket))
+        try:
+            connection.sendall(sent)
+            if then_end:
+                connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it has refused before it had read everything
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+    return answer
+
+
+def request(line: str, *headers: str, body: bytes = b"") -> bytes:
+    head = [
+        line,
+        "Host: sm",
+        "Connection: close",
+        *headers,
+        *([f"Content-Length: {len(body)}"] if body else []),
+    ]
+    return ("\r\n".join(head) + "\r\n\r\n").encode() + body
+
+
+def refusal(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"sm-protocol: 1" in head.lower()
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"\0" * 1000,
+        b"GET\r\n\r\n",
+        b"GET /v1/health HTTP/9.9\r\n\r\n",
+        b"GET /v1/health HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/sessions HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /v1/sessions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /v1/sessions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{",
+        b"GET /v1/health HTTP/1.1\r\n" + b"X: y\r\n" * 100_000,
+        b"GET /" + b"x" * 1_000_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /v1/sessions/%00%ff/..%2f..%2fetc HTTP/1.1\r\nConnection: close\r\n\r\n",
+        os.urandom(10_000),
+    ],
+    ids=range(13),
+)
+def test_malformed_http_harms_nobody(shared: Instance, sent: bytes) -> None:
+    pid = shared.daemon_pid
+    answer = exchange(shared, sent, then_end=True)
+    assert answer == b"" or int(answer.split()[1]) >= 400
+    assert shared.daemon_pid == pid
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (request("GET /v1/nothing HTTP/1.1"), 404, "protocol"),
+        (request("DELETE /v1/sessions HTTP/1.1"), 405, "protocol"),
+        (request("GET /v1/health HTTP/1.1", "SM-Protocol: 2"), 426, "protocol"),
+        (request("GET /v1/health HTTP/1.1", "SM-Protocol: two"), 426, "protocol"),
+        (request("POST /v1/sessions HTTP/1.1", body=b"{"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b"[]"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": 5}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "\\ud800"}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "args": [5]}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "wait_s": -1}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"agent_type": "Sh", "wait_s": 1e400}'), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", "Idempotency-Key: " + "k" * 129, body=b"{}"), 400, "usage"),
+        (request("POST /v1/sessions HTTP/1.1", body=b'{"a":' * 100_000), 400, "usage"),
+        (request("GET /v1/events?since=-1 HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/events?since=" + "9" * 30 + " HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/events?type=nothing HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/sessions?status=nothing HTTP/1.1"), 400, "usage"),
+        (request("GET /v1/sessions/ffffffff HTTP/1.1"), 404, "not_found"),
+    ],
+    ids=range(18),
+)
+def test_a_request_that_makes_no_sense_gets_an_error_of_the_one_shape(
+    shared: Instance, sent: bytes, status: int, code: str
+) -> None:
+    assert refusal(exchange(shared, sent)) == (status, code)
+
+
+def test_a_huge_body_is_refused_and_never_kept(shared: Instance) -> None:
+    def peak_kib() -> int:
+        return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{shared.daemon_pid}/status").read_text())[0])
+
+    before = peak_kib()
+    head = request("POST /v1/sessions HTTP/1.1", f"Content-Length: {100 * 2**20}")
+    assert refusal(exchange(shared, head + b"x" * (100 * 2**20))) == (413, "limit_reached")
+    assert peak_kib() - before < 30 * 1024
+
+
+def test_callers_that_say_nothing_keep_nobody_waiting(shared: Instance) -> None:
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+    try:
+        for connection in silent:
+            connection.connect(str(shared.socket))
+        shared.sm("status")
+    finally:
+        for connection in silent:
+            connection.close()

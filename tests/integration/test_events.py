@@ -1,0 +1,177 @@
+"""Following what happens: nothing lost, nothing twice, nothing that is not one's own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.instance import SM, Instance, until
+
+
+class Follower:
+    """A real `sm events --follow --json` whose output is kept."""
+
+    def __init__(self, instance: Instance, *arguments: str) -> None:
+        self._out = instance.work / f"followed-{len(list(instance.work.iterdir()))}.jsonl"
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [SM, "events", "--follow", "--json", *arguments],
+                env=instance.env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                cwd=instance.work,
+            )
+
+    def events(self) -> list[dict[str, Any]]:
+        whole, _, _ = self._out.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def seqs(self) -> list[int]:
+        return [event["seq"] for event in self.events()]
+
+    def has(self, seq: int) -> bool:
+        return seq in self.seqs()
+
+
+@contextmanager
+def following(instance: Instance, *arguments: str) -> Iterator[Follower]:
+    follower = Follower(instance, *arguments)
+    try:
+        yield follower
+    finally:
+        follower.process.kill()
+        follower.process.wait()
+
+
+def last_seq(instance: Instance) -> int:
+    return int(instance.events()[-1]["seq"])
+
+
+def note(instance: Instance, session_id: str, text: str) -> None:
+    instance.sm("note", text, env={"SM_SESSION_ID": session_id})
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_a_follower_survives_the_daemon_without_losing_or_repeating_an_event(
+    instance: Instance, how: str
+) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    with following(instance, "--since", "0") as follower:
+        for round in range(3):
+            for number in range(5):
+                note(instance, session_id, f"{round} {number}")
+            if how == "restart":
+                instance.sm("daemon", "restart")
+            else:
+                instance.kill_daemon()
+            note(instance, session_id, f"after {round}") if how == "restart" else instance.sm("status")
+            note(instance, session_id, f"again {round}")
+        until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
+        assert follower.seqs() == [e["seq"] for e in instance.events()]
+        assert follower.events() == instance.events()
+
+
+def test_seq_rises_without_gaps_over_restarts(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    for number in range(3):
+        note(instance, session_id, str(number))
+        instance.refused("note", "x" * 201, exit_code=2, env={"SM_SESSION_ID": session_id})  # takes no number
+        instance.kill_daemon()
+        instance.sm("status")
+    instance.sm("kill", session_id, "--force")
+    assert [e["seq"] for e in instance.events()] == list(range(1, 7))
+
+
+def test_events_are_narrowed_by_since_type_and_limit(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    for number in range(4):
+        note(instance, session_id, str(number))
+    assert [e["seq"] for e in instance.events("--since", "4")] == [5, 6]
+    assert [e["type"] for e in instance.events("--type", "started")] == ["started"]
+    assert [e["seq"] for e in instance.json("events", "--limit", "2")] == [5, 6]
+    assert "'strated' is not one of" in instance.refused("events", "--type", "strated", exit_code=2)
+    with following(instance, "--since", "0", "--type", "note") as follower:
+        until(lambda: follower.has(6), "the notes were followed")
+        assert follower.seqs() == [3, 4, 5, 6]
+
+
+def test_a_session_is_followed_with_its_children_and_all_below_only_when_asked(instance: Instance) -> None:
+    root = instance.spawn("Sleeper", "x")["session_id"]
+    child = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
+    grandchild = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
+    stranger = instance.spawn("Sleeper", "x")["session_id"]
+    assert {e["session_id"] for e in instance.events(root)} == {root, child}
+    assert {e["session_id"] for e in instance.events(root, "--recursive")} == {root, child, grandchild}
+    assert {e["session_id"] for e in instance.events()} == {root, child, grandchild, stranger}
+    # A session that asks for no one in particular is shown itself and its children.
+    own = instance.json("events", env={"SM_SESSION_ID": child})
+    assert {e["session_id"] for e in own} == {child, grandchild}
+    with following(instance, root, "--since", "0") as follower:
+        late = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
+        note(instance, stranger, "not for you")
+        note(instance, late, "the last")
+        until(lambda: follower.has(last_seq(instance)), "a child that came later is followed too")
+        assert {e["session_id"] for e in follower.events()} == {root, child, late}
+
+
+def test_a_child_that_comes_while_events_are_read_is_not_passed_over(instance: Instance) -> None:
+    instance.start_daemon(sys.executable, str(Path(__file__).with_name("slow_reading_daemon.py")))
+    root = instance.spawn("Sleeper", "x")["session_id"]
+    with following(instance, root, "--since", "0") as follower:
+        until(lambda: follower.has(2), "it follows")
+        # While the first is read, with the children of that moment, the others are committed.
+        note(instance, root, "one")
+        instance.spawn("Sleeper", "x", "--parent", root)
+        note(instance, root, "two")
+        until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
+        assert follower.seqs() == [e["seq"] for e in instance.events(root)]
+
+
+def test_events_are_printed_as_in_the_specification(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper", "x")["session_id"]
+    child = instance.spawn("Sleeper", "x", "--parent", parent, "--name", "abc123")["session_id"]
+    as_child = {"SM_SESSION_ID": child}
+    instance.sm("checkpoint", "Found 15 files", "--metadata", "files=15", env=as_child)
+    instance.sm("complete", "Feature X done", env=as_child)
+    lines = [line.partition("] ")[2] for line in instance.sm("events", parent).splitlines()]
+    assert f"spawned: Child sleeper-abc123 ({child}) started" in lines
+    assert f'checkpoint: Child {child} - "Found 15 files"' in lines
+    assert f'completed: Child {child} completed - "Feature X done"' in lines
+    (checkpoint,) = instance.json("checkpoints", child)
+    assert (checkpoint["message"], checkpoint["metadata"]) == ("Found 15 files", {"files": "15"})
+
+
+def test_a_follower_ends_quietly_when_its_reader_goes(instance: Instance) -> None:
+    session_id = instance.spawn("Sleeper", "x")["session_id"]
+    follower = subprocess.Popen(
+        [SM, "events", "--follow", "--since", "0"],
+        env=instance.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert follower.stderr is not None
+    assert "spawned" in follower.stdout.readline()
+    follower.stdout.close()
+    note(instance, session_id, "nobody reads this")
+    follower.wait(20)
+    assert follower.stderr.read() == ""
+    follower.stderr.close()
+
+
+def test_a_follower_ends_quietly_on_ctrl_c(instance: Instance) -> None:
+    instance.spawn("Sleeper", "x")
+    with following(instance, "--since", "0") as follower:
+        until(lambda: follower.has(1), "it follows")
+        os.kill(follower.process.pid, signal.SIGINT)
+        assert follower.process.wait(20) == 130

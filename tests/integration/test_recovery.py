@@ -1,0 +1,420 @@
+"""The daemon, tmux or the machine goes away and comes back: what was true is still known, the rest is said."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.instance import SM, Instance, until
+
+# Reports until the daemon is away, and says after each report that it was answered.
+WRITER = """
+import itertools, os
+from sm.client import Client
+from sm.errors import SmError
+client = Client(os.environ["SM_SOCKET"])
+try:
+    for n in itertools.count():
+        client.post("/v1/sessions/me/checkpoints", {"message": str(n)})
+        print(n, flush=True)
+except SmError:
+    pass
+"""
+TIMES = {"uptime_s", "last_activity_at"}
+
+
+def world(instance: Instance) -> dict[str, Any]:
+    """Everything that may not change because a daemon dies."""
+    sessions = instance.json("all")
+    return {
+        "sessions": [{k: v for k, v in s.items() if k not in TIMES} for s in sessions],
+        "events": instance.events(),
+        "checkpoints": [instance.json("checkpoints", s["session_id"]) for s in sessions],
+    }
+
+
+def gone(pid: int) -> bool:
+    """Also when only a zombie of it is left."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def started(pid: int) -> str:
+    """Since when this process has been running (field 22 of proc(5)): another one for another process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+
+
+def as_session(instance: Instance, session: dict[str, Any]) -> dict[str, str]:
+    """The environment in which `session` calls `sm`."""
+    return {
+        "SM_SESSION_ID": session["session_id"],
+        "SM_SOCKET": str(instance.socket),
+        "SM_TOKEN_FILE": str(instance.state / "launch" / f"{session['session_id']}.token"),
+    }
+
+
+def endings(instance: Instance, session_id: str) -> list[str]:
+    types = [e["type"] for e in instance.events(session_id)]
+    return [t for t in types if t in ("completed", "error", "abandoned", "killed")]
+
+
+def stop_daemon(instance: Instance) -> None:
+    instance.sm("daemon", "stop")
+
+
+@contextmanager
+def no_answer(instance: Instance) -> Iterator[None]:
+    """A tmux server that is there and does not answer."""
+    server = int(instance.tmux("display-message", "-p", "#{pid}"))
+    os.kill(server, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+
+def test_a_killed_daemon_comes_back_with_everything_and_agents_never_notice(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper", "--name", "parent")
+    child = instance.spawn("Sleeper", "--parent", parent["session_id"])
+    done = instance.spawn("Sh", "exit 4")["session_id"]
+    killed = instance.spawn("Sleeper")["session_id"]
+    instance.sm("kill", killed, "--force")
+    instance.ended(done)
+    for n in range(3):
+        instance.sm("checkpoint", f"step {n}", "--metadata", f"n={n}", env=as_session(instance, child))
+    instance.sm("complete", "early", env=as_session(instance, child))
+    pids = [s["pid"] for s in (parent, child)]
+    since = [started(pid) for pid in pids]
+    before = world(instance)
+    for _ in range(3):
+        instance.kill_daemon()
+        assert world(instance) == before
+    assert [started(pid) for pid in pids] == since
+    instance.sm("kill", parent["session_id"])
+    assert instance.session(parent["session_id"])["status"] == "killed"
+
+
+def test_what_was_answered_under_load_survives_a_kill(instance: Instance) -> None:
+    busy = [instance.spawn("Sleeper") for _ in range(3)]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER],
+            env={**instance.env, **as_session(instance, s)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for s in busy
+    ]
+    told = []
+    for writer in writers:
+        assert writer.stdout is not None
+        for _ in range(20):  # all of them are in the middle of it
+            assert writer.stdout.readline()
+    instance.kill_daemon()
+    for writer in writers:
+        assert writer.stdout is not None
+        told.append(20 + len(writer.stdout.read().split()))
+        writer.stdout.close()
+        writer.wait(20)
+    events = instance.events()
+    assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
+    for session, answered in zip(busy, told, strict=True):
+        messages = [c["message"] for c in instance.json("checkpoints", session["session_id"])]
+        assert messages == [str(n) for n in range(len(messages))]
+        assert len(messages) in (answered, answered + 1)  # the last may be in and its answer not out
+        told_of = [
+            e for e in events if e["session_id"] == session["session_id"] and e["type"] == "checkpoint"
+        ]
+        assert len(told_of) == len(messages)
+
+
+def test_a_tmux_server_that_went_meanwhile_is_every_sessions_error(instance: Instance) -> None:
+    sessions = [instance.spawn("Sleeper") for _ in range(3)]
+    server = int(instance.tmux("list-sessions", "-F", "#{pid}").split()[0])
+    instance.kill_daemon()
+    # Not kill-server: with something left to tell the daemon, tmux 3.3a ends only when a new one attaches.
+    os.kill(server, signal.SIGKILL)
+    until(lambda: all(gone(pid) for pid in (server, *(s["pid"] for s in sessions))), "all of it is gone")
+    for session in sessions:
+        found = instance.session(session["session_id"])
+        assert (found["status"], found["exit_code"]) == ("error", None)
+        assert found["status_reason"] == "the tmux server is gone while the daemon was away"
+        assert endings(instance, session["session_id"]) == ["error"]
+
+
+def test_a_terminal_that_was_closed_meanwhile_is_that_sessions_error(instance: Instance) -> None:
+    closed, kept = (instance.spawn("Sleeper") for _ in range(2))
+    instance.kill_daemon()
+    instance.tmux("kill-session", "-t", f"={closed['tmux_session']}:")
+    until(lambda: gone(closed["pid"]), "its agent is gone")
+    found = instance.session(closed["session_id"])
+    assert (found["status"], found["status_reason"]) == (
+        "error",
+        "its terminal was closed while the daemon was away",
+    )
+    assert instance.session(kept["session_id"])["status"] == "running"
+
+
+def test_an_agent_that_outlived_its_terminal_is_no_live_session_and_can_be_killed(instance: Instance) -> None:
+    session = instance.spawn("Sh", 'trap "" HUP; echo yes > deaf; while :; do sleep 0.05; done')
+    until((instance.work / "deaf").exists, "it is deaf to the hang-up")
+    instance.kill_daemon()
+    instance.tmux("kill-session", "-t", f"={session['tmux_session']}:")
+    found = instance.session(session["session_id"])
+    assert found["status"] == "error"
+    assert f"process {session['pid']} lives on" in found["status_reason"]
+    assert not gone(session["pid"])
+    instance.sm("kill", session["session_id"], "--force")
+    assert gone(session["pid"])
+    assert endings(instance, session["session_id"]) == ["error"]
+
+
+def test_after_a_reboot_every_session_is_in_error_and_says_why(instance: Instance) -> None:
+    live = [instance.spawn("Sleeper") for _ in range(2)]
+    done = instance.spawn("Sh", "exit 0")["session_id"]
+    instance.ended(done)
+    holder = instance.daemon_pid
+    instance.kill_daemon()
+    instance.tmux("kill-server")
+    until(lambda: all(gone(s["pid"]) for s in live), "all agents are gone")
+    # As the machine would have left it: a socket without a listener, a lock that names a process of the last
+    # boot, processes of the last boot (one of which has by now the pid of somebody else).
+    assert instance.socket.exists()
+    (instance.state / "sm.lock").write_text(f"{holder}\n")
+    with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
+        db.execute("UPDATE sessions SET pid_started = 'another-boot/' || substr(pid_started, 38)")
+        db.execute("UPDATE sessions SET pid = ? WHERE id = ?", (os.getpid(), live[0]["session_id"]))
+    for session in live:
+        found = instance.session(session["session_id"])
+        assert found["status"] == "error"
+        assert found["status_reason"] == "the machine restarted while the daemon was away"
+        assert endings(instance, session["session_id"]) == ["error"]
+    assert instance.session(done)["status"] == "completed"
+    assert instance.spawn("Sleeper")["status"] == "running"
+
+
+def test_a_tmux_that_does_not_answer_at_the_start_makes_nobody_dead(instance: Instance) -> None:
+    lives, dies = (instance.spawn("Sleeper") for _ in range(2))
+    instance.kill_daemon()
+    with no_answer(instance):
+        os.kill(dies["pid"], signal.SIGUSR2)
+        until(lambda: gone(dies["pid"]), "one of them has ended")
+        found = {s["session_id"]: s for s in instance.json("all")}
+        assert [(s["status"], s["status_stale"]) for s in found.values()] == [("running", True)] * 2
+        assert "running?" in instance.sm("all")
+        trouble = instance.json("status")["trouble"]
+        assert {s for s in found if any(s in line for line in trouble)} == set(found)
+    ended = instance.ended(dies["session_id"])
+    assert (ended["status"], ended["exit_signal"], ended["status_stale"]) == ("error", signal.SIGUSR2, False)
+    other = instance.session(lives["session_id"])
+    assert (other["status"], other["status_stale"], other["pid"]) == ("running", False, lives["pid"])
+    assert instance.json("status")["trouble"] == []
+    os.kill(lives["pid"], signal.SIGUSR1)  # it is watched again, and in time
+    assert instance.ended(lives["session_id"])["exit_signal"] == signal.SIGUSR1
+
+
+def test_a_daemon_stops_although_tmux_does_not_answer(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    with no_answer(instance):
+        assert "1 agent keeps running" in instance.sm("daemon", "stop")
+    instance.sm("daemon", "start")
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+
+
+def test_a_killed_daemon_leaves_no_client_behind(instance: Instance) -> None:
+    instance.spawn("Sleeper")
+    client, server = map(int, instance.tmux("list-clients", "-F", "#{client_pid} #{pid}").split())
+    with no_answer(instance):
+        # Much to tell the daemon, which tmux comes to only when the daemon is dead.
+        new_session = ["tmux", "-L", instance.socket_name, "new-session", "-d", "sleep", "1000"]
+        made = [subprocess.Popen(new_session, env=instance.env) for _ in range(20)]
+        instance.kill_daemon()
+    assert [one.wait(20) for one in made] == [0] * 20
+    until(lambda: gone(client), "its tmux client is gone too")
+    instance.tmux("kill-server")
+    until(lambda: gone(server), "the server could end")
+
+
+# What sessions report while no daemon runs
+
+
+def test_reports_of_a_session_are_kept_while_the_daemon_is_away(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    session_id, env = session["session_id"], as_session(instance, session)
+    stop_daemon(instance)
+    first = time.time()
+    for arguments in (
+        ("checkpoint", "found it", "--metadata", "files=3"),
+        ("note", "looking closer"),
+        ("checkpoint", "fixed it"),
+        ("complete", "all done"),
+    ):
+        ended = instance.run(*arguments, env=env)
+        assert (ended.returncode, ended.stdout) == (0, "recorded; the daemon is away\n"), ended
+    last = time.time()
+    assert "was stopped" in instance.refused("me", exit_code=7, env=env)  # nothing else is kept
+    assert "was stopped" in instance.refused("all", exit_code=7)
+    assert instance.run("daemon", "status").returncode != 0
+    until(lambda: time.time() > last + 0.05, "the time of the replay is another one")
+    instance.sm("daemon", "start")
+    found = instance.session(session_id)
+    assert (found["status"], found["note"], found["completion_message"]) == (
+        "completed",
+        "looking closer",
+        "all done",
+    )
+    events = [e for e in instance.events() if e["type"] not in ("spawned", "started")]
+    assert [e["type"] for e in events] == ["checkpoint", "note", "checkpoint", "completed"]
+    checkpoints = instance.json("checkpoints", session_id)
+    assert [(c["message"], c["metadata"]) for c in checkpoints] == [
+        ("found it", {"files": "3"}),
+        ("fixed it", {}),
+    ]
+    for at in [e["timestamp"] for e in events] + [found["completed_at"]]:
+        assert first - 0.001 <= datetime.fromisoformat(at).timestamp() <= last
+    assert list((instance.state / "spool" / session_id).iterdir()) == []
+    instance.kill_daemon()
+    assert [e["seq"] for e in instance.events()] == [1, 2, 3, 4, 5, 6]  # and once
+
+
+def test_a_report_that_was_carried_out_before_is_not_repeated_from_the_spool(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    stop_daemon(instance)
+    instance.sm("checkpoint", "once", env=as_session(instance, session))
+    (spooled,) = (instance.state / "spool" / session["session_id"]).iterdir()
+    text = spooled.read_text()
+    instance.sm("daemon", "start")
+    assert len(instance.json("checkpoints", session["session_id"])) == 1
+    instance.kill_daemon()
+    spooled.write_text(text)  # as after a crash between the commit and the removal
+    assert len(instance.json("checkpoints", session["session_id"])) == 1
+    assert not spooled.exists()
+
+
+def test_a_report_with_another_token_is_refused(instance: Instance) -> None:
+    session, other = (instance.spawn("Sleeper") for _ in range(2))
+    stop_daemon(instance)
+    env = as_session(instance, session)
+    instance.sm(
+        "complete", "forged", env={**env, "SM_TOKEN_FILE": as_session(instance, other)["SM_TOKEN_FILE"]}
+    )
+    unsigned = {**env, "SM_TOKEN_FILE": "/no/such/file"}
+    assert "SM_TOKEN_FILE" in instance.refused("complete", "unsigned", exit_code=7, env=unsigned)
+    instance.sm("daemon", "start")
+    assert instance.session(session["session_id"])["status"] == "running"
+    assert list((instance.state / "spool" / session["session_id"]).iterdir()) == []
+    assert "without the session's token" in (instance.state / "log" / "daemon.log").read_text()
+
+
+def test_nothing_that_lies_in_a_spool_does_harm(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    stop_daemon(instance)
+    env = as_session(instance, session)
+    instance.sm("checkpoint", "good", env=env)
+    spool = instance.state / "spool" / session["session_id"]
+    (good,) = spool.iterdir()
+    value = json.loads(good.read_text())
+    secret = instance.home / "secret"
+    secret.write_text(json.dumps(value))
+
+    def name(number: int) -> Path:
+        return Path(spool, f"{number}-00000000.json")
+
+    wrong: list[Any] = [
+        *(None, 5, [], {}, "text", {**value, "token": 5}, {**value, "key": None}, {**value, "body": 7}),
+        *({**value, "emitted_at": at} for at in ("yesterday", "2026-01-01T00:00:00", 5, None)),
+        *({**value, "action": action} for action in ("kill", 5, None)),
+        {**value, "key": "k1", "body": {"message": "x", "metadata": "no dict"}},
+        {**value, "key": "k2", "body": {"message": "\x1b[201~"}},
+        {**value, "key": "k3", "action": "note", "body": {"text": "two\nlines"}},
+        {**value, "key": "k4", "action": "complete", "body": {"status": "killed"}},
+    ]
+    for number, content in enumerate(wrong, 100):
+        name(number).write_text(json.dumps(content))
+    name(1).write_text(good.read_text()[:40])  # half-written
+    name(2).write_bytes(os.urandom(100))
+    name(3).write_bytes(b"[" * 100_000)
+    name(4).write_bytes(b" " * 2_000_000)
+    name(5).symlink_to(secret)
+    name(6).symlink_to("/no/such/file")
+    name(7).mkdir()
+    os.mkfifo(name(8))
+    (spool / "not-a-report").write_text("x")
+    (spool.parent / "ffffffff").mkdir()
+    (spool.parent / "ffffffff" / "1-00000000.json").write_text(good.read_text())
+    (spool.parent / "file").write_text("x")
+    (spool.parent / "link").symlink_to(spool)
+    instance.sm("daemon", "start")
+    assert [c["message"] for c in instance.json("checkpoints", session["session_id"])] == ["good"]
+    assert instance.session(session["session_id"])["status"] == "running"
+    assert [e["type"] for e in instance.events()] == ["spawned", "started", "checkpoint"]
+    assert secret.exists()
+    assert {p.name for p in spool.iterdir()} == {"not-a-report", name(7).name}
+
+
+def test_a_time_that_has_not_come_yet_is_not_believed(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    stop_daemon(instance)
+    instance.sm("note", "from the future", env=as_session(instance, session))
+    (spooled,) = (instance.state / "spool" / session["session_id"]).iterdir()
+    spooled.write_text(json.dumps({**json.loads(spooled.read_text()), "emitted_at": "2999-01-01T00:00:00Z"}))
+    instance.sm("daemon", "start")
+    (event,) = instance.events("--type", "note")
+    assert event["timestamp"] < "2999"
+
+
+def test_a_session_waits_a_while_for_a_daemon_that_is_just_starting(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    asked = subprocess.Popen(
+        [SM, "me", "--json"],
+        env={**instance.env, **as_session(instance, session)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    instance.sm("daemon", "start")
+    out, _ = asked.communicate(timeout=20)
+    assert json.loads(out)["session_id"] == session["session_id"]
+
+
+def test_a_session_never_starts_the_daemon_and_gives_up_waiting(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    assert "no daemon listens" in instance.refused("me", exit_code=7, env=as_session(instance, session))
+    assert instance.run("daemon", "status").returncode == 7
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_prompt_is_typed_once_however_often_the_daemon_comes_back(how: str) -> None:
+    instance = Instance(
+        '  Reader: {command: [sh, -c, "while read -r x; do echo $x >> typed; done"], prompt: tty}'
+    )
+    try:
+        session = instance.spawn("Reader", "hello")
+        typed = instance.work / "typed"
+        until(typed.exists, "it was typed")
+        for _ in range(2):
+            if how == "stop":
+                instance.sm("daemon", "restart")
+            else:
+                instance.kill_daemon()
+                instance.sm("status")
+        instance.tmux("send-keys", "-t", f"={session['tmux_session']}:", "-l", "end")
+        instance.tmux("send-keys", "-t", f"={session['tmux_session']}:", "Enter")
+        until(lambda: typed.read_text().endswith("end\n"), "it has heard us")
+        assert typed.read_text() == "hello\nend\n"
+        assert instance.json("status")["dead_letters"] == 0
+    finally:
+        instance.end()

@@ -1,0 +1,392 @@
+"""What every kind of terminals owes its callers (`sm.terminals.base.Terminals`), on the real thing.
+
+There is no fake of it: a private tmux server starts in some milliseconds.
+"""
+
+import asyncio
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from sm.errors import NoServer, NoTerminal, TerminalError
+from sm.models import Exit
+from sm.terminals.base import Pane, Terminals
+from tests.terminals.world import World, ended, sh, until, until_async
+
+ID = "1a2b3c4d"
+NAME = "command-1a2b3c4d"
+FOREVER = sh("exec sleep 1000")
+
+
+@pytest.fixture(params=["default server", "server of its own"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    world = World(None if request.param == "default server" else "sm-contract")
+    yield world
+    await world.end()
+
+
+@pytest.fixture
+async def terminals(world: World) -> AsyncIterator[Terminals]:
+    async with world.terminals() as terminals:
+        yield terminals
+
+
+async def gone(pid: int) -> None:
+    await until(lambda: ended(pid))
+
+
+def commands_below(pid: int) -> set[bytes]:
+    """The command lines of the children that run; each argument ends in NUL."""
+    found = set()
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.add(Path(f"/proc/{child}/cmdline").read_bytes())
+    return found
+
+
+async def line_of(terminals: Terminals, name: str, lines: int = 20) -> list[str]:
+    """What the terminal shows, once it shows something."""
+    return await until_async(lambda: terminals.capture(name, lines))
+
+
+async def test_no_server_is_another_answer_than_no_terminals(terminals: Terminals, world: World) -> None:
+    with pytest.raises(NoServer):
+        await terminals.snapshot()
+    assert not world.socket_path.exists(), "asking started a server"
+    await terminals.open(ID, NAME, "/", FOREVER)
+    await terminals.close(NAME)
+    assert await terminals.snapshot() == {}
+
+
+@pytest.mark.parametrize("call", ["capture", "type_line", "session_of_tty"])
+async def test_without_a_server_every_question_says_so(terminals: Terminals, call: str) -> None:
+    asked: Mapping[str, Callable[[], Awaitable[object]]] = {
+        "capture": lambda: terminals.capture(NAME, 5),
+        "type_line": lambda: terminals.type_line(NAME, "hello"),
+        "session_of_tty": lambda: terminals.session_of_tty("/dev/pts/0"),
+    }
+    with pytest.raises(NoServer):
+        await asked[call]()
+
+
+async def test_closing_without_a_server_is_fine(terminals: Terminals) -> None:
+    await terminals.close(NAME)
+
+
+async def test_opened_terminal_runs_the_process_and_is_in_the_snapshot(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    assert (pane.session_id, pane.name, pane.dead, pane.exit) == (ID, NAME, False, None)
+    assert os.path.exists(f"/proc/{pane.pid}")
+    await until(lambda: os.readlink(f"/proc/{pane.pid}/fd/0") == pane.tty)
+    assert await terminals.snapshot() == {ID: pane}
+
+
+async def test_opening_again_returns_the_terminal_that_stands(terminals: Terminals) -> None:
+    first = await terminals.open(ID, NAME, "/", FOREVER)
+    again = await terminals.open(ID, NAME, "/", FOREVER)
+    assert again == first
+    assert len(await terminals.snapshot()) == 1
+
+
+async def test_ended_terminal_stays_and_is_returned_as_it_is(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exit 4"))
+    await gone(pane.pid)
+    assert await terminals.ending(pane) == Exit(4)
+    again = await terminals.open(ID, NAME, "/", FOREVER)
+    assert (again.pid, again.dead, again.exit) == (pane.pid, True, Exit(4))
+
+
+async def test_name_of_somebody_else_is_refused_and_left_alone(terminals: Terminals, world: World) -> None:
+    world.tmux("new-session", "-d", "-s", NAME, "sleep 1000")
+    before = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_pid}")
+    with pytest.raises(TerminalError, match=NAME):
+        await terminals.open(ID, NAME, "/", FOREVER)
+    after = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_pid}")
+    assert [line for line in after if line.startswith(NAME)] == before
+    await terminals.close(NAME)
+    assert NAME in world.sessions(), "closed what was not ours"
+
+
+async def test_terminal_of_another_instance_is_not_ours(terminals: Terminals, world: World) -> None:
+    async with world.terminals("77777777-1111-4222-8333-444455556666") as others:
+        theirs = await others.open(ID, NAME, "/", FOREVER)
+        with pytest.raises(TerminalError):
+            await terminals.open(ID, NAME, "/", FOREVER)
+        assert await terminals.snapshot() == {}
+        assert await terminals.session_of_tty(theirs.tty) is None
+        await terminals.close(NAME)
+        assert await others.snapshot() == {ID: theirs}
+
+
+@pytest.mark.parametrize("name", ["a:b", "a.b", "", "a b", "#{pid}", "*"])
+async def test_name_that_would_mean_something_else_is_refused(terminals: Terminals, name: str) -> None:
+    with pytest.raises(TerminalError):
+        await terminals.open(ID, name, "/", FOREVER)
+
+
+async def test_fifty_opened_at_once_all_run(terminals: Terminals) -> None:
+    wanted = {f"{n:08x}": f"command-{n:08x}" for n in range(50)}
+    panes = await asyncio.gather(*(terminals.open(key, name, "/", FOREVER) for key, name in wanted.items()))
+    found = await terminals.snapshot()
+    assert {key: pane.name for key, pane in found.items()} == wanted
+    assert len({pane.pid for pane in panes}) == 50
+    assert all(os.path.exists(f"/proc/{pane.pid}") for pane in panes)
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        "plain",
+        "with space",
+        "quote'and\"double",
+        "semicolon;",
+        ";",
+        "$HOME ${HOME}",
+        "#{pid} #(touch pwned) #S ##",
+        "#[fg=red] ##[x ###",
+        "}#,{",
+        "~",
+        "%end 1 2 1",
+        "line\nend\rhere",
+        "back\\slash\\n\\",
+        "täst ☃ 文字",
+        "-d",
+        "tab\tesc\x1b[0m",
+    ],
+)
+async def test_working_directory_and_arguments_arrive_as_they_are(
+    terminals: Terminals, world: World, directory: str
+) -> None:
+    working_dir = world.home / directory
+    working_dir.mkdir()
+    out = world.home / "out"
+    script = f'{{ /bin/pwd; printf "%s\\0" "$@"; }} > {out}.new; mv {out}.new {out}'
+    await terminals.open(ID, NAME, str(working_dir), ("/bin/sh", "-c", script, "sh", directory, "", "last;"))
+    await until(out.exists)
+    # /bin/pwd, since the shell's own believes the PWD it was given.
+    pwd, _, arguments = out.read_bytes().decode().partition("\n" if "\n" not in directory else "here\n")
+    if "\n" in directory:
+        pwd += "here"
+    assert pwd == str(working_dir)
+    assert arguments.split("\0") == [directory, "", "last;", ""]
+    assert not list(world.home.rglob("pwned"))
+
+
+async def test_one_argument_is_a_program_and_no_command_line(terminals: Terminals, world: World) -> None:
+    program = world.home / "exit 5; it"
+    program.write_text("#!/bin/sh\nexit 6\n")
+    program.chmod(0o700)
+    pane = await terminals.open(ID, NAME, "/", (str(program),))
+    await gone(pane.pid)
+    assert await terminals.ending(pane) == Exit(6)
+
+
+async def test_hundred_that_exit_at_once_all_keep_their_code(terminals: Terminals, world: World) -> None:
+    go = world.home / "go"
+    os.mkfifo(go)
+
+    def script(code: int) -> tuple[str, str, str]:
+        return sh(f"read line < {go}; exit {code}")
+
+    panes = await asyncio.gather(
+        *(terminals.open(f"{n:08x}", f"command-{n:08x}", "/", script(n)) for n in range(100))
+    )
+    # The case of agents that lived for a while: no helper of the start is left whose own end would make
+    # tmux look at the others.
+    server = world.server_pid()
+    await until(lambda: b"sleep\x001\x00" not in commands_below(server))
+    with go.open("w"):  # opens when all of them wait, and closing it ends every `read`
+        pass
+
+    async def end_of(pane: Pane) -> Exit:
+        await gone(pane.pid)
+        return await terminals.ending(pane)
+
+    assert await asyncio.gather(*(end_of(pane) for pane in panes)) == [Exit(n) for n in range(100)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+async def test_death_by_signal_names_the_signal(terminals: Terminals, number: signal.Signals) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    os.kill(pane.pid, number)
+    await gone(pane.pid)
+    assert await terminals.ending(pane) == Exit(signal=number)
+    assert (await terminals.snapshot())[ID].exit == Exit(signal=number)
+
+
+async def test_ending_of_a_terminal_that_went_too_is_no_terminal(terminals: Terminals, world: World) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    world.tmux("kill-session", "-t", f"={NAME}")
+    await gone(pane.pid)
+    with pytest.raises(NoTerminal):
+        await terminals.ending(pane)
+
+
+async def test_ending_after_the_server_went_is_no_server(terminals: Terminals, world: World) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    world.tmux("kill-server")
+    await gone(pane.pid)
+    with pytest.raises(NoServer):
+        await terminals.ending(pane)
+
+
+async def test_ending_does_not_take_another_servers_pane_for_this_one(
+    terminals: Terminals, world: World
+) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    world.tmux("kill-server")
+    await gone(pane.pid)
+    await until(lambda: not world.sessions())
+    other = await terminals.open(ID, NAME, "/", sh("exit 9"))
+    assert other.pane_id == pane.pane_id
+    with pytest.raises(NoTerminal):
+        await terminals.ending(pane)
+
+
+async def test_closed_terminal_is_gone_and_closing_again_is_fine(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    await terminals.open("99999999", "command-99999999", "/", FOREVER)
+    await terminals.close(NAME)
+    await terminals.close(NAME)
+    await gone(pane.pid)
+    assert set(await terminals.snapshot()) == {"99999999"}
+
+
+@pytest.mark.parametrize("call", ["capture", "type_line"])
+async def test_terminal_that_is_not_there_is_no_terminal(terminals: Terminals, call: str) -> None:
+    # One whose name begins with the wanted one must not be taken for it.
+    await terminals.open("11111111", NAME + "1", "/", FOREVER)
+    with pytest.raises(NoTerminal):
+        await (terminals.capture(NAME, 5) if call == "capture" else terminals.type_line(NAME, "x"))
+
+
+async def test_capture_gives_the_last_lines_of_history_and_screen(terminals: Terminals) -> None:
+    await terminals.open(ID, NAME, "/", sh("seq 1 900; echo; echo '  end  '; echo; sleep 1000"))
+    await until_async(lambda: ends_with(terminals, "  end"))
+    assert await terminals.capture(NAME, 3) == ["900", "", "  end"]
+    assert await terminals.capture(NAME, 400) == [str(n) for n in range(503, 901)] + ["", "  end"]
+    assert len(await terminals.capture(NAME, 5000)) == 902
+    assert await terminals.capture(NAME, 0) == []
+
+
+async def ends_with(terminals: Terminals, line: str) -> bool:
+    return (await terminals.capture(NAME, 1)) == [line]
+
+
+async def test_capture_joins_lines_that_were_wrapped(terminals: Terminals) -> None:
+    long = "x" * 999
+    await terminals.open(
+        ID, NAME, "/", sh(f"for i in $(seq 40); do echo ${{i}}{long}; done; echo end; sleep 1000")
+    )
+    await until_async(lambda: ends_with(terminals, "end"))
+    assert await terminals.capture(NAME, 31) == [f"{n}{long}" for n in range(11, 41)] + ["end"]
+
+
+async def test_capture_of_an_ended_agent_shows_its_output_alone(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("echo one; printf two; exec sleep 1000"))
+    await until_async(lambda: ends_with(terminals, "two"))
+    os.kill(pane.pid, signal.SIGKILL)
+    await gone(pane.pid)
+    await terminals.ending(pane)
+    assert await terminals.capture(NAME, 10) == ["one", "two"]
+
+
+async def test_typed_line_arrives_with_one_enter(terminals: Terminals, world: World) -> None:
+    out = world.home / "out"
+    script = f"stty -echo; echo ready; while IFS= read -r line; do printf '%s\\n' \"$line\" >> {out}; done"
+    await terminals.open(ID, NAME, "/", sh(script))
+    await line_of(terminals, NAME)
+    lines = ["hello", "-n 'quoted' \"$HOME\" #{pid};", "Enter", "", "ünïcode ☃", "x" * 4000]
+    for line in lines:
+        await terminals.type_line(NAME, line)
+    await until(lambda: out.exists() and len(out.read_text().split("\n")) > len(lines))
+    assert out.read_text() == "".join(f"{line}\n" for line in lines)
+
+
+async def test_typing_leaves_copy_mode(terminals: Terminals, world: World) -> None:
+    await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    await terminals.type_line(NAME, "this")
+    await until_async(lambda: ends_with(terminals, "got this"))
+
+
+async def test_typing_to_an_ended_process_is_refused(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
+    await gone(pane.pid)
+    await terminals.ending(pane)
+    with pytest.raises(NoTerminal):
+        await terminals.type_line(NAME, "anybody?")
+
+
+async def test_tty_of_any_pane_in_the_session_names_it(terminals: Terminals, world: World) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    split = world.tmux("split-window", "-t", f"={NAME}:", "-P", "-F", "#{pane_tty}", "sleep 1000")
+    window = world.tmux("new-window", "-t", f"={NAME}:", "-P", "-F", "#{pane_tty}", "sleep 1000")
+    foreign = world.tmux("new-session", "-d", "-P", "-F", "#{pane_tty}", "sleep 1000")
+    for tty in (pane.tty, *split, *window):
+        assert await terminals.session_of_tty(tty) == ID
+    for tty in (*foreign, "/dev/pts/9999", "/dev/null", "?", "", "#{pane_tty}", "/dev/pts/1,x"):
+        assert await terminals.session_of_tty(tty) is None
+
+
+async def test_agents_pane_is_found_whatever_a_person_opens_beside_it(
+    terminals: Terminals, world: World
+) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("echo agent; read line; echo got $line; sleep 1000"))
+    await line_of(terminals, NAME)
+    world.tmux("split-window", "-b", "-t", f"={NAME}:", "sleep 1000")
+    world.tmux("new-window", "-t", f"={NAME}:", "sleep 1000")
+    found = (await terminals.snapshot())[ID]
+    assert (found.pane_id, found.pid, found.tty) == (pane.pane_id, pane.pid, pane.tty)
+    await terminals.type_line(NAME, "it")
+    await until_async(lambda: ends_with(terminals, "got it"))
+
+
+async def test_attach_command_shows_the_terminal_to_a_person(terminals: Terminals, world: World) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    master, slave = pty.openpty()
+    # As from inside of another tmux, with another socket directory: neither may lead it astray.
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": str(world.home)}
+    person = subprocess.Popen(
+        terminals.attach_command(NAME),
+        env=environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    try:
+        await until(lambda: NAME in "".join(world.tmux("list-clients", "-F", "#{session_name}\n")))
+        assert (await terminals.snapshot())[ID].pid == pane.pid
+    finally:
+        world.run("detach-client", "-s", f"={NAME}")
+        os.close(master)
+        os.close(slave)
+        person.wait(20)
+
+
+async def test_activity_names_the_sessions_that_printed(terminals: Terminals, world: World) -> None:
+    told: list[Mapping[str, int]] = []
+    terminals.on_activity(told.append)
+    quiet = await terminals.open(ID, NAME, "/", FOREVER)
+    await terminals.open("99999999", "command-99999999", "/", sh("while read line; do echo $line; done"))
+
+    def seen(session_id: str) -> set[int]:
+        return {moved[session_id] for moved in told if session_id in moved}
+
+    await until(lambda: seen(ID) and seen("99999999"))
+
+    async def moved_again() -> bool:
+        # window_activity has whole seconds: type until one has passed.
+        await terminals.type_line("command-99999999", "ping")
+        return len(seen("99999999")) > 2
+
+    await until_async(moved_again)
+    assert sum(ID in moved for moved in told) == 1
+    assert (await terminals.snapshot())[ID].pid == quiet.pid

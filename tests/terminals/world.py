@@ -1,0 +1,92 @@
+"""A tmux world of its own for each test: a private socket directory, a private home, and no other server in reach."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sm.terminals.tmux import Tmux
+
+INSTANCE = "0b5e55ed-1111-4222-8333-444455556666"
+T = TypeVar("T")
+
+
+class World:
+    """`socket_name` None is tmux's default server, which here is a private one (TMUX_TMPDIR)."""
+
+    def __init__(self, socket_name: str | None = None, conf: str = "") -> None:
+        # Not pytest's tmp_path: with the name of a test in it a socket path gets too long.
+        self.home = Path(tempfile.mkdtemp(prefix="sm-"))
+        self.socket_name = socket_name
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "TMUX_TMPDIR": str(self.home),
+            "SHELL": "/bin/sh",
+        }
+        (self.home / ".tmux.conf").write_text(conf)
+
+    @property
+    def socket_path(self) -> Path:
+        return self.home / f"tmux-{os.getuid()}" / (self.socket_name or "default")
+
+    def terminals(self, instance: str = INSTANCE, *, timeout_s: float = 20.0) -> Tmux:
+        return Tmux(instance, self.socket_name, 200, 50, 5000, self.environment, timeout_s=timeout_s)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """tmux as a person would run it: another witness than the code under test."""
+        argv = ("tmux", "-L", self.socket_name or "default", *command)
+        return subprocess.run(
+            argv, env=self.environment, cwd="/", capture_output=True, text=True, timeout=20, check=False
+        )
+
+    def tmux(self, *command: str) -> list[str]:
+        done = self.run(*command)
+        assert done.returncode == 0, f"tmux {command}: {done.stderr}"
+        return done.stdout.splitlines()
+
+    def server_pid(self) -> int:
+        (line,) = self.tmux("display-message", "-p", "#{pid}")
+        return int(line)
+
+    def sessions(self) -> list[str]:
+        """The names of all sessions; none when there is no server."""
+        return self.run("list-sessions", "-F", "#{session_name}").stdout.split()
+
+    async def end(self) -> None:
+        """End the server, which is ours alone, and wait until it is gone."""
+        asked = self.run("display-message", "-p", "#{pid}")
+        self.run("kill-server")
+        if asked.stdout.strip():
+            await until(lambda: ended(int(asked.stdout)))
+        shutil.rmtree(self.home)
+
+
+def ended(pid: int) -> bool:
+    """Whether the process is gone, or nothing but its exit status is left: who reaps it takes their time."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+async def until(condition: Callable[[], T], *, within_s: float = 20.0) -> T:
+    """Wait for what tmux or a process does in its own time; returns the true value."""
+    return await until_async(lambda: asyncio.sleep(0, condition()), within_s=within_s)
+
+
+async def until_async(condition: Callable[[], Awaitable[T]], *, within_s: float = 20.0) -> T:
+    async with asyncio.timeout(within_s):
+        while True:
+            value = await condition()
+            if value:
+                return value
+            await asyncio.sleep(0.01)
+
+
+def sh(script: str) -> tuple[str, str, str]:
+    return ("/bin/sh", "-c", script)

@@ -1,0 +1,39 @@
+"""The benchmarks run, clean up and have the documented shape. How fast sm is, is no test's business."""
+
+import json
+import os
+import tempfile
+
+import pytest
+
+from bench.__main__ import GROUPS
+from bench.row import Effort, Judged, Row, table
+
+TINY = Effort(pairs=1, stored=3, sessions=2, restored=2, restarts=1, watch_s=0.2)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_every_benchmark_yields_documented_rows_and_leaves_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="sm-b-", dir="/tmp") as homes:  # a socket's path must be short
+        monkeypatch.setattr(tempfile, "tempdir", homes)
+        rows = list(GROUPS[name](TINY))
+        assert rows
+        assert os.listdir(homes) == []
+    for row in rows:
+        shown = json.loads(json.dumps(row.as_json()))
+        assert set(shown) == {
+            *("what", "unit", "ours", "floor", "floor_is", "ratio"),
+            *("judged", "value", "gate", "aim", "holds_gate", "holds_aim"),
+        }
+    assert len(table(rows)) == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    ("judged", "value", "holds"),
+    [(Judged.OURS, 30, False), (Judged.RATIO, 3, True), (Judged.ABOVE, 20, False)],
+)
+def test_a_row_is_judged_by_what_its_bounds_bound(judged: Judged, value: float, holds: bool) -> None:
+    row = Row("what", "ms", 30, 10, "the floor", 3, judged, gate=10, aim=1)
+    assert (row.value, row.holds(row.gate), row.holds(row.aim)) == (value, holds, False)

@@ -1,0 +1,36 @@
+import pytest
+
+from sm import errors
+
+EXIT_CODES = {
+    "Bug": 1, "UsageError": 2, "NotFound": 3, "IllegalState": 4, "NotPermitted": 5, "LimitReached": 6,
+    "DaemonUnavailable": 7, "ProtocolMismatch": 8, "OutsideFailed": 9, "NotInTime": 10,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", errors.BY_CODE.values())
+def test_every_error_ends_with_the_exit_code_of_its_family(error: type[errors.SmError]) -> None:
+    families = [EXIT_CODES[c.__name__] for c in error.__mro__ if c.__name__ in EXIT_CODES]
+    assert families == ([error.exit_code] if error is not errors.SmError else [])
+
+
+def test_every_error_stands_in_the_documented_tree() -> None:
+    assert errors.__doc__ is not None
+    drawn = errors.__doc__.split()
+    assert {e.__name__ for e in errors.BY_CODE.values()} <= set(drawn)
+
+
+def test_codes_are_unique_and_an_error_survives_the_wire() -> None:
+    def below(error: type[errors.SmError]) -> list[type[errors.SmError]]:
+        children = [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
+        return [error, *(e for child in children for e in below(child))]
+
+    assert len(below(errors.SmError)) == len(errors.BY_CODE)
+    for code, kind in errors.BY_CODE.items():
+        restored = errors.from_wire(code, "what", "hint")
+        assert type(restored) is kind
+        assert (restored.message, restored.hint) == ("what", "hint")
+
+
+def test_an_error_of_a_newer_daemon_is_shown_as_it_is() -> None:
+    assert errors.from_wire("brand_new", "what", None).message == "what"

@@ -1,0 +1,91 @@
+from dataclasses import replace
+
+import pytest
+
+from sm.errors import NotFound
+from sm.family import Family
+from sm.models import Session, TrustLevel
+from sm.policy import Relation
+from tests.samples import session
+
+ROOT, CHILD, GRANDCHILD, OTHER = (
+    session("aaaa1111"),
+    session("aaaa2222", parent="aaaa1111"),
+    session("bbbb3333", parent="aaaa2222"),
+    session("cccc4444"),
+)
+
+
+def family(*sessions: Session) -> Family:
+    return Family({s.id: s for s in sessions or (ROOT, CHILD, GRANDCHILD, OTHER)})
+
+
+@pytest.mark.parametrize(
+    ("viewer", "target", "relation"),
+    [
+        (ROOT, ROOT, Relation.SELF),
+        (ROOT, CHILD, Relation.DESCENDANT),
+        (ROOT, GRANDCHILD, Relation.DESCENDANT),
+        (ROOT, OTHER, Relation.OTHER),
+        (CHILD, ROOT, Relation.OTHER),
+        (GRANDCHILD, CHILD, Relation.OTHER),
+    ],
+)
+def test_relations_follow_the_tree_downwards_only(
+    viewer: Session, target: Session, relation: Relation
+) -> None:
+    assert family().relation(viewer, target) is relation
+
+
+def test_a_ring_of_parents_ends_the_search() -> None:
+    ring = family(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
+    assert ring.relation(OTHER, CHILD) is Relation.OTHER
+    assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
+
+
+def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None:
+    assert [s.id for s in family().descendants(ROOT.id)] == [CHILD.id, GRANDCHILD.id]
+    assert [s.id for s in family(CHILD, OTHER).roots()] == [CHILD.id, OTHER.id]
+
+
+@pytest.mark.parametrize(
+    "reference", ["aaaa2222", "AAAA2222", "aaaa2", "engineer-aaaa2222", "engineer-task1"]
+)
+def test_a_session_is_found_by_id_prefix_name_and_friendly_name(reference: str) -> None:
+    named = replace(CHILD, friendly_name="engineer-task1")
+    assert family(ROOT, named, OTHER).find(None, reference) is named
+
+
+def test_of_two_sessions_with_one_friendly_name_the_newest_is_meant() -> None:
+    old, new = replace(CHILD, friendly_name="engineer-x"), replace(OTHER, friendly_name="engineer-x")
+    assert family(old, new).find(None, "engineer-x") is new
+
+
+def test_an_ambiguous_prefix_names_the_candidates() -> None:
+    with pytest.raises(NotFound) as caught:
+        family().find(None, "aaaa")
+    assert caught.value.hint == "write more of it: aaaa1111, aaaa2222"
+
+
+@pytest.mark.parametrize("reference", ["aaa", "", "zzzz", "engineer", "\x1b[2J"])
+def test_what_names_nothing_is_not_found(reference: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        family(ROOT).find(None, reference)
+    assert "\x1b" not in caught.value.message
+
+
+def test_not_there_and_not_yours_are_one_answer() -> None:
+    viewer = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
+    sessions = family(ROOT, viewer)
+    messages = []
+    for reference in (ROOT.id, "dddd5555"):
+        with pytest.raises(NotFound) as caught:
+            sessions.find(viewer, reference)
+        messages.append((caught.value.message.replace(reference, "ID"), caught.value.hint))
+    assert messages[0] == messages[1]
+
+
+def test_a_typing_error_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(NotFound) as caught:
+        family(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
+    assert caught.value.hint == "did you mean engineer-task1?"

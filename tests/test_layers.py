@@ -1,0 +1,137 @@
+"""Which module may know which: design section 4, read from the imports themselves."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path("src/sm")
+MODULES = {
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+
+PURE = {
+    f"sm.{name}"
+    for name in "errors models lifecycle policy trust text progress family wording views rows places wire".split()
+}
+IMPURE_STANDARD = {
+    "asyncio", "ctypes", "fcntl", "glob", "io", "logging", "os", "pathlib", "random", "secrets", "select",
+    "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time",
+}  # fmt: skip
+OUTSIDE = {"aiohttp", "aiosqlite", "click", "orjson", "pydantic", "rich", "yaml"}
+
+# Each: who, and what of ours it may import (a trailing dot: everything below).
+MAY_IMPORT = {
+    "sm.client": {"sm", "sm.errors", "sm.places", "sm.wire"},
+    "sm.manager": {
+        "sm.errors", "sm.family", "sm.lifecycle", "sm.models", "sm.policy", "sm.providers.base",
+        "sm.sandboxes.base", "sm.spawning", "sm.store", "sm.text", "sm.wording",
+    },
+    "sm.store": {"sm.errors", "sm.lifecycle", "sm.migrations", "sm.models", "sm.rows"},
+    "sm.terminals.": {"sm.errors", "sm.models", "sm.terminals."},
+    "sm.sandboxes.": {"sm", "sm.errors", "sm.hostos", "sm.models", "sm.places", "sm.sandboxes."},
+    "sm.providers.": {"sm.config.", "sm.errors", "sm.models", "sm.providers."},
+    "sm.hostos": {"sm.errors", "sm.models"},
+    "sm.config.": {"sm.config.", "sm.errors", "sm.models", "sm.trust"},
+}  # fmt: skip
+
+
+def imports(path: Path) -> set[str]:
+    """Everything a module imports, also inside functions, but for what only type checkers see."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import hides its layer"
+            assert node.module is not None
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return found
+
+
+IMPORTS = {name: imports(path) for name, path in MODULES.items()}
+
+
+def covered(name: str, allowed: set[str]) -> bool:
+    return any(name == a or (a.endswith(".") and f"{name}.".startswith(a)) for a in allowed)
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_a_pure_module_touches_nothing_outside(name: str) -> None:
+    used = {i.partition(".")[0] for i in IMPORTS[name] if not i.startswith("sm")}
+    assert not used & (IMPURE_STANDARD | OUTSIDE)
+    assert {i for i in IMPORTS[name] if i.startswith("sm")} <= PURE
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_imports_what_its_layer_may(name: str) -> None:
+    for who, allowed in MAY_IMPORT.items():
+        if covered(name, {who}):
+            assert not {i for i in IMPORTS[name] if i.split(".")[0] == "sm" and not covered(i, allowed)}
+
+
+def test_one_module_knows_each_outside_thing() -> None:
+    def importers(package: str) -> set[str]:
+        return {name for name, used in IMPORTS.items() if any(i.split(".")[0] == package for i in used)}
+
+    assert importers("aiosqlite") == {"sm.store", "sm.migrations"}
+    assert importers("ctypes") == {"sm.hostos"}
+    assert importers("sqlite3") == {"sm.store"}  # the types of what aiosqlite's thread is handed (ADR 4)
+    assert importers("aiohttp") == {"sm.daemon", "sm.server", "sm.intake"}
+    for package in ("yaml", "pydantic"):
+        assert {name.rpartition(".")[0] for name in importers(package)} <= {"sm.config", "sm.cli"}
+    assert {name for name in importers("click") if not name.startswith("sm.cli")} <= {"sm.daemon"}
+    assert {name for name, used in IMPORTS.items() if "sm.terminals.tmux" in used} == {"sm.daemon"}
+
+
+def test_nothing_imports_the_daemon_but_its_own_command() -> None:
+    assert {name for name, used in IMPORTS.items() if "sm.daemon" in used} <= {"sm.cli.daemon"}
+
+
+def test_only_hostos_reads_proc() -> None:
+    def literals(path: Path) -> list[str]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        strings = [
+            n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
+        return [s for s in strings if s.startswith("/proc/")]
+
+    assert {name for name, path in MODULES.items() if literals(path)} == {"sm.hostos"}
+
+
+def test_the_command_starts_without_heavy_modules() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; import sm.cli, sm.client, sm.cli.children, sm.cli.render\n"
+        "print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "click" in loaded
+    heavy = {
+        "aiohttp",
+        "asyncio",
+        "http",
+        "pydantic",
+        "rich",
+        "yaml",
+        "orjson",
+        "subprocess",
+        "pathlib",
+        "dataclasses",
+    }
+    assert not heavy & set(loaded)
