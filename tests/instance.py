@@ -197,7 +197,10 @@ class Instance:
                 if daemon.poll() is None:
                     daemon.kill()
                 daemon.wait()
-            self.tmux("kill-server", check=False)
+            # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and then does not end.
+            server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
+            if server:
+                os.kill(int(server), signal.SIGKILL)
             lost = until(
                 lambda: [list(_of_instance(self.home))] if not list(_of_instance(self.home)) else None, "gone"
             )
