@@ -15,7 +15,6 @@ import pytest
 
 from sm.errors import Bug, DatabaseRefused, IllegalState, StorageFull
 from sm.lifecycle import Decision, decide
-from sm.migrations import MIGRATIONS
 from sm.models import (
     Checkpoint,
     EventType,
@@ -29,6 +28,7 @@ from sm.models import (
     TrustLevel,
 )
 from sm.store import Store, Transaction, backups
+from sm.store.migrations import MIGRATIONS
 from tests.samples import AT, LAUNCH, session
 
 GOLDEN = Path(__file__).parent / "data"

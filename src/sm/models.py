@@ -43,12 +43,16 @@ class EventType(Tolerant):
     WAITING_INPUT = "waiting_input"
     CHECKPOINT = "checkpoint"
     NOTE = "note"
+    PROPOSED_COMPLETION = "proposed_completion"
     COMPLETED = "completed"
     ERROR = "error"
     ABANDONED = "abandoned"
     KILLED = "killed"
     REOPENED = "reopened"
+    MESSAGE = "message"
+    REQUEST = "request"
     WARNING = "warning"
+    ARCHIVED = "archived"
 
 
 class TrustLevel(StrEnum):
@@ -265,3 +269,149 @@ class SpawnRequest:
     trust: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment as sent; the manager keeps what is configured, nothing of it for a session's child."""
+
+
+class MessageState(Tolerant):
+    """How far a message has come (design section 6)."""
+
+    QUEUED = "queued"
+    DELIVERING = "delivering"
+    """It was handed over, or is being typed; whether it arrived is not known yet."""
+    SUBMITTED = "submitted"
+    """The recipient's own word: it has it."""
+    ACKNOWLEDGED = "acknowledged"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    UNCONFIRMED = "unconfirmed"
+    """It may have arrived. Never sent again by itself; late evidence may make it submitted."""
+
+
+OPEN_STATES = frozenset({MessageState.QUEUED, MessageState.DELIVERING})
+"""The states of a message that is still to become final."""
+
+
+class MessageMode(Tolerant):
+    AUTO = "auto"
+    """As soon as the recipient takes input."""
+    IDLE = "idle"
+    """When it is idle."""
+    URGENT = "urgent"
+    """Before all others; a recipient that is typed to is interrupted first."""
+
+
+SM_ITSELF = "sm"
+"""The sender of notices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text from one caller to a session, but for the text, which stays in the database."""
+
+    id: int
+    session_id: str | None
+    """The recipient; None: the operator's inbox."""
+    sender: str
+    """A session's id, `operator`, or `sm` for a notice."""
+    mode: MessageMode
+    state: MessageState
+    created_at: str
+    state_at: str
+    via: str | None = None
+    """`inbox` or `terminal`, once it is delivering."""
+    evidence: str | None = None
+    reason: str | None = None
+    submitted_at: str | None = None
+    acknowledged_at: str | None = None
+    expires_at: str | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.state in OPEN_STATES
+
+
+class RequestKind(Tolerant):
+    PERMISSION = "permission"
+    QUESTION = "question"
+    COMPLETION = "completion"
+
+
+class RequestState(Tolerant):
+    OPEN = "open"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    """The session that asked has ended, or asks no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    question: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was decided on a request: `approved` for permissions and completions, `answers` for questions."""
+
+    approved: bool
+    answers: tuple[str, ...] = ()
+    """One for each question."""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something a session waits for. `r57` to people."""
+
+    id: int
+    session_id: str
+    kind: RequestKind
+    state: RequestState
+    created_at: str
+    state_at: str
+    expires_at: str | None = None
+    tool: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    questions: tuple[Question, ...] = ()
+    answer: Answer | None = None
+    answered_by: str | None = None
+    reason: str | None = None
+    taken_at: str | None = None
+    """When the session that asked got its answer."""
+
+    @property
+    def name(self) -> str:
+        return f"r{self.id}"
+
+    @property
+    def open(self) -> bool:
+        return self.state is RequestState.OPEN
+
+    @property
+    def untold(self) -> bool:
+        """Answered, and the session that asked has not heard."""
+        return self.state is RequestState.ANSWERED and self.taken_at is None
+
+
+class NoticeKind(Tolerant):
+    ENDING = "ending"
+    REQUEST = "request"
+    IDLE = "idle"
+    CHECKPOINT = "checkpoint"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that `sm` has to tell, once, before it is part of a message."""
+
+    id: int
+    session_id: str
+    """Whom it is about."""
+    recipient: str | None
+    """Whom it is for: an ancestor, or None for the operator."""
+    kind: NoticeKind
+    occasion: str
+    """What happened, unique for the session: one occasion is told once."""
+    text: str
+    created_at: str

@@ -1,4 +1,4 @@
-"""How sessions stand in the database: the only place that knows both a row and a Session. Pure.
+"""How things stand in the database: the only place that knows both a row and what it stands for. Pure.
 
 Decoding is tolerant: a value that this version does not know never loses a row (lessons.md, Daemon).
 """
@@ -8,7 +8,25 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from sm.models import Exit, Launch, Mode, Process, Session, Status, TrustLevel
+from sm.models import (
+    Answer,
+    Exit,
+    Launch,
+    Message,
+    MessageMode,
+    MessageState,
+    Mode,
+    Notice,
+    NoticeKind,
+    Process,
+    Question,
+    Request,
+    RequestKind,
+    RequestState,
+    Session,
+    Status,
+    TrustLevel,
+)
 
 
 def encoded(value: object) -> str:
@@ -78,3 +96,73 @@ def launch_from_json(text: str) -> Launch:
     value = decoded(text)
     known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
     return Launch(**known | {"argv": tuple(known["argv"])})
+
+
+MESSAGE_COLUMNS = tuple(f.name for f in fields(Message))
+
+
+def message_row(message: Message) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in MESSAGE_COLUMNS}
+
+
+def message_from(row: Mapping[str, Any]) -> Message:
+    plain = {name: row[name] for name in MESSAGE_COLUMNS}
+    return Message(**plain | {"mode": MessageMode(row["mode"]), "state": MessageState(row["state"])})
+
+
+REQUEST_COLUMNS = tuple(f.name for f in fields(Request))
+
+
+def request_row(request: Request) -> dict[str, Any]:
+    row = {name: getattr(request, name) for name in REQUEST_COLUMNS}
+    row["arguments"] = None if request.arguments is None else encoded(dict(request.arguments))
+    row["questions"] = encoded([{"question": q.question, "options": q.options} for q in request.questions])
+    answer = request.answer
+    row["answer"] = (
+        None
+        if answer is None
+        else encoded({"approved": answer.approved, "answers": answer.answers, "message": answer.message})
+    )
+    return row
+
+
+def request_from(row: Mapping[str, Any]) -> Request:
+    plain = {name: row[name] for name in REQUEST_COLUMNS}
+    answer = decoded(row["answer"])
+    return Request(
+        **plain
+        | {
+            "kind": RequestKind(row["kind"]),
+            "state": RequestState(row["state"]),
+            "arguments": None if row["arguments"] is None else decoded(row["arguments"]),
+            "questions": tuple(
+                Question(str(q.get("question", "")), tuple(q.get("options", ())))
+                for q in _list(row["questions"])
+                if isinstance(q, dict)
+            ),
+            "answer": Answer(
+                bool(answer.get("approved")), tuple(answer.get("answers", ())), answer.get("message")
+            )
+            if row["answer"] is not None
+            else None,
+        }
+    )
+
+
+def _list(text: str) -> list[Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return []
+    return value if isinstance(value, list) else []
+
+
+NOTICE_COLUMNS = tuple(f.name for f in fields(Notice))
+
+
+def notice_row(notice: Notice) -> dict[str, Any]:
+    return {name: getattr(notice, name) for name in NOTICE_COLUMNS}
+
+
+def notice_from(row: Mapping[str, Any]) -> Notice:
+    return Notice(**{name: row[name] for name in NOTICE_COLUMNS} | {"kind": NoticeKind(row["kind"])})

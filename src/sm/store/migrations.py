@@ -87,7 +87,64 @@ _V1 = (
     ) WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1,)
+_V2 = (
+    # What `sm rm` leaves: a row that events refer to, with nothing in it to read.
+    "ALTER TABLE sessions ADD COLUMN removed INTEGER NOT NULL DEFAULT 0",
+    """CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT REFERENCES sessions (id),
+        sender TEXT NOT NULL,
+        mode TEXT NOT NULL,
+        state TEXT NOT NULL,
+        text TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        state_at TEXT NOT NULL,
+        via TEXT,
+        evidence TEXT,
+        reason TEXT,
+        submitted_at TEXT,
+        acknowledged_at TEXT,
+        expires_at TEXT
+    )""",
+    "CREATE INDEX messages_open ON messages (state, id) WHERE state IN ('queued', 'delivering')",
+    "CREATE INDEX messages_lost ON messages (state) WHERE state IN ('failed', 'expired')",
+    "CREATE INDEX messages_of_recipient ON messages (session_id, id)",
+    "CREATE INDEX messages_of_sender ON messages (sender, id)",
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        kind TEXT NOT NULL,
+        state TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        state_at TEXT NOT NULL,
+        expires_at TEXT,
+        tool TEXT,
+        arguments TEXT,
+        questions TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT,
+        reason TEXT,
+        taken_at TEXT
+    )""",
+    "CREATE INDEX requests_by_state ON requests (state, id)",
+    "CREATE INDEX requests_of_session ON requests (session_id, id)",
+    """CREATE TABLE notices (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        recipient TEXT,
+        kind TEXT NOT NULL,
+        occasion TEXT NOT NULL,
+        text TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'pending',
+        message_id INTEGER REFERENCES messages (id),
+        UNIQUE (session_id, occasion)
+    )""",
+    "CREATE INDEX notices_pending ON notices (id) WHERE state = 'pending'",
+    "CREATE INDEX notices_of_message ON notices (message_id)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 
@@ -114,7 +171,7 @@ async def migrate(db: aiosqlite.Connection, path: str) -> None:
     version = await version_of(db)
     refuse_newer(version, path)
     for step in range(version, len(MIGRATIONS)):
-        if step > 0:
+        if version > 0:  # else it is new, and there is nothing to keep
             backup = f"{path}.v{step}.backup"
             with suppress(FileNotFoundError):  # of an attempt that did not get past this step
                 os.unlink(backup)

@@ -9,22 +9,21 @@ import asyncio
 import glob
 import logging
 import os
-import sqlite3
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiosqlite
 
-from sm.errors import Bug, DatabaseRefused, IllegalState, NotFound, StorageFull
-from sm.lifecycle import Decision, is_ended
-from sm.migrations import migrate, refuse_newer, version_of
+from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
 from sm.models import Checkpoint, Event, EventType, Launch, Session
-from sm.rows import COLUMNS, decoded, encoded, from_row, launch_from_json, launch_to_json, to_row
+from sm.store.mail import MailReads
+from sm.store.migrations import migrate, refuse_newer, version_of
+from sm.store.rows import COLUMNS, decoded, encoded, from_row, launch_from_json
+from sm.store.transaction import Effect, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -32,200 +31,6 @@ _MOST_UNITS_IN_A_COMMIT = 64
 _CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
 _SQLITE_FULL = 13
 _LOG_ROOM_BYTES = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A row of the outbox: something to do to the outside world, once it is committed."""
-
-    id: int
-    kind: str
-    session_id: str
-    payload: Mapping[str, Any]
-
-
-class Transaction:
-    """What a unit of work may do. Valid only while its unit runs.
-
-    Writes are held back and run together, in order, before the next read and at the end of the unit: a turn of
-    the database's thread costs more than all of them (docs/benchmarks.md).
-    """
-
-    def __init__(self, db: aiosqlite.Connection, begin: str, sessions: Mapping[str, Session]) -> None:
-        self._db = db
-        self._begin = begin
-        self._held: list[tuple[str, tuple[Any, ...], Callable[[sqlite3.Cursor], None] | None]] = []
-        self._committed = sessions
-        self.begun = False
-        """Whether the database knows of this transaction."""
-        self.sessions: dict[str, Session] = {}
-        self.events: list[Event] = []
-        self.effects: list[Effect] = []
-
-    def _write(
-        self, sql: str, values: tuple[Any, ...], then: Callable[[sqlite3.Cursor], None] | None = None
-    ) -> None:
-        self._held.append((sql, values, then))
-
-    async def _read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
-        if self._held:
-            await self._run_held()
-        return list(await self._db.execute_fetchall(sql, values))
-
-    async def end(self, end: str) -> None:
-        """Run what is still held back, and then `end`. After a failure nothing more is run, and `end` is not."""
-        if self.begun or self._held:
-            self._write(end, ())
-            await self._run_held()
-
-    async def _run_held(self) -> None:
-        held, self._held = self._held, []
-        if not self.begun:
-            self.begun = True
-            held.insert(0, (self._begin, (), None))
-
-        def run(db: sqlite3.Connection) -> None:
-            for sql, values, then in held:
-                cursor = db.execute(sql, values)
-                if then is not None:
-                    then(cursor)
-
-        # aiosqlite has no public call that runs several statements with values in one turn of its thread.
-        await self._db._execute(run, self._db._conn)  # type: ignore[no-untyped-call]  # it is not typed
-
-    def session(self, session_id: str) -> Session:
-        """The session as this transaction sees it. Raises NotFound."""
-        session = self.sessions.get(session_id) or self._committed.get(session_id)
-        if session is None:
-            raise NotFound(f"no such session: {session_id}")
-        return session
-
-    def all_sessions(self) -> list[Session]:
-        return [self.sessions.get(s.id, s) for s in self._committed.values()] + [
-            s for s in self.sessions.values() if s.id not in self._committed
-        ]
-
-    async def insert(self, session: Session, launch: Launch, prompt: str | None) -> None:
-        row = to_row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)}
-        names = ", ".join(row)
-        marks = ", ".join("?" * len(row))
-        self._write(
-            f"INSERT INTO sessions ({names}) VALUES ({marks})",  # noqa: S608 - column names of ours
-            tuple(row.values()),
-        )
-        self.sessions[session.id] = session
-
-    async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
-        """Move `session` as `decision` says. The only way to a new status.
-
-        Raises IllegalState when the row is no longer in the status that was decided upon.
-        """
-        signal = decision.signal
-        if is_ended(decision.after) and not is_ended(decision.before):
-            changes.setdefault("completed_at", signal.emitted_at)
-            changes.setdefault("completion_status", decision.after.value)
-            changes.setdefault("completion_message", signal.message)
-        return await self._change(
-            session,
-            replace(
-                session,
-                status=decision.after,
-                status_source=signal.source,
-                status_reason=signal.reason,
-                status_at=signal.emitted_at,
-                **changes,
-            ),
-        )
-
-    async def update(self, session: Session, **changes: Any) -> Session:
-        """Change anything but the status."""
-        if "status" in changes:
-            raise Bug("a status is changed by apply only")
-        return await self._change(session, replace(session, **changes))
-
-    async def _change(self, before: Session, after: Session) -> Session:
-        old, new = to_row(before), to_row(after)
-        changed = {name: value for name, value in new.items() if value != old[name]}
-        if not changed:
-            return before
-        sets = ", ".join(f"{name} = ?" for name in changed)
-
-        def check(cursor: sqlite3.Cursor) -> None:
-            if cursor.rowcount != 1:
-                raise IllegalState(f"session {before.id} is not {before.status} any more")
-
-        self._write(
-            f"UPDATE sessions SET {sets} WHERE id = ? AND status = ?",  # noqa: S608 - column names of ours
-            (*changed.values(), before.id, before.status.value),
-            check,
-        )
-        self.sessions[after.id] = after
-        return after
-
-    async def event(
-        self, type: EventType, session: Session, at: str, message: str, metadata: Mapping[str, Any]
-    ) -> None:
-        def keep(cursor: sqlite3.Cursor) -> None:
-            seq = cursor.lastrowid
-            assert seq is not None
-            self.events.append(Event(seq, type, session.id, session.parent_id, at, message, metadata))
-
-        self._write(
-            "INSERT INTO events (type, session_id, parent_session_id, timestamp, message, metadata)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (type.value, session.id, session.parent_id, at, message, encoded(dict(metadata))),
-            keep,
-        )
-
-    async def checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        self._write(
-            "INSERT INTO checkpoints (session_id, timestamp, message, metadata) VALUES (?, ?, ?, ?)",
-            (session_id, checkpoint.timestamp, checkpoint.message, encoded(dict(checkpoint.metadata))),
-        )
-
-    async def effect(self, kind: str, session_id: str, payload: Mapping[str, Any], at: str) -> None:
-        def keep(cursor: sqlite3.Cursor) -> None:
-            assert cursor.lastrowid is not None
-            self.effects.append(Effect(cursor.lastrowid, kind, session_id, payload))
-
-        self._write(
-            "INSERT INTO outbox (kind, session_id, payload, created_at) VALUES (?, ?, ?, ?)",
-            (kind, session_id, encoded(dict(payload)), at),
-            keep,
-        )
-
-    async def take(self, effect: Effect) -> None:
-        """The effect is about to happen and must never be repeated."""
-        self._write("UPDATE outbox SET state = 'taken' WHERE id = ?", (effect.id,))
-
-    async def finish(self, effect: Effect, *, dead: str | None = None) -> None:
-        """The effect is done, or given up for the reason `dead` (then it shows in `sm status`)."""
-        self._write(
-            "UPDATE outbox SET state = ?, reason = ? WHERE id = ?",
-            ("dead" if dead else "done", dead, effect.id),
-        )
-
-    async def has_pending(self, kind: str, session_id: str) -> bool:
-        rows = await self._read(
-            "SELECT 1 FROM outbox WHERE state = 'pending' AND kind = ? AND session_id = ?", (kind, session_id)
-        )
-        return bool(rows)
-
-    async def recall(self, caller: str, key: str) -> tuple[str, str] | None:
-        """(fingerprint, result) that `remember` stored for this caller and Idempotency-Key."""
-        rows = await self._read(
-            "SELECT fingerprint, result FROM idempotency WHERE caller = ? AND key = ?", (caller, key)
-        )
-        return (rows[0][0], rows[0][1]) if rows else None
-
-    async def forget_keys(self, before: str) -> None:
-        self._write("DELETE FROM idempotency WHERE created_at < ?", (before,))
-
-    async def remember(self, caller: str, key: str, fingerprint: str, result: str, at: str) -> None:
-        self._write(
-            "INSERT INTO idempotency (caller, key, fingerprint, result, created_at) VALUES (?, ?, ?, ?, ?)",
-            (caller, key, fingerprint, result, at),
-        )
 
 
 T = TypeVar("T")
@@ -243,6 +48,7 @@ class Store:
         self._told = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
+        self.mail = MailReads(reader)
         self.instance = ""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
@@ -293,7 +99,7 @@ class Store:
 
     async def _load(self) -> None:
         names = ", ".join(COLUMNS)
-        query = f"SELECT {names} FROM sessions ORDER BY created_at, id"  # noqa: S608 - column names of ours
+        query = f"SELECT {names} FROM sessions WHERE removed = 0 ORDER BY created_at, id"  # noqa: S608 - names of ours
         async with self._writer.execute(query) as cursor:
             async for row in cursor:
                 session = from_row(dict(row))
@@ -308,6 +114,7 @@ class Store:
             found = await cursor.fetchone()
         assert found is not None
         self.instance = found[0]
+        await self.mail.load()
 
     # Writing
 
@@ -333,6 +140,8 @@ class Store:
 
     async def _commit(self, batch: list[tuple[_Unit, asyncio.Future[Any]]]) -> None:
         staged: dict[str, Session] = {}
+        removed: set[str] = set()
+        open = self.mail.open
         events: list[Event] = []
         effects: list[Effect] = []
         results: list[tuple[asyncio.Future[Any], Any]] = []
@@ -347,7 +156,9 @@ class Store:
                 await self._writer.execute("BEGIN IMMEDIATE")
             for unit, future in batch:
                 before = self._sessions | staged if staged else self._sessions
-                transaction = Transaction(self._writer, begin, before)
+                if removed:
+                    before = {key: session for key, session in before.items() if key not in removed}
+                transaction = Transaction(self._writer, begin, before, open, self.mail.numbers)
                 try:
                     result = await unit(transaction)
                     await transaction.end(end)
@@ -361,6 +172,8 @@ class Store:
                     _fail(future, error)
                     continue
                 staged |= transaction.sessions
+                removed |= transaction.removed
+                open = transaction.mail.open
                 events += transaction.events
                 effects += transaction.effects
                 results.append((future, result))
@@ -373,6 +186,10 @@ class Store:
                 _fail(future, _refusal(self._path, error))
             return
         self._sessions.update(staged)
+        for session_id in removed:
+            self._sessions.pop(session_id, None)
+        changed = bool(staged or events or removed) or open is not self.mail.open
+        self.mail.open = open
         if events:
             self.last_seq = events[-1].seq
         for effect in effects:
@@ -380,7 +197,7 @@ class Store:
         for future, result in results:
             if not future.done():
                 future.set_result(result)
-        if staged or events:
+        if changed:
             async with self._told:
                 self._told.notify_all()
 
@@ -453,9 +270,10 @@ class Store:
             return [Effect(row[0], row[1], row[2], decoded(row[3])) async for row in cursor]
 
     async def dead_letters(self) -> int:
+        """Effects that were given up, and messages that never arrived."""
         async with self._reader.execute("SELECT count(*) FROM outbox WHERE state = 'dead'") as cursor:
             row = await cursor.fetchone()
-        return int(row[0]) if row else 0
+        return (int(row[0]) if row else 0) + await self.mail.lost()
 
     # Upkeep
 
@@ -496,7 +314,7 @@ def _make_room(log_path: str) -> None:
     """Lengthen the write-ahead log, which ends for SQLite where its frames end.
 
     A commit that makes the file longer makes the file system commit too, with whatever else it holds; one that
-    overwrites does not: on a busy disk that is 2 ms instead of 6 (docs/benchmarks.md).
+    overwrites does not: on a busy disk that is 0.3 ms instead of 0.9 (docs/benchmarks.md).
     """
     with open(log_path, "ab", buffering=0) as file:
         size = file.tell()

@@ -1,0 +1,266 @@
+"""Messages, requests and notices in the database, and the open ones in memory."""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import aiosqlite
+
+from sm.errors import IllegalState, NotFound
+from sm.models import Message, MessageState, Notice, Request
+from sm.store.rows import (
+    MESSAGE_COLUMNS,
+    NOTICE_COLUMNS,
+    REQUEST_COLUMNS,
+    encoded,
+    message_from,
+    message_row,
+    notice_from,
+    notice_row,
+    request_from,
+    request_row,
+)
+
+if TYPE_CHECKING:
+    from sm.store.transaction import Transaction
+
+_MESSAGES = f"SELECT {', '.join(MESSAGE_COLUMNS)} FROM messages"  # noqa: S608 - column names of ours
+_REQUESTS = f"SELECT {', '.join(REQUEST_COLUMNS)} FROM requests"  # noqa: S608 - column names of ours
+_NOTICES = f"SELECT {', '.join(NOTICE_COLUMNS)} FROM notices"  # noqa: S608 - column names of ours
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What is still to be done, by id, in order."""
+
+    messages: Mapping[int, Message] = field(default_factory=dict)
+    """Queued and delivering."""
+    requests: Mapping[int, Request] = field(default_factory=dict)
+    """Open; or answered, and the session that asked has not heard."""
+    notices: Mapping[int, Notice] = field(default_factory=dict)
+    """Not yet part of a message."""
+
+
+class Numbers:
+    """The next ids. Taken in memory, because one process writes; what a failed unit took stays unused."""
+
+    def __init__(self, last: Mapping[str, int]) -> None:
+        self._last = dict(last)
+
+    def next(self, table: str) -> int:
+        number = self._last[table] = self._last.get(table, 0) + 1
+        return number
+
+
+class MailWrites:
+    """The part of a transaction that is about messages, requests and notices. `open` is how it sees them."""
+
+    def __init__(self, transaction: "Transaction", open: Open, numbers: Numbers) -> None:
+        self._tx = transaction
+        self._numbers = numbers
+        self.open = open
+
+    # Messages
+
+    def new_id(self, table: str) -> int:
+        return self._numbers.next(table)
+
+    def add_message(self, message: Message, text: str) -> None:
+        self._tx.insert_row("messages", message_row(message) | {"text": text})
+        self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
+
+    async def message(self, message_id: int) -> Message:
+        """Raises NotFound."""
+        found = self.open.messages.get(message_id)
+        if found is None:
+            rows = await self._tx.read(f"{_MESSAGES} WHERE id = ?", (message_id,))
+            if not rows:
+                raise NotFound(f"no such message: {message_id}")
+            found = message_from(dict(rows[0]))
+        return found
+
+    def move_message(self, before: Message, state: MessageState, at: str, **changes: Any) -> Message:
+        """The only way to a new state. Raises IllegalState when it is no longer in the state of `before`."""
+        after = replace(before, state=state, state_at=at, **changes)
+        self._change("messages", message_row(before), message_row(after), before.state.value)
+        self.open = replace(self.open, messages=_with(self.open.messages, after, after.open))
+        return after
+
+    # Requests
+
+    def add_request(self, request: Request) -> None:
+        self._tx.insert_row("requests", request_row(request))
+        self.open = replace(self.open, requests=_with(self.open.requests, request, keep=True))
+
+    async def request(self, request_id: int) -> Request:
+        """Raises NotFound."""
+        found = self.open.requests.get(request_id)
+        if found is None:
+            rows = await self._tx.read(f"{_REQUESTS} WHERE id = ?", (request_id,))
+            if not rows:
+                raise NotFound(f"no such request: r{request_id}", "sm requests")
+            found = request_from(dict(rows[0]))
+        return found
+
+    def change_request(self, before: Request, **changes: Any) -> Request:
+        after = replace(before, **changes)
+        self._change("requests", request_row(before), request_row(after), before.state.value)
+        keep = after.open or after.untold
+        self.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
+        return after
+
+    # Notices
+
+    async def add_notice(self, notice: Notice) -> bool:
+        """False when this occasion has been noted before."""
+        told = await self._tx.read(
+            "SELECT 1 FROM notices WHERE session_id = ? AND occasion = ?",
+            (notice.session_id, notice.occasion),
+        )
+        if told:
+            return False
+        self._tx.insert_row("notices", notice_row(notice))
+        self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
+        return True
+
+    def settle_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
+        """They are told (`sent` in a message, `heard` in an answer) or `dropped`."""
+        left = dict(self.open.notices)
+        for notice in notices:
+            del left[notice.id]
+            self._tx.write(
+                "UPDATE notices SET state = ?, message_id = ? WHERE id = ?", (state, message_id, notice.id)
+            )
+        self.open = replace(self.open, notices=left)
+
+    async def untell(self, message_ids: Collection[int], recipient: str | None) -> None:
+        """What these messages would have told is to be told to `recipient`."""
+        where = "message_id IN (SELECT value FROM json_each(?))"
+        values = (encoded(list(message_ids)),)
+        rows = await self._tx.read(f"{_NOTICES} WHERE {where}", values)
+        found = [notice_from(dict(row) | {"recipient": recipient}) for row in rows]
+        self._tx.write(
+            f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
+            (recipient, *values),
+        )
+        for notice in found:
+            self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
+
+    def readdress(self, notice: Notice, recipient: str | None) -> None:
+        self._tx.write("UPDATE notices SET recipient = ? WHERE id = ?", (recipient, notice.id))
+        after = replace(notice, recipient=recipient)
+        self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
+
+    def forget(self, session_id: str) -> None:
+        """Remove the words of a session that is removed; what others were told stays."""
+        self._tx.write("UPDATE messages SET text = '' WHERE session_id = ?", (session_id,))
+        self._tx.write(
+            "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL WHERE session_id = ?",
+            (session_id,),
+        )
+        self._tx.write("UPDATE notices SET text = '' WHERE session_id = ?", (session_id,))
+
+    def _change(self, table: str, old: Mapping[str, Any], new: Mapping[str, Any], state: str) -> None:
+        changed = {name: value for name, value in new.items() if value != old[name]}
+        if not changed:
+            return
+        sets = ", ".join(f"{name} = ?" for name in changed)
+
+        def check(cursor: sqlite3.Cursor) -> None:
+            if cursor.rowcount != 1:
+                raise IllegalState(f"number {old['id']} of {table} is not {state} any more")
+
+        self._tx.write(
+            f"UPDATE {table} SET {sets} WHERE id = ? AND state = ?",  # noqa: S608 - names of ours
+            (*changed.values(), old["id"], state),
+            check,
+        )
+
+
+class MailReads:
+    """What readers see: the open ones at once, all of them by indexed queries."""
+
+    def __init__(self, reader: aiosqlite.Connection) -> None:
+        self._reader = reader
+        self.open = Open()
+        self.numbers = Numbers({})
+
+    async def load(self) -> None:
+        """Read what is open, at the start."""
+        messages = await self._rows(f"{_MESSAGES} WHERE state IN ('queued', 'delivering') ORDER BY id")
+        requests = await self._rows(
+            f"{_REQUESTS} WHERE state = 'open' OR (state = 'answered' AND taken_at IS NULL) ORDER BY id"
+        )
+        notices = await self._rows(f"{_NOTICES} WHERE state = 'pending' ORDER BY id")
+        self.open = Open(
+            {row["id"]: message_from(dict(row)) for row in messages},
+            {row["id"]: request_from(dict(row)) for row in requests},
+            {row["id"]: notice_from(dict(row)) for row in notices},
+        )
+        self.numbers = Numbers(
+            {row[0]: row[1] for row in await self._rows("SELECT name, seq FROM sqlite_sequence")}
+        )
+
+    async def message(self, message_id: int) -> Message:
+        """As committed. Raises NotFound."""
+        found = self.open.messages.get(message_id)
+        if found is not None:
+            return found
+        rows = await self._rows(f"{_MESSAGES} WHERE id = ?", message_id)
+        if not rows:
+            raise NotFound(f"no such message: {message_id}")
+        return message_from(dict(rows[0]))
+
+    async def messages(
+        self, *, sessions: Collection[str] | None, operator: bool, limit: int
+    ) -> list[Message]:
+        """The newest `limit` from or to these sessions (None: all there are), with `operator` its inbox too."""
+        where, values = "1", list[Any]()
+        if sessions is not None:
+            known = "(SELECT value FROM json_each(?))"
+            where = (
+                f"(session_id IN {known} OR sender IN {known}{' OR session_id IS NULL' if operator else ''})"
+            )
+            values = [encoded(list(sessions))] * 2
+        rows = await self._rows(f"{_MESSAGES} WHERE {where} ORDER BY id DESC LIMIT ?", *values, limit)
+        return [message_from(dict(row)) for row in reversed(rows)]
+
+    async def texts(self, message_ids: Collection[int]) -> dict[int, str]:
+        rows = await self._rows(
+            "SELECT id, text FROM messages WHERE id IN (SELECT value FROM json_each(?))",
+            encoded(list(message_ids)),
+        )
+        return {row[0]: row[1] for row in rows}
+
+    async def lost(self) -> int:
+        """How many messages never arrived."""
+        rows = await self._rows("SELECT count(*) FROM messages WHERE state IN ('failed', 'expired')")
+        return int(rows[0][0])
+
+    async def request(self, request_id: int) -> Request:
+        """As committed. Raises NotFound."""
+        found = self.open.requests.get(request_id)
+        if found is not None:
+            return found
+        rows = await self._rows(f"{_REQUESTS} WHERE id = ?", request_id)
+        if not rows:
+            raise NotFound(f"no such request: r{request_id}", "sm requests")
+        return request_from(dict(rows[0]))
+
+    async def requests(self, limit: int) -> list[Request]:
+        """The newest `limit`, whatever became of them."""
+        rows = await self._rows(f"{_REQUESTS} ORDER BY id DESC LIMIT ?", limit)
+        return [request_from(dict(row)) for row in reversed(rows)]
+
+    async def _rows(self, query: str, *values: Any) -> list[aiosqlite.Row]:
+        return list(await self._reader.execute_fetchall(query, values))
+
+
+def _with(known: Mapping[int, V], value: Any, keep: bool) -> dict[int, V]:
+    """`known` with `value` in its place, or without it."""
+    if keep:
+        return {**known, value.id: value}
+    return {number: each for number, each in known.items() if number != value.id}

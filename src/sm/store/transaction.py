@@ -1,0 +1,231 @@
+"""What one unit of work may write: sessions, events, checkpoints, effects, and what `mail` holds."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiosqlite
+
+from sm.errors import Bug, IllegalState, NotFound
+from sm.lifecycle import Decision, is_ended
+from sm.models import Checkpoint, Event, EventType, Launch, Session
+from sm.store.mail import MailWrites, Numbers, Open
+from sm.store.rows import encoded, launch_to_json, to_row
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A row of the outbox: something to do to the outside world, once it is committed."""
+
+    id: int
+    kind: str
+    session_id: str
+    payload: Mapping[str, Any]
+
+
+class Transaction:
+    """What a unit of work may do. Valid only while its unit runs.
+
+    Writes are held back and run together, in order, before the next read and at the end of the unit: a turn of
+    the database's thread costs more than all of them (docs/benchmarks.md).
+    """
+
+    def __init__(
+        self,
+        db: aiosqlite.Connection,
+        begin: str,
+        sessions: Mapping[str, Session],
+        open: Open,
+        numbers: Numbers,
+    ) -> None:
+        self._db = db
+        self._begin = begin
+        self._held: list[tuple[str, tuple[Any, ...], Callable[[sqlite3.Cursor], None] | None]] = []
+        self._committed = sessions
+        self.begun = False
+        """Whether the database knows of this transaction."""
+        self.sessions: dict[str, Session] = {}
+        self.events: list[Event] = []
+        self.effects: list[Effect] = []
+        self.removed: set[str] = set()
+        self.mail = MailWrites(self, open, numbers)
+
+    def write(
+        self, sql: str, values: tuple[Any, ...], then: Callable[[sqlite3.Cursor], None] | None = None
+    ) -> None:
+        self._held.append((sql, values, then))
+
+    async def read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+        if self._held:
+            await self._run_held()
+        return list(await self._db.execute_fetchall(sql, values))
+
+    async def end(self, end: str) -> None:
+        """Run what is still held back, and then `end`. After a failure nothing more is run, and `end` is not."""
+        if self.begun or self._held:
+            self.write(end, ())
+            await self._run_held()
+
+    async def _run_held(self) -> None:
+        held, self._held = self._held, []
+        if not self.begun:
+            self.begun = True
+            held.insert(0, (self._begin, (), None))
+
+        def run(db: sqlite3.Connection) -> None:
+            for sql, values, then in held:
+                cursor = db.execute(sql, values)
+                if then is not None:
+                    then(cursor)
+
+        # aiosqlite has no public call that runs several statements with values in one turn of its thread.
+        await self._db._execute(run, self._db._conn)  # type: ignore[no-untyped-call]  # it is not typed
+
+    def session(self, session_id: str) -> Session:
+        """The session as this transaction sees it. Raises NotFound."""
+        session = self.sessions.get(session_id) or self._committed.get(session_id)
+        if session is None or session_id in self.removed:
+            raise NotFound(f"no such session: {session_id}")
+        return session
+
+    def all_sessions(self) -> list[Session]:
+        return [self.sessions.get(s.id, s) for s in self._committed.values()] + [
+            s for s in self.sessions.values() if s.id not in self._committed
+        ]
+
+    def insert_row(self, table: str, row: Mapping[str, Any]) -> None:
+        names = ", ".join(row)
+        marks = ", ".join("?" * len(row))
+        self.write(
+            f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
+            tuple(row.values()),
+        )
+
+    async def insert(self, session: Session, launch: Launch, prompt: str | None) -> None:
+        row = to_row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)}
+        self.insert_row("sessions", row)
+        self.sessions[session.id] = session
+
+    async def remove(self, session: Session) -> None:
+        """Forget the session. Its events stay, so that `seq` has no gaps, and with them a row without content."""
+        self.write(
+            "UPDATE sessions SET removed = 1, launch = '{}', spawn_prompt = NULL, title = NULL, note = NULL,"
+            " completion_message = NULL, token_hash = NULL WHERE id = ?",
+            (session.id,),
+        )
+        self.write("DELETE FROM checkpoints WHERE session_id = ?", (session.id,))
+        self.mail.forget(session.id)
+        self.removed.add(session.id)
+
+    async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
+        """Move `session` as `decision` says. The only way to a new status.
+
+        Raises IllegalState when the row is no longer in the status that was decided upon.
+        """
+        signal = decision.signal
+        if is_ended(decision.after) and not is_ended(decision.before):
+            changes.setdefault("completed_at", signal.emitted_at)
+            changes.setdefault("completion_status", decision.after.value)
+            changes.setdefault("completion_message", signal.message)
+        return await self._change(
+            session,
+            replace(
+                session,
+                status=decision.after,
+                status_source=signal.source,
+                status_reason=signal.reason,
+                status_at=signal.emitted_at,
+                **changes,
+            ),
+        )
+
+    async def update(self, session: Session, **changes: Any) -> Session:
+        """Change anything but the status."""
+        if "status" in changes:
+            raise Bug("a status is changed by apply only")
+        return await self._change(session, replace(session, **changes))
+
+    async def _change(self, before: Session, after: Session) -> Session:
+        old, new = to_row(before), to_row(after)
+        changed = {name: value for name, value in new.items() if value != old[name]}
+        if not changed:
+            return before
+        sets = ", ".join(f"{name} = ?" for name in changed)
+
+        def check(cursor: sqlite3.Cursor) -> None:
+            if cursor.rowcount != 1:
+                raise IllegalState(f"session {before.id} is not {before.status} any more")
+
+        self.write(
+            f"UPDATE sessions SET {sets} WHERE id = ? AND status = ?",  # noqa: S608 - column names of ours
+            (*changed.values(), before.id, before.status.value),
+            check,
+        )
+        self.sessions[after.id] = after
+        return after
+
+    async def event(
+        self, type: EventType, session: Session, at: str, message: str, metadata: Mapping[str, Any]
+    ) -> None:
+        def keep(cursor: sqlite3.Cursor) -> None:
+            seq = cursor.lastrowid
+            assert seq is not None
+            self.events.append(Event(seq, type, session.id, session.parent_id, at, message, metadata))
+
+        self.write(
+            "INSERT INTO events (type, session_id, parent_session_id, timestamp, message, metadata)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (type.value, session.id, session.parent_id, at, message, encoded(dict(metadata))),
+            keep,
+        )
+
+    async def checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
+        self.write(
+            "INSERT INTO checkpoints (session_id, timestamp, message, metadata) VALUES (?, ?, ?, ?)",
+            (session_id, checkpoint.timestamp, checkpoint.message, encoded(dict(checkpoint.metadata))),
+        )
+
+    async def effect(self, kind: str, session_id: str, payload: Mapping[str, Any], at: str) -> None:
+        def keep(cursor: sqlite3.Cursor) -> None:
+            assert cursor.lastrowid is not None
+            self.effects.append(Effect(cursor.lastrowid, kind, session_id, payload))
+
+        self.write(
+            "INSERT INTO outbox (kind, session_id, payload, created_at) VALUES (?, ?, ?, ?)",
+            (kind, session_id, encoded(dict(payload)), at),
+            keep,
+        )
+
+    async def take(self, effect: Effect) -> None:
+        """The effect is about to happen and must never be repeated."""
+        self.write("UPDATE outbox SET state = 'taken' WHERE id = ?", (effect.id,))
+
+    async def finish(self, effect: Effect, *, dead: str | None = None) -> None:
+        """The effect is done, or given up for the reason `dead` (then it shows in `sm status`)."""
+        self.write(
+            "UPDATE outbox SET state = ?, reason = ? WHERE id = ?",
+            ("dead" if dead else "done", dead, effect.id),
+        )
+
+    async def has_pending(self, kind: str, session_id: str) -> bool:
+        rows = await self.read(
+            "SELECT 1 FROM outbox WHERE state = 'pending' AND kind = ? AND session_id = ?", (kind, session_id)
+        )
+        return bool(rows)
+
+    async def recall(self, caller: str, key: str) -> tuple[str, str] | None:
+        """(fingerprint, result) that `remember` stored for this caller and Idempotency-Key."""
+        rows = await self.read(
+            "SELECT fingerprint, result FROM idempotency WHERE caller = ? AND key = ?", (caller, key)
+        )
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    async def forget_keys(self, before: str) -> None:
+        self.write("DELETE FROM idempotency WHERE created_at < ?", (before,))
+
+    async def remember(self, caller: str, key: str, fingerprint: str, result: str, at: str) -> None:
+        self.write(
+            "INSERT INTO idempotency (caller, key, fingerprint, result, created_at) VALUES (?, ?, ?, ?, ?)",
+            (caller, key, fingerprint, result, at),
+        )
