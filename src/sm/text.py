@@ -3,12 +3,18 @@
 import re
 import unicodedata
 
+from collections.abc import Iterable, Iterator
+
 from sm.errors import TextRefused
 
+MESSAGE_MAX = 50_000
 PROMPT_MAX = 10_000
 REPORT_MAX = 10_000
 NOTE_MAX = 200
 QUOTE_MAX = 500
+LINE_MAX_BYTES = 4_000
+"""What is typed to a program that reads lines: the kernel's line buffer holds 4,095 (termios(3), canonical mode)."""
+ENTRY_MAX_BYTES = 1_900
 
 # C0 and C1 but for newline and tab: inside a bracketed paste ESC[201~ would end the paste and type keys
 # into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
@@ -38,3 +44,82 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
     """`text` as one harmless line: every run of control characters a space, cut at `limit` characters."""
     line = _FOLDED.sub(" ", text).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+# ------------------------------------------------------------------------------- what only the daemon writes
+
+MARK = "[sm]"
+"""How a line begins that only the daemon writes."""
+_LINE_ENDS = re.compile("([\n\u2028\u2029])")
+
+
+def claims_to_be_ours(line: str) -> bool:
+    """Whether a reader could take the line for one of the daemon's, however it is spelt."""
+    seen = "".join(c for c in unicodedata.normalize("NFKC", line) if unicodedata.category(c) != "Cf")
+    return seen.lstrip().casefold().startswith(MARK)
+
+
+def marked(text: str) -> str:
+    """A text of somebody else, in which every line that claims to be ours has `> ` in front."""
+    parts = _LINE_ENDS.split(text)
+    return "".join(f"> {part}" if claims_to_be_ours(part) else part for part in parts)
+
+
+def header(sender: str, message_id: int) -> str:
+    """The first line of a message. `sender` is `operator`, `sm`, or a session as `name (id)`."""
+    return f"{MARK} from {folded(sender, 200)}, message {message_id}"
+
+
+def letter(sender: str, message_id: int, text: str) -> str:
+    """A message as its reader sees it: the header, and the text below it."""
+    return f"{header(sender, message_id)}\n{marked(text)}"
+
+
+def typed(sender: str, message_id: int, text: str) -> str:
+    """A message as one line for a program that reads its terminal.
+
+    Raises TextRefused for a text of several lines, and for one that is too long.
+    """
+    if "\n" in text:
+        raise TextRefused(
+            f"message: it must be one line for an agent that reads lines, position {text.index(chr(10)) + 1} is a newline"
+        )
+    line = f"{header(sender, message_id)}: {text}"
+    size = len(line.encode())
+    if size > LINE_MAX_BYTES:
+        raise TextRefused(
+            f"message: {size:,} bytes with its header, at most {LINE_MAX_BYTES:,} fit into a line for this agent"
+        )
+    return line
+
+
+def typed_entries(message_id: int, entries: Iterable[str]) -> Iterator[str]:
+    """A notice as lines for a program that reads its terminal: as many entries on each as fit."""
+    first = f"{header('sm', message_id)}: "
+    line = ""
+    for each in entries:
+        entry = cut_to_bytes(each, ENTRY_MAX_BYTES)
+        joined = f"{line}; {entry}" if line else first + entry
+        if len(joined.encode()) > LINE_MAX_BYTES:
+            yield line
+            joined = first + entry
+        line = joined
+    if line:
+        yield line
+
+
+def cut_to_bytes(text: str, limit: int) -> str:
+    """`text` in at most `limit` bytes of UTF-8."""
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    return raw[: limit - 3].decode(errors="ignore") + "…"
+
+
+def quoted(text: str, limit: int = QUOTE_MAX, *, untrusted: bool = False) -> str:
+    """Somebody's own words inside a line of ours, so that they end where they end.
+
+    At most `limit` characters and 1,200 bytes of them; `untrusted` says that they come out of a sandbox.
+    """
+    words = cut_to_bytes(folded(text, limit), 1_200).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{words}" (untrusted)' if untrusted else f'"{words}"'

@@ -2,18 +2,24 @@
 
 from typing import assert_never
 
-from sm.models import EventType, Session, Signal, SignalKind
-from sm.text import folded
+from sm.models import (
+    EventType,
+    Message,
+    MessageState,
+    Request,
+    RequestKind,
+    Session,
+    Signal,
+    SignalKind,
+    Status,
+    TrustLevel,
+)
+from sm.text import folded, quoted
 
 
 def subject(session: Session) -> str:
     """What an event calls the session: readers of events are mostly parents."""
     return f"{'Session' if session.parent_id is None else 'Child'} {session.id}"
-
-
-def quoted(text: str) -> str:
-    """An agent's own text inside a line of ours."""
-    return f'"{folded(text)}"'
 
 
 def spawned(session: Session) -> str:
@@ -44,3 +50,92 @@ def moved(session: Session, signal: Signal, type: EventType) -> str:
             return f"{who} {type.value.replace('_', ' ')}: {folded(signal.reason)}"
         case _:
             assert_never(signal.kind)
+
+
+def label(session: Session) -> str:
+    """`engineer-task1042 (1a2b3c4d)`."""
+    return f"{session.display_name} ({session.id})"
+
+
+def words_of(session: Session, text: str, limit: int = 500) -> str:
+    """What a session said, for the eyes of its parent."""
+    return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
+
+
+def ending(session: Session, signal: Signal) -> str:
+    """The entry of a notice that tells of an ending; `session` as it is now."""
+    match session.status:
+        case Status.ERROR if signal.kind is SignalKind.REPORTED_ERROR:
+            verb = "failed"
+        case Status.ERROR:
+            verb = "ended with an error"
+        case _:
+            verb = str(session.status)
+    said = f": {words_of(session, signal.message)}" if signal.message else f": {folded(signal.reason)}"
+    return f"child {label(session)} {verb}{said}"
+
+
+def idle(session: Session) -> str:
+    return f"child {label(session)} is idle: {folded(session.status_reason)}"
+
+
+def milestone(session: Session, text: str) -> str:
+    return f"child {label(session)} reports: {words_of(session, text)}"
+
+
+def asked(session: Session, request: Request) -> str:
+    """The entry of a notice that tells of a request. It ends with the exact command to type."""
+    who = f"child {label(session)}"
+    match request.kind:
+        case RequestKind.QUESTION:
+            asks = " / ".join(words_of(session, q.question, 400) for q in request.questions)
+            options = [option for q in request.questions for option in q.options]
+            choice = ""
+            if options:
+                shown = ", ".join(f"{n}: {quoted(o, 40)}" for n, o in enumerate(options[:8], 1))
+                choice = f" options {shown};"
+            return f"{who} asks {asks};{choice} answer with: sm answer {request.name} TEXT"
+        case RequestKind.COMPLETION:
+            said = words_of(session, request.reason or "", 400)
+            return f"{who} says that it is done: {said}; sm approve {request.name} or: sm reject {request.name} WHY"
+        case _:
+            used = quoted(f"{request.tool or 'a tool'} {request.reason or ''}".strip(), 400)
+            return f"{who} asks for permission to use {used}; sm approve {request.name} or: sm deny {request.name}"
+
+
+def request_opened(session: Session, request: Request) -> str:
+    """The line of the event that records a request."""
+    match request.kind:
+        case RequestKind.QUESTION:
+            what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
+        case RequestKind.COMPLETION:
+            what = f"proposes its completion - {quoted(request.reason or '')}"
+        case _:
+            what = f"asks for permission to use {quoted(request.tool or 'a tool')}"
+    return f"{subject(session)} {what} ({request.name})"
+
+
+def request_settled(session: Session, request: Request) -> str:
+    """The line of the event that records what became of a request."""
+    by = f" by {request.answered_by}" if request.answered_by else ""
+    said = f" - {quoted(outcome(request))}" if request.answer else f": {folded(request.reason or '')}"
+    return f"{subject(session)}: {request.name} {request.state}{by}{said}"
+
+
+def outcome(request: Request) -> str:
+    """What was decided on a request, in its own words."""
+    answer = request.answer
+    if answer is None:
+        return str(request.state)
+    if request.kind is RequestKind.QUESTION:
+        return " / ".join(answer.answers) if answer.answers else answer.message or "declined"
+    decided = "approved" if answer.approved else "rejected"
+    return f"{decided}: {answer.message}" if answer.message else decided
+
+
+def message_settled(session: Session, message: Message, sender: str) -> str:
+    """The line of the event that records what became of a message."""
+    what = f"message {message.id} from {sender}"
+    if message.state is MessageState.SUBMITTED:
+        return f"{subject(session)} got {what}"
+    return f"{subject(session)}: {what} {message.state}: {folded(message.reason or '')}"

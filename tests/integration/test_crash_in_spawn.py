@@ -134,7 +134,7 @@ def left_over(instance: Instance, known: set[str]) -> list[str]:
     """What a start that was cut short may have left in the state directory or in tmux."""
     launch = {p.name for p in (instance.state / "launch").iterdir()} - {f"{s}.token" for s in known}
     sessions = set(instance.tmux("list-sessions", "-F", "#{session_name}").split())
-    # The session that stood ready for the next agent ends by itself, a minute after it was made.
+    # The session that stands ready for the next agent: the next daemon removes it.
     sessions = {name for name in sessions if not name.startswith("sm-spare-")}
     keeper = {name for name in sessions if name.startswith("sm-")}
     assert len(keeper) == 1

@@ -62,3 +62,16 @@ async def test_many_at_once_leave_one_spare_session(tmux: Tmux, world: World) ->
     await spare_of(world)
     await tmux.snapshot()  # tmux is through with what it was told before
     assert sum(name.startswith("sm-spare-") for name in world.sessions()) == 1
+
+
+async def test_spare_session_of_a_client_that_was_killed_is_removed_by_the_next(world: World) -> None:
+    async with world.terminals() as tmux:
+        await tmux.open(*FIRST)
+        left = await spare_of(world)
+        await until(lambda: world.tmux("show-options", "-qv", "-t", f"={left}:", "@sm_instance"))
+    async with world.terminals() as tmux:
+        await tmux.open(*SECOND)
+        spare = await spare_of(world)
+        await tmux.snapshot()  # tmux is through with what it was told before
+        assert [name for name in world.sessions() if name.startswith("sm-spare-")] == [spare]
+        assert spare != left

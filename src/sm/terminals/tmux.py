@@ -7,8 +7,9 @@ A terminal is found by these options and never by its name, which hooks and peop
     session  @sm_instance     INSTANCE (the keeper of `tmux_server` carries this one alone)
     session  @sm_session_id   ID: the agent was started (set last)
 
-One session more, `sm-spare-...`, stands ready for a minute after an agent was started: what waits for a spawn
-then waits for one pane and not for two. Nothing relies on it.
+One session more, `sm-spare-...`, stands ready after an agent was started: what waits for a spawn then waits for
+one pane and not for two. Nothing relies on it. It is marked like a keeper, so that the next connection removes
+one that a killed daemon has left.
 
 All options are set on our own sessions, windows and panes; nothing of the user's is changed.
 """
@@ -44,6 +45,11 @@ _ROW = (
     "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
     " #{window_activity} #{session_name}"
 )
+# How long a placeholder lives, in seconds, when nobody removes it. Only that of a spare session may outlive
+# its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
+# (control_notify_session_closed), so none may end by itself at just any moment.
+_PLACEHOLDER_S = 60
+_SPARE_S = 3600
 # What tmux writes below the output of a dead pane, so that a person sees why nothing happens
 # (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
 _DEAD_NOTE = "[sm] the agent has ended"
@@ -93,7 +99,7 @@ class Tmux:
         self._server = Server(instance, socket_name, environment, timeout_s, umask, before_exec)
         self._session_names: dict[str, str] = {}
         self._spare: str | None = None
-        """The name of a session that stands ready for the next agent; it goes after a minute."""
+        """The name of a session that stands ready for the next agent; it goes after an hour."""
         self._activity: Mapping[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -111,8 +117,7 @@ class Tmux:
     async def retire(self) -> None:
         """As `aclose`; and when no terminal of ours is left, nothing of ours stays in tmux."""
         with contextlib.suppress(NoServer):
-            if self._spare is not None:
-                await self._kill("kill-session", f"={self._spare}")
+            await self._server.remove_spare()
             if not await self.snapshot():
                 await self._server.retire()
         await self.aclose()
@@ -170,9 +175,10 @@ class Tmux:
         self._spare = f"sm-spare-{secrets.token_hex(4)}"
         here = f"={self._spare}:"
         self._server.tell(
-            self._new_session(self._spare),
+            self._new_session(self._spare, _SPARE_S),
+            ("set-option", "-t", here, "@sm_instance", self._instance),
             ("set-option", "-t", here, "destroy-unattached", "off"),
-            # Else it would stay after its minute where the user's remain-on-exit is on.
+            # Else it would stay after its hour where the user's remain-on-exit is on.
             ("set-option", "-w", "-t", f"{here}^", "remain-on-exit", "off"),
         )
 
@@ -184,12 +190,12 @@ class Tmux:
         first = f"={spare}:^"  # a hook may have made other windows after it
         try:
             *_, (made,), _ = await self._server.ask(
-                ("set-option", "-w", "-t", first, "remain-on-exit", "on"),  # its minute may be over just now
+                ("set-option", "-w", "-t", first, "remain-on-exit", "on"),  # its hour may be over just now
                 ("set-option", "-t", f"={spare}:", "@sm_terminal", tag),
                 ("display-message", "-p", "-t", first, "#{session_id} #{window_id}"),
                 ("rename-session", "-t", f"={spare}:", name),
             )
-        except Refused:  # its minute is over, a hook renamed it, or the name is taken: the long way tells
+        except Refused:  # its hour is over, a hook renamed it, or the name is taken: the long way tells
             self._server.tell(("kill-session", "-t", f"={spare}"))
             return None
         session, placeholder = made.split()
@@ -205,7 +211,7 @@ class Tmux:
         for _ in range(2):
             try:
                 made, *_ = await self._server.ask(
-                    self._new_session(name),
+                    self._new_session(name, _PLACEHOLDER_S),
                     # By name, because the id is not known on this line. A hook that renames the session makes
                     # these two fail. That does no harm: the name is free again, and they are repeated by id.
                     ("set-option", "-t", f"={name}:", "@sm_terminal", tag),
@@ -224,10 +230,10 @@ class Tmux:
             return session, placeholder
         raise TerminalError(f"a tmux session called {name} comes back again and again")
 
-    def _new_session(self, name: str) -> Command:
+    def _new_session(self, name: str, placeholder_s: int) -> Command:
         size = ("-x", str(self._width), "-y", str(self._height))
         ids = ("-P", "-F", "#{session_id} #{window_id}")
-        return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", "60")
+        return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", str(placeholder_s))
 
     async def _remove_half(self, name: str, tag: str) -> None:
         """Remove the session that has this name, if we made it and died before the agent was started in it."""

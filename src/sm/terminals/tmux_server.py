@@ -117,6 +117,10 @@ class Server:
                 control.drop("the connection was closed")
                 await control.ended()
 
+    async def remove_spare(self) -> None:
+        """Remove every session of ours that stands ready. Raises NoServer, CouldNotAsk."""
+        await self._remove_idle(await self._connected(start=False), self._session)
+
     async def retire(self) -> None:
         """Remove our keeper, and end our client with it. A server with no other session then ends."""
         try:
@@ -222,24 +226,33 @@ class Server:
                 f"a tmux session called {self._keeper} exists and is not ours",
                 f"tmux -S {self.socket_path()} rename-session -t ={self._keeper} something-else",
             )
-        ours = f"#{{==:#{{@sm_instance}},{self._instance}}}"
-        *_, others = await control.ask(
+        await control.ask(
             ("set-option", "-t", session, "@sm_instance", self._instance),
             ("set-option", "-t", session, "destroy-unattached", "off"),
             # Else tmux would move our client into a session of the user when the keeper is killed.
             ("set-option", "-t", session, "detach-on-destroy", "on"),
-            ("list-sessions", "-f", ours, "-F", "#{session_id} #{?@sm_session_id,agent,keeper}"),
         )
-        # A keeper that a hook renamed is not found by its name, so each connection makes another one.
-        for other in others:
-            if other.endswith(" keeper") and other != f"{session} keeper":
-                control.tell(("kill-session", "-t", other.split()[0]))
+        await self._remove_idle(control, session)
         self._pid = int(pid)
         self._session = session
         self._pane = pane
         if self._subscription is not None:
             control.tell(self._subscribing(self._subscription[0]))
         log.debug("connected to the tmux server %s", pid)
+
+    async def _remove_idle(self, control: Control, keeper: str) -> None:
+        """Remove the sessions of ours that are no agent's, but for the one that we are attached to.
+
+        A keeper that a hook renamed is not found by its name, so each connection makes another one; and a
+        daemon that was killed has left its spare session.
+        """
+        ours = f"#{{==:#{{@sm_instance}},{self._instance}}}"
+        show = "#{session_id} #{?@sm_session_id,agent,idle}"
+        (found,) = await control.ask(("list-sessions", "-f", ours, "-F", show))
+        for each in found:
+            session, _, use = each.partition(" ")
+            if use == "idle" and session != keeper:
+                control.tell(("kill-session", "-t", session))
 
     def _notified(self, line: str) -> None:
         if self._subscription is not None and line.startswith(f"%subscription-changed {_SUBSCRIPTION} "):
