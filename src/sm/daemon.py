@@ -23,22 +23,33 @@ from importlib.util import find_spec
 from aiohttp import web
 
 from sm import __version__
+from sm.archives import Archives
 from sm.config import Loaded, load
+from sm.endings import Endings
 from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, StorageFull, TerminalError
+from sm.handling import Daemon
 from sm.hostos import check_platform, death_with_parent, raise_fd_limit
 from sm.identity import Identity
-from sm.manager import Manager
+from sm.mailroom import Mailroom
+from sm.manager import KILL, Manager
+from sm.messages import Messages
+from sm.notices import Notices
+from sm.notifiers import NOTIFIERS
 from sm.outbox import Outbox
 from sm.places import SOCKET_PATH_MAX_BYTES, Places, places
 from sm.providers import PROVIDERS
+from sm.records import Records
 from sm.recovery import recover, recover_later, remove_strays, unsettled
+from sm.requests import Requests
 from sm.sandboxes.host import HostSandbox
-from sm.server import Daemon, Server
+from sm.server import Server
 from sm.spawning import Spawning
 from sm.spool import replay
 from sm.store import Store
 from sm.terminals.tmux import Tmux
+from sm.typist import Typist
 from sm.views import iso
+from sm.waiting import Waiting
 from sm.watcher import Watcher
 
 log = logging.getLogger("sm.daemon")  # its __name__ is __main__
@@ -190,17 +201,26 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             environment=dict(os.environ),
             umask=umask,
             before_exec=death_with_parent(),
+            scratch=place.run,
         )
         async with tmux as terminals:
+            notices = Notices(config, now)
             manager = Manager(
                 store=store,
                 spawning=Spawning(config, place, providers, now),
                 sandbox=sandbox,
                 providers=providers,
+                notices=notices,
+                endings=Endings(config, notices, now, KILL),
                 now=now,
             )
             watcher = Watcher(store, manager, terminals)
-            outbox = Outbox(store, manager, terminals, sandbox, watcher.watch)
+            archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
+            notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
+            outbox = Outbox(store, manager, terminals, sandbox, watcher.watch, notifiers, archives)
+            messages, waiting = Messages(store, manager), Waiting(store, manager)
+            mailroom = Mailroom(store, manager, messages, waiting, time.time)
+            typist = Typist(store, manager, messages, terminals)
             with listen(place.socket) as sock:
                 await remove_strays(place, store, sandbox)
                 # Reports first: what a session said came before its process was found gone.
@@ -212,6 +232,11 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         config=config,
                         store=store,
                         manager=manager,
+                        messages=messages,
+                        requests=Requests(store, manager),
+                        records=Records(store, manager),
+                        waiting=waiting,
+                        mailroom=mailroom,
                         terminals=terminals,
                         watcher=watcher,
                         identity=Identity(store.sessions, terminals, watcher.tty_owner),
@@ -236,6 +261,9 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                                 None if settled else recover_later(left, manager, terminals, watcher)
                             ),
                         ),
+                        ("typist", typist.run()),
+                        ("mailroom", mailroom.run()),
+                        ("waiting", waiting.run()),
                         ("upkeep", _upkeep(place, store, manager)),
                         ("stop", stopping.wait()),
                     )

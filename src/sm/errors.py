@@ -25,7 +25,8 @@
     │   └── TerminalError
     │       ├── NoServer             asked, and no tmux server runs
     │       ├── CouldNotAsk          no answer: nothing may be concluded
-    │       └── NoTerminal           the server runs, this terminal is not there
+    │       ├── NoTerminal           the server runs, this terminal is not there
+    │       └── TerminalHeld         nothing may be typed there now, and nothing was
     └── NotInTime               10  nothing is undone
 
 This module imports nothing, so that the client can use it at no cost.
@@ -161,6 +162,10 @@ class CouldNotAsk(TerminalError):
 
 class NoTerminal(TerminalError):
     code = "terminal_not_there"
+
+
+class TerminalHeld(TerminalError):
+    code = "terminal_held"
 
 
 class NotInTime(SmError):

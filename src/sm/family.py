@@ -11,6 +11,16 @@ from sm.text import folded
 _PREFIX_MIN = 4
 
 
+def matches(session: Session, words: str) -> bool:
+    """Whether everything that `words` holds stands somewhere in what describes the session, in any case."""
+    described = (
+        session.id, session.name, session.friendly_name, session.title, session.agent_type, session.note,
+        session.working_dir, session.completion_message, session.status,
+    )  # fmt: skip
+    text = "\n".join(part for part in described if part).casefold()
+    return all(word in text for word in words.casefold().split())
+
+
 class Family:
     """The tree of all sessions. Archived ones are found by name too, but listed only when asked for."""
 

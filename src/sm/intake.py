@@ -8,6 +8,7 @@ import orjson
 from aiohttp import web
 
 from sm.errors import ProtocolMismatch, UsageError
+from sm.family import matches
 from sm.models import EventType, RequestKey, Session, Status
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
@@ -44,6 +45,12 @@ class Body:
         value = self._get(name, list) or []
         if not all(isinstance(item, str) for item in value):
             raise UsageError(f"{name} must be a list of texts")
+        return tuple(value)
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        value = self._get(name, list) or []
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in value):
+            raise UsageError(f"{name} must be a list of whole numbers")
         return tuple(value)
 
     def mapping(self, name: str, of: type[T]) -> dict[str, T]:
@@ -87,7 +94,11 @@ def check_protocol(request: web.Request) -> None:
         )
 
 
-def with_status(request: web.Request, sessions: Iterable[Session]) -> list[Session]:
+def narrowed(request: web.Request, sessions: Iterable[Session]) -> list[Session]:
+    """Those that `status` and `search` of the query ask for."""
+    words = request.query.get("search", "")
+    if words:
+        sessions = [s for s in sessions if matches(s, words)]
     wanted = request.query.get("status", "all")
     if wanted == "all":
         return list(sessions)

@@ -103,6 +103,16 @@ def decide(status: Status, signal: Signal) -> Decision | None:
     return Decision(before=status, after=after, event=event, signal=signal)
 
 
+ENDED_OF_ANY_KIND = "ended"
+
+
+def reached(status: Status, until: str) -> bool | None:
+    """Whether `status` is what somebody waits for: a status, or `ended`. None: not yet; False: nor will it be."""
+    if is_ended(status):
+        return until in (status, ENDED_OF_ANY_KIND)
+    return True if until == status else None
+
+
 def diagram() -> str:
     """The table as a Mermaid state diagram (mermaid-js stateDiagram-v2), edges of one pair merged."""
     merged: dict[tuple[Status, Status], list[str]] = {}

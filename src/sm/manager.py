@@ -6,10 +6,13 @@ the watcher; both come back here with what they found.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sm import recall
+from sm.asking import Asked, open_of, open_request
+from sm.endings import Endings
 from sm.errors import (
     AgentStartFailed,
     IllegalState,
@@ -31,21 +34,26 @@ from sm.models import (
     EventType,
     Exit,
     Launch,
+    Mode,
+    Notice,
+    NoticeKind,
     Process,
     RequestKey,
+    RequestKind,
     Session,
     Signal,
     SignalKind,
     SpawnRequest,
     Status,
 )
+from sm.notices import Notices
 from sm.policy import Action, Relation, may
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.spawning import Planned, Spawning
-from sm.store import Effect, Store, Transaction
-from sm.text import NOTE_MAX, REPORT_MAX, accepted, folded
-from sm.wording import moved, quoted, spawned, subject
+from sm.store import Effect, Open, Store, Transaction
+from sm.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
+from sm.wording import moved, spawned, subject
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +90,16 @@ class Manager:
         spawning: Spawning,
         sandbox: Sandbox,
         providers: Mapping[str, Provider],
+        notices: Notices,
+        endings: Endings,
         now: Callable[[], str],
     ) -> None:
         self._store = store
         self._spawning = spawning
         self._sandbox = sandbox
         self._providers = providers
+        self.notices = notices
+        self._endings = endings
         self.now = now
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
         """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
@@ -128,6 +140,9 @@ class Manager:
             raise NotPermitted(f"{who} may not {action} session {target.id}")
         return target
 
+    def provider(self, session: Session) -> Provider:
+        return self._providers[session.provider]
+
     # Spawning
 
     async def spawn(
@@ -159,12 +174,12 @@ class Manager:
             raise
         if session.id != session_id:  # this request was carried out before, under another id
             await self._unprepare(session_id)
-        return Answer(await self._start_of(session.id, wait_s), planned.warnings)
+        return Answer(await self._start_of(caller, session.id, wait_s), planned.warnings)
 
     async def _insert(
         self, tx: Transaction, planned: Planned, caller: Caller, key: RequestKey | None
     ) -> Session:
-        earlier = await _recalled(tx, caller, key)
+        earlier = await recall.recalled(tx, caller, key)
         if earlier is not None:
             return tx.session(earlier)
         session = planned.session
@@ -177,14 +192,14 @@ class Manager:
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
         await tx.effect(START, session.id, {}, at)
-        await _remember(tx, caller, key, session.id, at)
+        await recall.remember(tx, caller, key, session.id, at)
         return session
 
     async def _unprepare(self, session_id: str) -> None:
         self.prepared.pop(session_id, None)
         await self._sandbox.forget(session_id)
 
-    async def _start_of(self, session_id: str, wait_s: float) -> Session:
+    async def _start_of(self, caller: Caller, session_id: str, wait_s: float) -> Session:
         try:
             async with asyncio.timeout(wait_s):
                 await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
@@ -196,13 +211,14 @@ class Manager:
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
         if session.status is Status.ERROR and session.status_source == START:
+            await self.heard(caller, [session_id])
             raise error or AgentStartFailed(session.status_reason)
         return session
 
     # What the outbox found
 
     async def launching(self, session_id: str) -> None:
-        await self._observe(
+        await self.observe(
             session_id, self._signal(SignalKind.LAUNCHING, START, "its terminal is being made")
         )
 
@@ -211,7 +227,7 @@ class Manager:
         signal = self._signal(SignalKind.STARTED, "process", "its process runs")
 
         async def unit(tx: Transaction) -> None:
-            session = await self._move(
+            session = await self.move(
                 tx, effect.session_id, signal, process=process, started_at=signal.emitted_at
             )
             if typed:
@@ -226,8 +242,9 @@ class Manager:
         signal = self._signal(SignalKind.START_FAILED, START, error.message)
 
         async def unit(tx: Transaction) -> None:
-            await self._move(tx, effect.session_id, signal, exit=Exit())
+            after = await self.move(tx, effect.session_id, signal, exit=Exit())
             await tx.finish(effect)
+            await self._endings.process_gone(tx, after, self.move)
 
         await self._store.write(unit)
 
@@ -244,8 +261,8 @@ class Manager:
 
         async def unit(tx: Transaction) -> None:
             await tx.finish(effect, dead=dead)
-            if dead:
-                session = tx.session(effect.session_id)
+            session = tx.find(effect.session_id)
+            if dead and session is not None:
                 await tx.event(EventType.WARNING, session, self.now(), f"{subject(session)} - {dead}", {})
 
         await self._store.write(unit)
@@ -267,7 +284,7 @@ class Manager:
             session = tx.session(session_id)
             if session.exit is not None:  # told already: an ending is counted once per opening
                 return
-            if exit is not None and await tx.has_pending(KILL, session_id):
+            if exit is not None and tx.has_open(KILL, session_id):
                 signal = Signal(SignalKind.KILLED, KILL, "asked for with sm kill", at, exit)
             elif lost is not None or exit is None:
                 signal = Signal(
@@ -275,7 +292,9 @@ class Manager:
                 )
             else:
                 signal = self._providers[session.provider].read_exit(exit, at)
-            await self._move(tx, session_id, signal, exit=exit)
+            after = await self.move(tx, session_id, signal, exit=exit)
+            if after.exit is not None:
+                await self._endings.process_gone(tx, after, self.move)
 
         await self._store.write(unit)
 
@@ -298,19 +317,45 @@ class Manager:
         signal = Signal(kind, "report", "it said so (sm complete)", emitted_at or self.now(), message=text)
 
         async def unit(tx: Transaction) -> Session:
-            if await _recalled(tx, caller, key) is not None:
+            if await recall.recalled(tx, caller, key) is not None:
                 return tx.session(session.id)
             before = tx.session(session.id)
             if is_ended(before.status):
                 raise IllegalTransition(f"session {session.id} has ended already: it is {before.status}")
-            after = await self._move(tx, session.id, signal)
-            await _remember(tx, caller, key, session.id, signal.emitted_at)
+            if before.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
+                after = await self._propose(tx, before, text, signal.emitted_at)
+            else:
+                after = await self.completed(tx, session.id, signal)
+            await recall.remember(tx, caller, key, session.id, signal.emitted_at)
             return after
 
         done = await self._store.write(unit)
+        if not is_ended(done.status):
+            return Answer(done)
         live = [s for s in self.family.children(session.id) if is_live(s.status)]
         warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
         return Answer(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
+
+    async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
+        """The session is done, by its own word or because its proposal was approved."""
+        after = await self.move(tx, session_id, signal)
+        await self._endings.completed(tx, after)
+        return after
+
+    async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
+        """A supervised session says that it is done; somebody has to agree. It proposes one thing at a time."""
+        if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
+            raise IllegalState(f"session {session.id} has proposed its completion already", "sm requests")
+        words = text or "done"
+        await tx.event(
+            EventType.PROPOSED_COMPLETION,
+            session,
+            at,
+            f"{subject(session)} proposes its completion - {quoted(words)}",
+            {"completion_message": text},
+        )
+        await open_request(tx, self.notices, session, Asked(RequestKind.COMPLETION, reason=words), at, None)
+        return session
 
     async def checkpoint(
         self,
@@ -330,7 +375,7 @@ class Manager:
         checkpoint = Checkpoint(emitted_at or self.now(), accepted(message, "message", REPORT_MAX), checked)
 
         async def unit(tx: Transaction) -> Checkpoint:
-            if await _recalled(tx, caller, key) is None:
+            if await recall.recalled(tx, caller, key) is None:
                 await tx.checkpoint(session.id, checkpoint)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.event(
@@ -340,7 +385,8 @@ class Manager:
                     line,
                     checkpoint.metadata,
                 )
-                await _remember(tx, caller, key, session.id, checkpoint.timestamp)
+                await self.notices.of_checkpoint(tx, tx.session(session.id), checkpoint)
+                await recall.remember(tx, caller, key, session.id, checkpoint.timestamp)
             return checkpoint
 
         return await self._store.write(unit)
@@ -355,42 +401,74 @@ class Manager:
 
         async def unit(tx: Transaction) -> Session:
             current = tx.session(session.id)
-            if await _recalled(tx, caller, key) is not None:
+            if await recall.recalled(tx, caller, key) is not None:
                 return current
             after = await tx.update(current, note=line)
             await tx.event(EventType.NOTE, after, at, f"{subject(after)} - {quoted(line)}", {})
-            await _remember(tx, caller, key, session.id, at)
+            await recall.remember(tx, caller, key, session.id, at)
             return after
 
         return await self._store.write(unit)
 
     # Ending
 
-    async def kill(self, caller: Caller, reference: str, key: RequestKey | None, *, force: bool) -> Session:
+    async def kill(
+        self, caller: Caller, reference: str, key: RequestKey | None, *, force: bool, tree: bool = False
+    ) -> list[Session]:
         """End the session's process and everything it started; return when they are gone.
 
-        A session that has ended but whose process lives on keeps its status. Raises IllegalState when there is
-        nothing left to kill, OutsideFailed when it would not die.
+        With `tree` its live descendants too; it comes first in the answer. A session that has ended but whose
+        process lives on keeps its status. Raises IllegalState when there is nothing left to kill, OutsideFailed
+        when something would not die.
         """
         session = self.find(caller, reference, Action.KILL)
+        below = [s for s in self.family.descendants(session.id) if s.exit is None] if tree else []
         at = self.now()
 
-        async def unit(tx: Transaction) -> None:
-            if await _recalled(tx, caller, key) is not None:
-                return
-            if tx.session(session.id).exit is not None:
+        async def unit(tx: Transaction) -> list[Session]:
+            if await recall.recalled(tx, caller, key) is not None:
+                return [session, *below]
+            victims = [s for s in (session, *below) if tx.session(s.id).exit is None]
+            if not victims:
                 raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
-            if force or not await tx.has_pending(KILL, session.id):
-                await tx.effect(KILL, session.id, {"force": force, "by": str(caller)}, at)
-            await _remember(tx, caller, key, session.id, at)
+            for victim in victims:
+                if force or not tx.has_open(KILL, victim.id):
+                    await tx.effect(KILL, victim.id, {"force": force, "by": str(caller)}, at)
+            await recall.remember(tx, caller, key, session.id, at)
+            return victims
 
-        await self._store.write(unit)
+        victims = await self._store.write(unit)
         try:
             async with asyncio.timeout(_KILLED_WITHIN_S):
-                await self._store.changed(lambda: self._store.sessions[session.id].exit is not None)
+                await self._store.changed(lambda: not self._unkilled(victims))
         except TimeoutError:
-            raise OutsideFailed(f"session {session.id} did not end within {_KILLED_WITHIN_S:g} s") from None
-        return self._store.sessions[session.id]
+            left = ", ".join(self._unkilled(victims))
+            raise OutsideFailed(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
+        await self.heard(caller, [v.id for v in victims])
+        return [self._store.sessions[v.id] for v in victims]
+
+    def _unkilled(self, victims: Sequence[Session]) -> list[str]:
+        return [
+            v.id for v in victims if v.id in self._store.sessions and self._store.sessions[v.id].exit is None
+        ]
+
+    async def heard(self, caller: Caller, session_ids: Collection[str]) -> None:
+        """The caller knows of these endings, because it was answered so: it need not be told again."""
+
+        def told(open: Open) -> list[Notice]:
+            return [
+                n
+                for n in open.notices.values()
+                if n.kind is NoticeKind.ENDING
+                and n.recipient == caller.session_id
+                and n.session_id in session_ids
+            ]
+
+        async def unit(tx: Transaction) -> None:
+            tx.mail.settle_notices(told(tx.mail.open), "heard")
+
+        if told(self._store.mail.open):
+            await self._store.write(unit)
 
     async def kill_all(self) -> list[str]:
         """Kill every session whose process may live (`sm daemon stop --all`); return the ids of those that died."""
@@ -412,13 +490,13 @@ class Manager:
     def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
         return Signal(kind, source, reason, self.now())
 
-    async def _observe(self, session_id: str, signal: Signal) -> None:
+    async def observe(self, session_id: str, signal: Signal) -> None:
         async def unit(tx: Transaction) -> None:
-            await self._move(tx, session_id, signal)
+            await self.move(tx, session_id, signal)
 
         await self._store.write(unit)
 
-    async def _move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
+    async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
         """Let `signal` do what lifecycle.decide says; `facts` are recorded even when it changes no status."""
         before = tx.session(session_id)
         decision = decide(before.status, signal)
@@ -430,6 +508,7 @@ class Manager:
             facts["completion_message"] = signal.reason
         after = await tx.apply(before, decision, **facts)
         log.info("moved a session", extra={**context, "sm_to": after.status.value})
+        await self.notices.of_move(tx, after, decision)
         if decision.event is not None:
             metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
             if signal.exit is not None:
@@ -440,19 +519,3 @@ class Manager:
                 decision.event, after, signal.emitted_at, moved(before, signal, decision.event), metadata
             )
         return after
-
-
-async def _recalled(tx: Transaction, caller: Caller, key: RequestKey | None) -> str | None:
-    """The result of the same request, if it was carried out before."""
-    earlier = None if key is None else await tx.recall(str(caller), key.text)
-    if earlier is None or key is None:
-        return None
-    fingerprint, result = earlier
-    if fingerprint != key.fingerprint:
-        raise UsageError("this Idempotency-Key was used for another request")
-    return result
-
-
-async def _remember(tx: Transaction, caller: Caller, key: RequestKey | None, result: str, at: str) -> None:
-    if key is not None:
-        await tx.remember(str(caller), key.text, key.fingerprint, result, at)

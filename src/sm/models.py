@@ -398,7 +398,8 @@ class NoticeKind(Tolerant):
     REQUEST = "request"
     IDLE = "idle"
     CHECKPOINT = "checkpoint"
-    ERROR = "error"
+    UNDELIVERED = "undelivered"
+    """A message of the recipient's did not arrive."""
 
 
 @dataclass(frozen=True, slots=True)

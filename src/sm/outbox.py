@@ -1,30 +1,53 @@
-"""Carries out what the store has committed: starts, kills, typed prompts. Nothing else changes the outside world.
+"""Carries out what the store has committed: starts, kills, typed prompts, what is told outside.
 
-Every effect may be repeated after a crash, because each asks the world first: a start finds the terminal
-that carries its session's id, a kill finds the process gone. Only typing cannot be repeated: it is marked
-before it happens, and one that was interrupted becomes a dead letter.
+Almost every effect may be repeated after a crash, because it asks the world first: a start finds the terminal
+that carries its session's id, a kill finds the process gone. What cannot be repeated (typing, running the
+operator's program) is marked before it happens, and one that was interrupted becomes a dead letter.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from sm.archives import Archives
+from sm.endings import ARCHIVE, CLOSE, INTERRUPT
 from sm.errors import Bug, CouldNotAsk, NoServer, NoTerminal, SmError, StorageFull
 from sm.lifecycle import is_live
 from sm.manager import KILL, START, TYPE, Manager
 from sm.models import Launch, Process
+from sm.notices import COMMAND, WEBHOOK
+from sm.notifiers.base import Notifier, NotTold
+from sm.records import REMOVE
 from sm.sandboxes.base import Sandbox
 from sm.store import Effect, Store
 from sm.terminals.base import Pane, Terminals
+from sm.text import marked
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+_TELL_PAUSE_S = 1.0
+_LONGEST_TELL_PAUSE_S = 300.0
+_TELL_FOR_S = 24 * 3600.0
+_LANE_MAX = 1_000
+_ON_TERMINALS = frozenset({ARCHIVE, CLOSE, REMOVE})
+
+
+def lane(effect: Effect) -> str:
+    """Effects of one lane are carried out one after the other. One that hangs must not keep others waiting."""
+    if effect.kind == WEBHOOK:
+        return str(effect.payload.get("url"))
+    if effect.kind == COMMAND:
+        return COMMAND
+    return f"{effect.session_id}/end" if effect.kind in _ON_TERMINALS else effect.session_id
 
 
 class Outbox:
-    """Runs effects at the same time, but those of one session one after the other, in order."""
+    """Runs effects at the same time, but those of one lane in order."""
 
     def __init__(
         self,
@@ -33,22 +56,39 @@ class Outbox:
         terminals: Terminals,
         sandbox: Sandbox,
         watch: Callable[[str, Process, Pane], None],
+        notifiers: Mapping[str, Notifier],
+        archives: Archives,
     ) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._sandbox = sandbox
         self._watch = watch
+        self._notifiers = notifiers
+        self._archives = archives
         self._last: dict[str, asyncio.Task[None]] = {}
-        """The newest effect of each session that is not done: the next one waits for it."""
-        self._kinds = {START: self._start, TYPE: self._type, KILL: self._kill}
+        """The newest effect of each lane that is not done: the next one waits for it."""
+        self._waiting: Counter[str] = Counter()
+        self._kinds = {
+            START: self._start,
+            TYPE: self._type,
+            KILL: self._kill,
+            INTERRUPT: self._interrupt,
+            ARCHIVE: self._archive,
+            CLOSE: self._close,
+            REMOVE: self._remove,
+            COMMAND: self._tell,
+            WEBHOOK: self._tell,
+        }
 
     async def run(self) -> None:
         """Carry out what is pending, then what comes. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                dead = "the daemon ended while it typed the prompt: look at its terminal"
-                await self._manager.finished(effect, dead=dead)
+                what = (
+                    "typed the prompt: look at its terminal" if effect.kind == TYPE else f"did: {effect.kind}"
+                )
+                await self._manager.finished(effect, dead=f"the daemon ended while it {what}")
             left = await self._store.effects_in("pending")
             for effect in left:
                 self._begin(group, effect)
@@ -59,16 +99,22 @@ class Outbox:
                     self._begin(group, effect)
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
-        before = self._last.get(effect.session_id)
-        task = group.create_task(self._after(before, effect))
-        self._last[effect.session_id] = task
-        task.add_done_callback(lambda done: self._forget(effect.session_id, done))
+        where = lane(effect)
+        before = self._last.get(where)
+        self._waiting[where] += 1
+        task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _LANE_MAX))
+        self._last[where] = task
+        task.add_done_callback(lambda done: self._forget(where, done))
 
-    def _forget(self, session_id: str, done: "asyncio.Task[None]") -> None:
-        if self._last.get(session_id) is done:
-            del self._last[session_id]
+    def _forget(self, where: str, done: "asyncio.Task[None]") -> None:
+        self._waiting[where] -= 1
+        if self._last.get(where) is done:
+            del self._last[where], self._waiting[where]
 
-    async def _after(self, before: "asyncio.Task[None] | None", effect: Effect) -> None:
+    async def _after(self, before: "asyncio.Task[None] | None", effect: Effect, *, crowded: bool) -> None:
+        if crowded:
+            await self._manager.finished(effect, dead=f"{_LANE_MAX} wait to be told there already")
+            return
         if before is not None:
             await asyncio.wait([before])
         await self._until_known(effect)
@@ -144,7 +190,7 @@ class Outbox:
             await self._manager.finished(effect)
             return
         try:
-            await self._terminals.type_line(session.terminal, launch.typed_prompt)
+            await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
         except (NoTerminal, NoServer):  # the watcher tells of the ending
             await self._manager.finished(effect)
         except SmError as error:
@@ -160,4 +206,46 @@ class Outbox:
             await self._store.changed(lambda: self._store.sessions[session.id].exit is not None)
         elif session.exit is None:
             await self._manager.terminal_lost(session.id, "it had no process", process_gone=True)
+        await self._manager.finished(effect)
+
+    async def _interrupt(self, effect: Effect) -> None:
+        session = self._store.sessions[effect.session_id]
+        await self._manager.taken(effect)  # a second one could do more than the first
+        with suppress(NoTerminal, NoServer):  # there is nothing to interrupt
+            await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+        await self._manager.finished(effect)
+
+    async def _archive(self, effect: Effect) -> None:
+        try:
+            dead = await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
+        except (NoTerminal, NoServer):
+            dead = None  # it went with its process: there is nothing to keep
+        await self._manager.finished(effect, dead=dead)
+
+    async def _close(self, effect: Effect) -> None:
+        await self._terminals.close(str(effect.payload["terminal"]))
+        await self._manager.finished(effect)
+
+    async def _remove(self, effect: Effect) -> None:
+        await self._terminals.close(str(effect.payload["terminal"]))
+        await self._sandbox.forget(effect.session_id)
+        await self._archives.remove(effect.session_id)
+        await self._manager.finished(effect)
+
+    async def _tell(self, effect: Effect) -> None:
+        notifier = self._notifiers[effect.kind]
+        if notifier.once:
+            await self._manager.taken(effect)
+        give_up_s, pause_s = time.monotonic() + _TELL_FOR_S, _TELL_PAUSE_S
+        while True:
+            try:
+                await notifier.tell(effect.payload.get("url"), effect.payload["body"])
+                break
+            except NotTold as error:
+                if not error.again or time.monotonic() > give_up_s:
+                    await self._manager.finished(effect, dead=error.message)
+                    return
+                log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_TELL_PAUSE_S)
         await self._manager.finished(effect)

@@ -57,6 +57,11 @@ class Places:
         return f"{self.launch}/{session_id}.prompt"
 
     @property
+    def archives(self) -> str:
+        """What the terminals of ended sessions showed."""
+        return self.state + "/archives"
+
+    @property
     def spool(self) -> str:
         return self.state + "/spool"
 

@@ -14,6 +14,11 @@ class Action(StrEnum):
     KILL = "kill"
     READ = "read the terminal of"
     REPORT = "report for"
+    SEND = "send to"
+    ANSWER = "answer"
+    ARCHIVE = "archive"
+    REMOVE = "remove"
+    REPARENT = "give another parent to"
     ATTACH = "attach to"
     ADD_ARGUMENTS = "give extra arguments to"
     STOP_DAEMON = "stop"
@@ -31,6 +36,7 @@ _OWN = frozenset({Relation.SELF})
 _BELOW = frozenset({Relation.DESCENDANT})
 _OWN_AND_BELOW = _OWN | _BELOW
 _ALL = frozenset(Relation)
+_OTHERS = frozenset(Relation) - _OWN
 _NONE: frozenset[Relation] = frozenset()
 
 
@@ -40,7 +46,17 @@ def _session_may(action: Action) -> frozenset[Relation]:
             return _ALL
         case Action.SPAWN:
             return _OWN_AND_BELOW
-        case Action.KILL | Action.READ | Action.ATTACH:
+        case Action.SEND:
+            return _OTHERS
+        case (
+            Action.KILL
+            | Action.READ
+            | Action.ATTACH
+            | Action.ANSWER
+            | Action.ARCHIVE
+            | Action.REMOVE
+            | Action.REPARENT
+        ):
             return _BELOW
         case Action.REPORT:
             return _OWN

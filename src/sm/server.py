@@ -7,15 +7,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import orjson
 from aiohttp import web
 
 from sm import __version__
-from sm.config import Config
 from sm.errors import (
     Bug,
     LimitReached,
@@ -25,18 +23,16 @@ from sm.errors import (
     TerminalError,
     UsageError,
 )
+from sm.handling import CALLER, Daemon, json_answer
 from sm.hostos import peer_of
-from sm.identity import Identity
-from sm.intake import check_protocol, event_type, number, read_body, read_key, with_status
+from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
-from sm.manager import Answer, Manager
+from sm.mail_routes import MailRoutes
+from sm.manager import Answer
 from sm.models import Caller, Session, SpawnRequest
 from sm.policy import Action, may, visible
 from sm.progress import report
-from sm.store import Store
-from sm.terminals.base import Terminals
 from sm.views import checkpoint_json, event_json, nest, pruned, session_json
-from sm.watcher import Watcher
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
 
 log = logging.getLogger(__name__)
@@ -46,26 +42,7 @@ _SPAWN_WAIT_S = 20.0  # less than a client waits for an answer
 _LINES_MAX = 10_000
 _EVENTS_MAX = 10_000
 _LAST_LINES = 50
-
-T = TypeVar("T")
-CALLER = web.RequestKey("caller", Caller)
-
-
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """What the handlers need."""
-
-    config: Config
-    store: Store
-    manager: Manager
-    terminals: Terminals
-    watcher: Watcher
-    identity: Identity
-    socket: str
-    started_s: float
-    """time.monotonic() at the start."""
-    trouble: list[str]
-    stop: Callable[[], None]
+_STATUS_LINES = 5
 
 
 class Server:
@@ -92,6 +69,10 @@ class Server:
                 web.get("/v1/sessions/{ref}", self.session),
                 web.get("/v1/sessions/{ref}/children", self.children),
                 web.post("/v1/sessions/{ref}/kill", self.kill),
+                web.post("/v1/sessions/{ref}/archive", self.archive),
+                web.post("/v1/sessions/{ref}/unarchive", self.unarchive),
+                web.post("/v1/sessions/{ref}/remove", self.remove),
+                web.post("/v1/sessions/{ref}/reparent", self.reparent),
                 web.get("/v1/sessions/{ref}/output", self.output),
                 web.get("/v1/sessions/{ref}/attach", self.attach),
                 web.get("/v1/sessions/{ref}/progress", self.progress),
@@ -99,6 +80,7 @@ class Server:
                 web.post("/v1/sessions/me/checkpoints", self.checkpoint),
                 web.post("/v1/sessions/me/note", self.note),
                 web.post("/v1/sessions/me/complete", self.complete),
+                *MailRoutes(self._d, self._view).routes(),
                 web.get("/v1/events", self.events),
                 web.get("/v1/events/stream", self.stream),
             ]
@@ -144,7 +126,7 @@ class Server:
     # The daemon
 
     async def health(self, request: web.Request) -> web.Response:
-        return _json(
+        return json_answer(
             {
                 **self._daemon(),
                 "socket": self._d.socket,
@@ -167,21 +149,26 @@ class Server:
                 for pane in (await self._d.terminals.snapshot()).values():
                     await self._d.terminals.close(pane.name)
         self._d.stop()
-        return _json({"killed": killed})
+        return json_answer({"killed": killed})
 
     async def status(self, request: web.Request) -> web.Response:
         seen = self._seen(request[CALLER])
+        requests = await self._d.requests.listed(request[CALLER], all=False, limit=0)
+        inbox = self._d.messages.waiting(request[CALLER], idle=True)
+        letters = await self._d.messages.letters(inbox[:_STATUS_LINES])
+        lines = [line for letter in letters for line in letter.text.split("\n")]
         by_status: dict[str, int] = {}
         for session in seen:
             by_status[session.status.value] = by_status.get(session.status.value, 0) + 1
-        return _json(
+        return json_answer(
             {
                 "daemon": self._daemon(),
                 "sessions": by_status,
                 "orphans": sum(self._is_orphan(s) for s in seen),
                 "dead_letters": await self._d.store.dead_letters(),
-                "requests_open": 0,
-                "inbox": 0,
+                "requests_open": len(requests),
+                "inbox": len(inbox),
+                "inbox_lines": lines[:_STATUS_LINES],
                 "trouble": list(self._d.trouble)
                 + [f"tmux does not answer for session {name}" for name in sorted(self._d.watcher.unverified)],
             }
@@ -222,27 +209,30 @@ class Server:
 
     async def all(self, request: web.Request) -> web.Response:
         sessions = self._seen(request[CALLER], archived="archived" in request.query)
-        return self._sessions(with_status(request, sessions))
+        return self._sessions(narrowed(request, sessions))
 
     async def me(self, request: web.Request) -> web.Response:
-        return _json(self._view(self._d.manager.find(request[CALLER], "me")))
+        return json_answer(self._view(self._d.manager.find(request[CALLER], "me")))
 
     async def who(self, request: web.Request) -> web.Response:
         viewer = self._d.manager.viewer(request[CALLER])
         parent = viewer.parent_id if viewer else None
-        seen = self._seen(request[CALLER])
-        return self._sessions([s for s in seen if s.parent_id == parent and s is not viewer])
+        seen = self._seen(request[CALLER], archived="archived" in request.query)
+        return self._sessions(
+            narrowed(request, [s for s in seen if s.parent_id == parent and s is not viewer])
+        )
 
     async def others(self, request: web.Request) -> web.Response:
         viewer = self._d.manager.viewer(request[CALLER])
-        return self._sessions([s for s in self._seen(request[CALLER]) if s is not viewer])
+        seen = self._seen(request[CALLER], archived="archived" in request.query)
+        return self._sessions(narrowed(request, [s for s in seen if s is not viewer]))
 
     async def session(self, request: web.Request) -> web.Response:
         session = self._find(request)
         view = self._view(session)
         if is_ended(session.status):
             view["last_output"] = await self._last_output(session)
-        return _json(view)
+        return json_answer(view)
 
     async def children(self, request: web.Request) -> web.Response:
         family, caller = self._d.manager.family, request[CALLER]
@@ -251,41 +241,74 @@ class Server:
             top = family.roots() if viewer is None else family.children(viewer.id)
         else:
             top = family.children(self._find(request).id)
-        top = [s for s in top if not s.archived]
+        if "archived" not in request.query:
+            top = [s for s in top if not s.archived]
         if "recursive" not in request.query:
-            return self._sessions(with_status(request, top))
+            return self._sessions(narrowed(request, top))
         below: dict[str, list[dict[str, Any]]] = {}
         for parent in top:
             for session in family.descendants(parent.id):
                 below.setdefault(session.parent_id or "", []).append(self._view(session))
         tree = nest(map(self._view, top), below)
-        wanted = {s.id for s in with_status(request, self._d.store.sessions.values())}
-        return _json(pruned(tree, wanted))
+        wanted = {s.id for s in narrowed(request, self._d.store.sessions.values())}
+        return json_answer(pruned(tree, wanted))
 
     async def kill(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        session = await self._d.manager.kill(
-            request[CALLER], request.match_info["ref"], read_key(request, body), force=body.flag("force")
+        first, *below = await self._d.manager.kill(
+            request[CALLER],
+            request.match_info["ref"],
+            read_key(request, body),
+            force=body.flag("force"),
+            tree=body.flag("tree"),
         )
-        return _json(self._view(session))
+        return json_answer({**self._view(first), "killed_too": [self._view(s) for s in below]})
+
+    async def archive(self, request: web.Request) -> web.Response:
+        return await self._put_away(request, archived=True)
+
+    async def unarchive(self, request: web.Request) -> web.Response:
+        return await self._put_away(request, archived=False)
+
+    async def _put_away(self, request: web.Request, *, archived: bool) -> web.Response:
+        key = read_key(request, await read_body(request))
+        reference = request.match_info["ref"]
+        return json_answer(
+            self._view(await self._d.records.archive(request[CALLER], reference, key, archived=archived))
+        )
+
+    async def remove(self, request: web.Request) -> web.Response:
+        key = read_key(request, await read_body(request))
+        removed = await self._d.records.remove(request[CALLER], request.match_info["ref"], key)
+        self._listed.pop(removed, None)
+        return json_answer({"removed": removed})
+
+    async def reparent(self, request: web.Request) -> web.Response:
+        body = await read_body(request)
+        session = await self._d.records.reparent(
+            request[CALLER], request.match_info["ref"], body.text("parent"), read_key(request, body)
+        )
+        return json_answer(self._view(session))
 
     async def output(self, request: web.Request) -> web.Response:
         session = self._find(request, Action.READ)
         lines = number(request, "lines", _LAST_LINES, _LINES_MAX)
-        return _json(
+        return json_answer(
             {"session_id": session.id, "lines": await self._d.terminals.capture(session.terminal, lines)}
         )
 
     async def attach(self, request: web.Request) -> web.Response:
         session = self._find(request, Action.ATTACH)
         await self._d.terminals.capture(session.terminal, 1)  # raises what there is to say when it is gone
-        return _json({"session_id": session.id, "argv": self._d.terminals.attach_command(session.terminal)})
+        return json_answer(
+            {"session_id": session.id, "argv": self._d.terminals.attach_command(session.terminal)}
+        )
 
     async def progress(self, request: web.Request) -> web.Response:
         session = self._find(request)
         checkpoints = await self._d.store.checkpoints(session.id)
         output = await self._last_output(session)
-        return _json(report(session, checkpoints, output, self._d.manager.now()))
+        return json_answer(report(session, checkpoints, output, self._d.manager.now()))
 
     async def _last_output(self, session: Session) -> list[str]:
         try:
@@ -296,7 +319,9 @@ class Server:
     # What sessions say
 
     async def checkpoints(self, request: web.Request) -> web.Response:
-        return _json([checkpoint_json(c) for c in await self._d.store.checkpoints(self._find(request).id)])
+        return json_answer(
+            [checkpoint_json(c) for c in await self._d.store.checkpoints(self._find(request).id)]
+        )
 
     async def checkpoint(self, request: web.Request) -> web.Response:
         body = await read_body(request)
@@ -306,14 +331,14 @@ class Server:
             body.mapping("metadata", object),
             read_key(request, body),
         )
-        return _json(checkpoint_json(checkpoint))
+        return json_answer(checkpoint_json(checkpoint))
 
     async def note(self, request: web.Request) -> web.Response:
         body = await read_body(request)
         session = await self._d.manager.note(
             request[CALLER], body.text("text") or "", read_key(request, body)
         )
-        return _json(self._view(session))
+        return json_answer(self._view(session))
 
     async def complete(self, request: web.Request) -> web.Response:
         body = await read_body(request)
@@ -335,7 +360,7 @@ class Server:
         )
         # What came during the read is left out: it may be of children that the read did not ask for.
         events = [event for event in events if event.seq <= last]
-        return _json({"events": [event_json(e) for e in events], "last_seq": last})
+        return json_answer({"events": [event_json(e) for e in events], "last_seq": last})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         store, type = self._d.store, event_type(request)
@@ -405,7 +430,7 @@ class Server:
         return session_json(session, self._d.watcher.activity.get(session.id), stale=stale)
 
     def _sessions(self, sessions: Sequence[Session]) -> web.Response:
-        return _json([self._text(s) for s in sessions])
+        return json_answer([self._text(s) for s in sessions])
 
     def _text(self, session: Session) -> orjson.Fragment:
         """What `_view` shows as JSON text: made once for each change, since lists are long and asked for often."""
@@ -419,16 +444,12 @@ class Server:
         return text
 
     def _answer(self, answer: Answer) -> web.Response:
-        return _json({**self._view(answer.session), "warnings": list(answer.warnings)})
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=orjson.dumps(value), content_type="application/json")
+        return json_answer({**self._view(answer.session), "warnings": list(answer.warnings)})
 
 
 def _error(error: SmError, status: int | None = None) -> web.Response:
     body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    response = _json(body)
+    response = json_answer(body)
     response.set_status(status or error.http_status)
     return response
 

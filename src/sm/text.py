@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-
 from collections.abc import Iterable, Iterator
 
 from sm.errors import TextRefused
@@ -81,9 +80,8 @@ def typed(sender: str, message_id: int, text: str) -> str:
     Raises TextRefused for a text of several lines, and for one that is too long.
     """
     if "\n" in text:
-        raise TextRefused(
-            f"message: it must be one line for an agent that reads lines, position {text.index(chr(10)) + 1} is a newline"
-        )
+        at = text.index("\n") + 1
+        raise TextRefused(f"message: this agent takes one line only, and position {at} is a newline")
     line = f"{header(sender, message_id)}: {text}"
     size = len(line.encode())
     if size > LINE_MAX_BYTES:

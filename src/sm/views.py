@@ -4,12 +4,17 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sm.models import Checkpoint, Event, Session
+from sm.models import Checkpoint, Event, Message, Request, Session
 
 
 def iso(seconds: float) -> str:
     """Seconds since the epoch as ISO 8601 in UTC with `Z`, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def later(at: str, seconds: float) -> str:
+    """`seconds` after the time `at`, both ISO 8601 with `Z`."""
+    return iso(datetime.fromisoformat(at).timestamp() + seconds)
 
 
 def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> dict[str, Any]:
@@ -90,4 +95,43 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "timestamp": checkpoint.timestamp,
         "message": checkpoint.message,
         "metadata": dict(checkpoint.metadata),
+    }
+
+
+def message_json(message: Message, text: str | None = None) -> dict[str, Any]:
+    shown = {
+        "message_id": message.id,
+        "session_id": message.session_id,
+        "from": message.sender,
+        "status": message.state,
+        "mode": message.mode,
+        "evidence": message.evidence,
+        "reason": message.reason,
+        "created_at": message.created_at,
+        "submitted_at": message.submitted_at,
+        "acknowledged_at": message.acknowledged_at,
+        "expires_at": message.expires_at,
+    }
+    return shown if text is None else {**shown, "text": text}
+
+
+def request_json(request: Request) -> dict[str, Any]:
+    """`options` are those of the only question; `answer` is what was decided, null before."""
+    answer = request.answer
+    return {
+        "request_id": request.name,
+        "session_id": request.session_id,
+        "kind": request.kind,
+        "tool": request.tool,
+        "arguments": None if request.arguments is None else dict(request.arguments),
+        "questions": [{"question": q.question, "options": list(q.options)} for q in request.questions],
+        "options": list(request.questions[0].options) if len(request.questions) == 1 else [],
+        "state": request.state,
+        "answer": None
+        if answer is None
+        else {"approved": answer.approved, "answers": list(answer.answers), "message": answer.message},
+        "answered_by": request.answered_by,
+        "reason": request.reason,
+        "created_at": request.created_at,
+        "expires_at": request.expires_at,
     }

@@ -57,6 +57,11 @@ def label(session: Session) -> str:
     return f"{session.display_name} ({session.id})"
 
 
+def sender_label(sender: str, session: Session | None) -> str:
+    """A message's sender as its reader sees it; `session` is the one that it names, if it is known."""
+    return sender if session is None else label(session)
+
+
 def words_of(session: Session, text: str, limit: int = 500) -> str:
     """What a session said, for the eyes of its parent."""
     return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
@@ -81,6 +86,10 @@ def idle(session: Session) -> str:
 
 def milestone(session: Session, text: str) -> str:
     return f"child {label(session)} reports: {words_of(session, text)}"
+
+
+def undelivered(session: Session, message: Message) -> str:
+    return f"message {message.id} to {label(session)} is {message.state}: {folded(message.reason or '-')}"
 
 
 def asked(session: Session, request: Request) -> str:

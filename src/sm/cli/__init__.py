@@ -11,15 +11,29 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 AGENTS = "Start and stop agents"
+TALKING = "Talk with them"
 LOOKING = "See what they do"
 REPORTING = "Report, from inside an agent"
-DAEMON = "The daemon and its settings"
-MORE = "More"
+ITSELF = "The daemon, its settings, and the rest"
 
 COMMANDS = (
     (AGENTS, "spawn", "Start an agent in a terminal of its own."),
     (AGENTS, "kill", "End agents and everything they started."),
     (AGENTS, "attach", "Put an agent's terminal on yours."),
+    (AGENTS, "reparent", "Give a session another parent, who is told of it from then on."),
+    (AGENTS, "archive", "Put ended sessions out of sight."),
+    (AGENTS, "unarchive", "Bring archived sessions back into sight."),
+    (AGENTS, "rm", "Remove ended sessions for good: what they said, their terminals, their files."),
+    (TALKING, "send", "Send a message to one or several agents."),
+    (TALKING, "broadcast", "Send one message to all live children; a person's goes to every live agent."),
+    (TALKING, "inbox", "Show the messages that wait for you, oldest first."),
+    (TALKING, "log", "Show the last messages from and to a session, and what became of them."),
+    (TALKING, "wait", "Wait until sessions have ended, or have come to another status."),
+    (TALKING, "requests", "List the requests that wait for an answer."),
+    (TALKING, "approve", "Agree to what a session asks permission for, or to its completion."),
+    (TALKING, "reject", "Refuse a proposed completion, a permission, or a question."),
+    (TALKING, "deny", "Refuse a permission, a question, or a proposed completion (as reject)."),
+    (TALKING, "answer", "Answer a question that a session has asked."),
     (LOOKING, "children", "List the children of a session."),
     (LOOKING, "all", "Show every session as a tree."),
     (LOOKING, "status", "Show the whole system, or everything about one session."),
@@ -33,13 +47,14 @@ COMMANDS = (
     (LOOKING, "others", "List every other session of my workspace."),
     (REPORTING, "checkpoint", "Report a milestone to the parent."),
     (REPORTING, "note", "Say in one line what is being done now."),
+    (REPORTING, "ask", "Ask the parent, or the operator, a question."),
     (REPORTING, "complete", "Report that the work is done, or why not."),
-    (DAEMON, "daemon", "Start, stop and inspect the daemon."),
-    (DAEMON, "config", "Show the configuration in effect."),
-    (DAEMON, "doctor", "Check that everything needed is there."),
-    (MORE, "demo", "Watch a small team of agents work, then clean up."),
-    (MORE, "version", "Show the version."),
-    (MORE, "completion", "Print the completion script for a shell."),
+    (ITSELF, "daemon", "Start, stop and inspect the daemon."),
+    (ITSELF, "config", "Show the configuration in effect."),
+    (ITSELF, "doctor", "Check that everything needed is there."),
+    (ITSELF, "demo", "Watch a small team of agents work, then clean up."),
+    (ITSELF, "version", "Show the version."),
+    (ITSELF, "completion", "Print the completion script for a shell."),
 )
 """(section, name, first line of its help), in the order of `sm --help`; which thus imports no command."""
 

@@ -5,7 +5,7 @@ import os
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option
+from sm.cli.parameters import json_option, narrowing_options
 from sm.cli.render import STATUSES, tree
 from sm.cli.screen import say_json, say_sessions
 from sm.wire import decode
@@ -13,16 +13,16 @@ from sm.wire import decode
 
 @click.command()
 @click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
-@click.option("--archived", is_flag=True, help="The archived ones too.")
+@narrowing_options
 @json_option
-def command(status: str | None, archived: bool, as_json: bool) -> None:
+def command(status: str | None, archived: bool, search: str | None, as_json: bool) -> None:
     """Show every session as a tree.
 
     \b
     Example:
       sm all --status running
     """
-    query = {"status": None if status == "all" else status, "archived": archived}
+    query = {"status": None if status == "all" else status, "archived": archived, "search": search}
     text = Instance(os.environ).client().text("GET", "/v1/sessions", query)
     if as_json:
         say_json(text)

@@ -5,7 +5,7 @@ import os
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_argument
+from sm.cli.parameters import json_option, narrowing_options, session_argument
 from sm.cli.render import STATUSES, nested
 from sm.cli.screen import say_json, say_sessions
 from sm.client import session_path
@@ -16,8 +16,16 @@ from sm.wire import decode
 @session_argument(required=False)
 @click.option("--recursive", "-r", is_flag=True, help="Grandchildren and all below, as a tree.")
 @click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
+@narrowing_options
 @json_option
-def command(session: str | None, recursive: bool, status: str | None, as_json: bool) -> None:
+def command(
+    session: str | None,
+    recursive: bool,
+    status: str | None,
+    archived: bool,
+    search: str | None,
+    as_json: bool,
+) -> None:
     """List the children of a session.
 
     Without ID your own: in an agent its children, for a person the sessions that nobody else started.
@@ -26,7 +34,12 @@ def command(session: str | None, recursive: bool, status: str | None, as_json: b
     Example:
       sm children engineer-login --recursive
     """
-    query = {"recursive": recursive, "status": None if status == "all" else status}
+    query = {
+        "recursive": recursive,
+        "status": None if status == "all" else status,
+        "archived": archived,
+        "search": search,
+    }
     text = Instance(os.environ).client().text("GET", session_path(session or "-", "/children"), query)
     if as_json:
         say_json(text)

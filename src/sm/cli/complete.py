@@ -3,6 +3,7 @@
 import click
 
 from sm.cli.failure import warning_text
+from sm.cli.render import ENDED
 from sm.cli.reporting import reported
 
 _MARKED = {"completed": "complete", "error": "as error", "abandoned": "as abandoned"}
@@ -24,5 +25,8 @@ def command(message: str | None, status: str) -> None:
         return
     for warning in session.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
+    if session["status"] not in ENDED:
+        click.echo("Completion proposed; waiting for approval.")
+        return
     notifying = " Notifying parent." if session["parent_session_id"] else ""
     click.echo(f"Session marked {_MARKED[status]}.{notifying}")

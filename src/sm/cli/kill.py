@@ -21,12 +21,14 @@ _KILL_S = 120.0
 @click.command()
 @click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
 @click.option("--force", is_flag=True, help="At once, without asking them to end first.")
+@click.option("--tree", is_flag=True, help="With all their descendants.")
 @json_option
-def command(sessions: tuple[str, ...], force: bool, as_json: bool) -> int:
+def command(sessions: tuple[str, ...], force: bool, tree: bool, as_json: bool) -> int:
     """End agents and everything they started.
 
-    Returns when their processes are gone. With several IDs every one is tried. The JSON is the session, with
-    several IDs an array of those that were ended.
+    Returns when their processes are gone. With several IDs every one is tried. Children of one that is killed
+    without --tree go to the nearest ancestor that lives (config: child_agents.on_parent_end). The JSON is the session,
+    its descendants in `killed_too`; with several IDs an array of those that were ended.
 
     \b
     Example:
@@ -38,7 +40,9 @@ def command(sessions: tuple[str, ...], force: bool, as_json: bool) -> int:
     for session in sessions:
         try:
             path = session_path(session, "/kill")
-            text = client.text("POST", path, body={"force": force}, key=new_key(), timeout_s=_KILL_S)
+            text = client.text(
+                "POST", path, body={"force": force, "tree": tree}, key=new_key(), timeout_s=_KILL_S
+            )
         except SmError as error:
             if len(sessions) == 1:
                 raise
@@ -47,7 +51,9 @@ def command(sessions: tuple[str, ...], force: bool, as_json: bool) -> int:
             continue
         ended.append(text)
         if not as_json:
-            click.echo(f"Killed {label(decode(text))}")
+            first = decode(text)
+            for killed in (first, *first["killed_too"]):
+                click.echo(f"Killed {label(killed)}")
     if as_json:
         say_json(ended[0] if len(sessions) == 1 else f"[{','.join(ended)}]")
     return code

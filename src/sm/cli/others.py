@@ -5,21 +5,22 @@ import os
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option
+from sm.cli.parameters import json_option, narrowing_options
 from sm.cli.screen import say_json, say_sessions
 from sm.wire import decode
 
 
 @click.command()
+@narrowing_options
 @json_option
-def command(as_json: bool) -> None:
+def command(archived: bool, search: str | None, as_json: bool) -> None:
     """List every other session of my workspace.
 
     \b
     Example:
       sm others
     """
-    text = Instance(os.environ).client().text("GET", "/v1/others")
+    text = Instance(os.environ).client().text("GET", "/v1/others", {"archived": archived, "search": search})
     if as_json:
         say_json(text)
     else:

@@ -42,3 +42,13 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on stderr).")(
         command
     )
+
+
+def narrowing_options(command: Command) -> Command:
+    """--archived and --search of every command that lists sessions."""
+    search = click.option(
+        "--search",
+        metavar="WORDS",
+        help="Only those whose names, notes, results or directory hold all of these.",
+    )
+    return click.option("--archived", is_flag=True, help="The archived ones too.")(search(command))

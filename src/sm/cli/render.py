@@ -16,7 +16,8 @@ ENDED = ("completed", "error", "abandoned", "killed")
 STATUSES = LIVE + ENDED
 EVENT_TYPES = (
     "spawned", "started", "running", "idle", "waiting_input", "checkpoint", "note",
-    "completed", "error", "abandoned", "killed", "reopened", "warning",
+    "proposed_completion", "completed", "error", "abandoned", "killed", "reopened", "message", "request",
+    "warning", "archived",
 )  # fmt: skip
 
 _COLOURS = {
@@ -298,12 +299,14 @@ def overview(status: Shown) -> list[str]:
     """The answer of `sm status` without an ID."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
+    told = [f"           {line(each)}" for each in status["inbox_lines"]]
     lines = [
+        f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
+        *told,
         f"Daemon:    running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
         f"Sessions:  {', '.join(counts) or 'none'}",
         f"Orphans:   {status['orphans']}",
-        f"Requests:  {status['requests_open']} open",
-        f"Inbox:     {status['inbox']}",
+        f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
     return lines + [f"Trouble:   {line(trouble)}" for trouble in status["trouble"]]

@@ -5,14 +5,15 @@ import os
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option
+from sm.cli.parameters import json_option, narrowing_options
 from sm.cli.screen import say_json, say_sessions
 from sm.wire import decode
 
 
 @click.command()
+@narrowing_options
 @json_option
-def command(as_json: bool) -> None:
+def command(archived: bool, search: str | None, as_json: bool) -> None:
     """List the other children of my parent.
 
     For a person: the sessions without a parent.
@@ -21,7 +22,7 @@ def command(as_json: bool) -> None:
     Example:
       sm who
     """
-    text = Instance(os.environ).client().text("GET", "/v1/who")
+    text = Instance(os.environ).client().text("GET", "/v1/who", {"archived": archived, "search": search})
     if as_json:
         say_json(text)
     else:

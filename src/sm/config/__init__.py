@@ -4,7 +4,7 @@ Only the daemon and the commands that show or check the configuration import thi
 """
 
 from sm.config.example import example
-from sm.config.model import Command, Config
+from sm.config.model import Command, Config, Webhook
 from sm.config.reading import Loaded, load
 
-__all__ = ["Command", "Config", "Loaded", "example", "load"]
+__all__ = ["Command", "Config", "Loaded", "Webhook", "example", "load"]

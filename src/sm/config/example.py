@@ -13,7 +13,12 @@ _HEAD = """\
 # $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). `sm daemon restart` applies a change.
 """
 _AGENT_EXAMPLE = {
-    "Reviewer": {"command": ["python3", "review.py"], "prompt": "argv", "env": {"REVIEW_DEPTH": "2"}}
+    "Reviewer": {
+        "command": ["python3", "review.py"],
+        "prompt": "argv",
+        "input": "inbox",
+        "env": {"REVIEW_DEPTH": "2"},
+    }
 }
 
 
@@ -63,11 +68,11 @@ def _comment(text: str, space: str) -> Iterator[str]:
 
 
 def _entry(name: str, value: object, space: str) -> Iterator[str]:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and value:
         yield f"{space}{name}:"
         yield from (f"{space}  - {item}" for item in value)
     else:
-        plain = value.value if isinstance(value, TrustLevel) else value
+        plain = value.value if isinstance(value, TrustLevel) else [] if value == () else value
         # In a list of one, because a lone scalar would be followed by a line "...".
         text = yaml.safe_dump([plain], default_flow_style=True, width=1000, allow_unicode=True)
         yield f"{space}{name}: {text.strip()[1:-1]}"

@@ -12,16 +12,11 @@ from sm.trust import normalize_trust_level
 NOT_YET = (
     "claude",
     "limits",
-    "notify",
     "telegram",
     "sandbox",
     "default_capabilities",
     "child_agents.auto_complete",
-    "child_agents.cleanup",
-    "child_agents.notifications",
     "child_agents.progress",
-    "child_agents.on_parent_end",
-    "commands.*.input",
 )
 """Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
 
@@ -70,6 +65,18 @@ def _agent_type(value: str) -> str:
 def _variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("is no name for an environment variable: letters, digits and underscore")
+    return value
+
+
+def _absolute(value: str) -> str:
+    if not value.startswith("/") or "\0" in value:
+        raise ValueError("must be an absolute path")
+    return value
+
+
+def _url(value: str) -> str:
+    if not re.fullmatch(r"https?://[!-~]+", value) or "#" in value:
+        raise ValueError("must be a URL that begins with http:// or https://")
     return value
 
 
@@ -129,14 +136,79 @@ class Command(_Section):
         description="How it gets the prompt: as last argument, typed as one line, or in the file named by "
         "SM_PROMPT_FILE.",
     )
+    input: Literal["inbox", "tty"] = Field(
+        default="inbox",
+        description="How it gets messages: it asks for them with `sm inbox --take --wait`, or each is typed as "
+        "one line of at most 4,000 bytes.",
+    )
     env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
+
+
+class Cleanup(_Section):
+    auto_kill_on_complete: bool = Field(
+        default=False, description="End the process of a session that has reported its completion."
+    )
+    auto_archive_transcript: bool = Field(
+        default=True, description="Keep what an ended session's terminal showed, in archive_path."
+    )
+    archive_path: Annotated[str, AfterValidator(_absolute)] | None = Field(
+        default=None, description="An absolute directory; null is archives/ in the state directory."
+    )
+    close_tmux_session: bool = Field(
+        default=False, description="Remove the terminal of a session whose process has ended."
+    )
+
+
+class Notifications(_Section):
+    """The endings that are no error and no completion, and requests, are always told."""
+
+    notify_parent_on_complete: bool = Field(default=True, description="Tell of a completion.")
+    notify_parent_on_error: bool = Field(default=True, description="Tell of an ending with an error.")
+    notify_parent_on_idle: bool = Field(
+        default=True, description="Tell a session that its child waits for messages (not the operator)."
+    )
+    notify_parent_on_checkpoint: bool = Field(
+        default=False, description="Tell a session of its child's checkpoints (not the operator)."
+    )
 
 
 class ChildAgents(_Section):
     mode: Literal["auto", "manual", "supervised"] = Field(
-        default="auto", description="Who decides that a session is finished."
+        default="auto",
+        description="Who decides that a session is finished; supervised: `sm complete` waits for sm approve.",
+    )
+    on_parent_end: Literal["adopt", "abandon", "keep"] = Field(
+        default="adopt",
+        description="What becomes of children when their parent's process is gone: they go to the nearest "
+        "ancestor that lives, else to the operator; or are interrupted and abandoned; or stay as they are.",
+    )
+    cleanup: Cleanup = Field(default=Cleanup(), description="What happens when a session has ended.")
+    notifications: Notifications = Field(
+        default=Notifications(), description="What a parent is told, in one message for all of a moment."
     )
     allow_args: bool = Field(default=False, description="Whether sessions, too, may use `sm spawn --args`.")
+
+
+class Webhook(_Section):
+    """Told by POST, with a signature, until it answers 2xx or a day has passed."""
+
+    url: Annotated[str, AfterValidator(_url)] = Field(description="http:// or https://, without a fragment.")
+    secret_file: Annotated[str, AfterValidator(_absolute)] | None = Field(
+        default=None, description="The key of the signature (HMAC-SHA256), in a file that only you can read."
+    )
+    events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = Field(
+        default=("completed", "error", "abandoned", "killed", "request"), description="What it is told."
+    )
+
+
+class Notify(_Section):
+    command: tuple[Text, ...] | None = Field(
+        default=None,
+        description="Run for everything that comes into the operator's inbox, with a JSON object on its stdin.",
+    )
+    webhooks: tuple[Webhook, ...] = Field(
+        default=(), description="Each told the same: url, secret_file (HMAC-SHA256), events."
+    )
 
 
 class Naming(_Section):
@@ -189,4 +261,7 @@ class Config(_Section):
     ] = Field(default={}, description="Agent types that are any program, by name.")
     child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
     sessions: Sessions = Field(default=Sessions(), description="What a new session is given.")
+    notify: Notify = Field(
+        default=Notify(), description="Who else is told what the operator's inbox is told."
+    )
     daemon: DaemonSection = Field(default=DaemonSection(), description="The daemon itself.")

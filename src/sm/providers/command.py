@@ -1,17 +1,19 @@
 """Any program as an agent: the types under `commands:` in the configuration (design section 13)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sm.config import Command
 from sm.errors import UsageError
 from sm.models import Exit, Signal, SignalKind, SpawnRequest
-from sm.providers.base import AgentPlan
+from sm.providers.base import AgentPlan, Input
 
 
 class CommandProvider:
     """Starts a program, hands it the prompt as configured, and reads its exit code: 0 is completed."""
 
     name = "command"
+    has_turns = False
+    interrupt_key = "C-c"
 
     def __init__(self, commands: Mapping[str, Command]) -> None:
         self._commands = commands
@@ -50,3 +52,11 @@ class CommandProvider:
             emitted_at=emitted_at,
             exit=exit,
         )
+
+    def input_of(self, agent_type: str) -> Input:
+        command = self._commands.get(agent_type)
+        return Input.INBOX if command is None else Input(command.input)
+
+    def holds(self, screen: Sequence[str]) -> str | None:
+        # Any program may show anything: what it would do with a line cannot be read from its screen.
+        return None

@@ -1,6 +1,7 @@
 """The database: sessions, events, effects, messages. One writer, one file; only this package knows SQLite."""
 
 from sm.store.database import Store, backups
-from sm.store.transaction import Effect, Transaction
+from sm.store.mail import Effect, Open
+from sm.store.transaction import Transaction
 
-__all__ = ["Effect", "Store", "Transaction", "backups"]
+__all__ = ["Effect", "Open", "Store", "Transaction", "backups"]

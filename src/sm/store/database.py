@@ -20,10 +20,10 @@ import aiosqlite
 
 from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
 from sm.models import Checkpoint, Event, EventType, Launch, Session
-from sm.store.mail import MailReads
+from sm.store.mail import Effect, MailReads
 from sm.store.migrations import migrate, refuse_newer, version_of
 from sm.store.rows import COLUMNS, decoded, encoded, from_row, launch_from_json
-from sm.store.transaction import Effect, Transaction
+from sm.store.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

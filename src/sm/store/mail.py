@@ -1,7 +1,7 @@
-"""Messages, requests and notices in the database, and the open ones in memory."""
+"""What is still to be done: effects, messages, requests and notices in the database, the open ones in memory."""
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ from sm.store.rows import (
     MESSAGE_COLUMNS,
     NOTICE_COLUMNS,
     REQUEST_COLUMNS,
+    decoded,
     encoded,
     message_from,
     message_row,
@@ -33,6 +34,16 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """A row of the outbox: something to do to the outside world, once it is committed."""
+
+    id: int
+    kind: str
+    session_id: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """What is still to be done, by id, in order."""
 
@@ -42,6 +53,8 @@ class Open:
     """Open; or answered, and the session that asked has not heard."""
     notices: Mapping[int, Notice] = field(default_factory=dict)
     """Not yet part of a message."""
+    effects: Mapping[int, Effect] = field(default_factory=dict)
+    """Pending and taken rows of the outbox."""
 
 
 class Numbers:
@@ -187,6 +200,18 @@ class MailReads:
         self._reader = reader
         self.open = Open()
         self.numbers = Numbers({})
+        self._of: Mapping[int, Message] = {}
+        self._queued: dict[str | None, list[Message]] = {}
+
+    def queued(self) -> Mapping[str | None, Sequence[Message]]:
+        """The queued messages of each recipient, in order."""
+        if self._of is not self.open.messages:
+            self._of = self.open.messages
+            self._queued = {}
+            for message in self._of.values():
+                if message.state is MessageState.QUEUED:
+                    self._queued.setdefault(message.session_id, []).append(message)
+        return self._queued
 
     async def load(self) -> None:
         """Read what is open, at the start."""
@@ -195,10 +220,14 @@ class MailReads:
             f"{_REQUESTS} WHERE state = 'open' OR (state = 'answered' AND taken_at IS NULL) ORDER BY id"
         )
         notices = await self._rows(f"{_NOTICES} WHERE state = 'pending' ORDER BY id")
+        effects = await self._rows(
+            "SELECT id, kind, session_id, payload FROM outbox WHERE state IN ('pending', 'taken') ORDER BY id"
+        )
         self.open = Open(
             {row["id"]: message_from(dict(row)) for row in messages},
             {row["id"]: request_from(dict(row)) for row in requests},
             {row["id"]: notice_from(dict(row)) for row in notices},
+            {row["id"]: Effect(row[0], row[1], row[2], decoded(row[3])) for row in effects},
         )
         self.numbers = Numbers(
             {row[0]: row[1] for row in await self._rows("SELECT name, seq FROM sqlite_sequence")}
@@ -214,19 +243,14 @@ class MailReads:
             raise NotFound(f"no such message: {message_id}")
         return message_from(dict(rows[0]))
 
-    async def messages(
-        self, *, sessions: Collection[str] | None, operator: bool, limit: int
-    ) -> list[Message]:
-        """The newest `limit` from or to these sessions (None: all there are), with `operator` its inbox too."""
+    async def messages(self, sessions: Collection[str] | None, limit: int) -> list[Message]:
+        """The newest `limit` from or to these sessions; None: all there are."""
         where, values = "1", list[Any]()
         if sessions is not None:
-            known = "(SELECT value FROM json_each(?))"
-            where = (
-                f"(session_id IN {known} OR sender IN {known}{' OR session_id IS NULL' if operator else ''})"
-            )
-            values = [encoded(list(sessions))] * 2
-        rows = await self._rows(f"{_MESSAGES} WHERE {where} ORDER BY id DESC LIMIT ?", *values, limit)
-        return [message_from(dict(row)) for row in reversed(rows)]
+            where = "(session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))"
+            values = [encoded(list(sessions))]
+        query = f"{_MESSAGES} WHERE {where} ORDER BY id DESC LIMIT {int(limit)}"
+        return [message_from(dict(row)) for row in reversed(await self._rows(query, *values))]
 
     async def texts(self, message_ids: Collection[int]) -> dict[int, str]:
         rows = await self._rows(

@@ -2,26 +2,16 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import aiosqlite
 
 from sm.errors import Bug, IllegalState, NotFound
-from sm.lifecycle import Decision, is_ended
+from sm.lifecycle import Decision, is_ended, is_live
 from sm.models import Checkpoint, Event, EventType, Launch, Session
-from sm.store.mail import MailWrites, Numbers, Open
+from sm.store.mail import Effect, MailWrites, Numbers, Open
 from sm.store.rows import encoded, launch_to_json, to_row
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A row of the outbox: something to do to the outside world, once it is committed."""
-
-    id: int
-    kind: str
-    session_id: str
-    payload: Mapping[str, Any]
 
 
 class Transaction:
@@ -84,10 +74,15 @@ class Transaction:
 
     def session(self, session_id: str) -> Session:
         """The session as this transaction sees it. Raises NotFound."""
-        session = self.sessions.get(session_id) or self._committed.get(session_id)
-        if session is None or session_id in self.removed:
+        session = self.find(session_id)
+        if session is None:
             raise NotFound(f"no such session: {session_id}")
         return session
+
+    def find(self, session_id: str | None) -> Session | None:
+        if session_id is None or session_id in self.removed:
+            return None
+        return self.sessions.get(session_id) or self._committed.get(session_id)
 
     def all_sessions(self) -> list[Session]:
         return [self.sessions.get(s.id, s) for s in self._committed.values()] + [
@@ -124,6 +119,9 @@ class Transaction:
         Raises IllegalState when the row is no longer in the status that was decided upon.
         """
         signal = decision.signal
+        if is_ended(decision.before) and is_live(decision.after):
+            changes |= {"openings": session.openings + 1, "completed_at": None}
+            changes |= {"completion_status": None, "completion_message": None}
         if is_ended(decision.after) and not is_ended(decision.before):
             changes.setdefault("completed_at", signal.emitted_at)
             changes.setdefault("completion_status", decision.after.value)
@@ -187,15 +185,13 @@ class Transaction:
         )
 
     async def effect(self, kind: str, session_id: str, payload: Mapping[str, Any], at: str) -> None:
-        def keep(cursor: sqlite3.Cursor) -> None:
-            assert cursor.lastrowid is not None
-            self.effects.append(Effect(cursor.lastrowid, kind, session_id, payload))
-
+        effect = Effect(self.mail.new_id("outbox"), kind, session_id, payload)
         self.write(
-            "INSERT INTO outbox (kind, session_id, payload, created_at) VALUES (?, ?, ?, ?)",
-            (kind, session_id, encoded(dict(payload)), at),
-            keep,
+            "INSERT INTO outbox (id, kind, session_id, payload, created_at) VALUES (?, ?, ?, ?, ?)",
+            (effect.id, kind, session_id, encoded(dict(payload)), at),
         )
+        self.effects.append(effect)
+        self.mail.open = replace(self.mail.open, effects={**self.mail.open.effects, effect.id: effect})
 
     async def take(self, effect: Effect) -> None:
         """The effect is about to happen and must never be repeated."""
@@ -207,12 +203,12 @@ class Transaction:
             "UPDATE outbox SET state = ?, reason = ? WHERE id = ?",
             ("dead" if dead else "done", dead, effect.id),
         )
+        left = {key: each for key, each in self.mail.open.effects.items() if key != effect.id}
+        self.mail.open = replace(self.mail.open, effects=left)
 
-    async def has_pending(self, kind: str, session_id: str) -> bool:
-        rows = await self.read(
-            "SELECT 1 FROM outbox WHERE state = 'pending' AND kind = ? AND session_id = ?", (kind, session_id)
-        )
-        return bool(rows)
+    def has_open(self, kind: str, session_id: str) -> bool:
+        """Whether such an effect is still to be carried out, or is being carried out."""
+        return any(e.kind == kind and e.session_id == session_id for e in self.mail.open.effects.values())
 
     async def recall(self, caller: str, key: str) -> tuple[str, str] | None:
         """(fingerprint, result) that `remember` stored for this caller and Idempotency-Key."""

@@ -55,8 +55,18 @@ class Terminals(Protocol):
     async def capture(self, name: str, lines: int) -> list[str]:
         """The last `lines` lines of history and screen, without trailing blank ones. Raises NoTerminal."""
 
-    async def type_line(self, name: str, text: str) -> None:
-        """Paste one line of text and press Enter as a key of its own. Raises NoTerminal."""
+    async def type_line(
+        self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
+    ) -> None:
+        """Paste one line of text, and press Enter as a key of its own.
+
+        `holds` says of the visible lines why nothing may be typed now. It is asked before the paste: then
+        TerminalHeld is raised, and nothing was typed; and again before Enter: then TerminalError is raised, and
+        the text stands there. Raises NoTerminal when nothing was typed, CouldNotAsk when nobody knows.
+        """
+
+    async def press(self, name: str, key: str) -> None:
+        """Press one key, by its name in tmux(1), send-keys. Raises NoTerminal."""
 
     async def session_of_tty(self, tty: str) -> str | None:
         """The session id carried by the terminal session that `tty` belongs to, split panes included."""

@@ -21,12 +21,13 @@ import os
 import re
 import secrets
 import signal
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError
+from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
 from sm.models import Exit
 from sm.terminals.base import Pane
 from sm.terminals.control import Command, Refused
@@ -36,6 +37,11 @@ log = logging.getLogger(__name__)
 
 EXIT_STATUS_TIMEOUT_S: Final = 2.0
 """How long tmux may take to find out how a process ended that is known to be gone (see `_LAST_WORDS`)."""
+
+SETTLE_S: Final = 0.02
+"""Between a paste and Enter, which a program could else take for a part of the paste; longer for a longer text."""
+_SETTLE_S_PER_CHARACTER: Final = 1 / 100_000
+_COMMAND_MAX_BYTES: Final = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
@@ -74,6 +80,8 @@ class Tmux:
     `environment` and `umask` (-1: ours) are those of a server that it starts too. `width` and `height` are in
     cells, `history_limit` in lines. As a context manager it ends our client at the end, and nothing else.
 
+    `scratch` is a directory for texts that are too long for a command.
+
     `before_exec` runs in our client's process and should make it die with us. When a daemon is killed that tmux
     3.3a has something to tell, tmux keeps its client for ever, with all that it would still tell it, and cannot
     even end (test_a_killed_daemon_leaves_no_client_behind).
@@ -91,8 +99,10 @@ class Tmux:
         timeout_s: float = 5.0,
         umask: int = -1,
         before_exec: Callable[[], None] | None = None,
+        scratch: str | None = None,
     ) -> None:
         self._instance = instance
+        self._scratch = scratch
         self._width = width
         self._height = height
         self._history_limit = history_limit
@@ -353,24 +363,64 @@ class Tmux:
                 break
         return kept[-lines:] if lines > 0 else []
 
-    async def type_line(self, name: str, text: str) -> None:
+    async def type_line(
+        self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
+    ) -> None:
+        pane = await self._living(name)
+        # Out of copy mode and any other: there a key is a command, and what is shown is not what is going on.
+        leave: Command = ("copy-mode", "-q", "-t", pane.pane_id)
+        why = holds(await self._screen(pane, leave))
+        if why is not None:
+            raise TerminalHeld(f"terminal {name} takes no text now: {why}")
+        try:
+            if text:
+                await self._paste(pane, text)
+            await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
+            why = holds(await self._screen(pane, leave)) if text else None
+            if why is not None:
+                raise TerminalError(f"the text stands in terminal {name}, and Enter was not pressed: {why}")
+            # A line of its own: written in one go with the paste, Enter would be text.
+            await self._server.ask(leave, ("send-keys", "-t", pane.pane_id, "Enter"))
+        except Refused:
+            raise _not_there(name) from None
+
+    async def _paste(self, pane: Pane, text: str) -> None:
+        """As a bracketed paste (-p) of the text as it is (-r), from a buffer of our own that goes with it (-d)."""
+        buffer = f"sm-{secrets.token_hex(6)}"
+        paste = ("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id)
+        try:
+            if len(text.encode()) <= _COMMAND_MAX_BYTES:
+                await self._server.ask(("set-buffer", "-b", buffer, "--", text), paste)
+                return
+            with tempfile.NamedTemporaryFile("wb", prefix="sm-paste-", dir=self._scratch) as file:  # 0600
+                file.write(text.encode())
+                file.flush()
+                await self._server.ask(("load-buffer", "-b", buffer, file.name), paste)
+        except Refused:
+            self._server.tell(("delete-buffer", "-b", buffer))
+            raise
+
+    async def _screen(self, pane: Pane, before: Command) -> list[str]:
+        """The visible lines, after `before` was run."""
+        try:
+            await self._server.ask(before)
+            return await self._server.ask_for_text(("capture-pane", "-p", "-t", pane.pane_id))
+        except Refused:
+            raise _not_there(pane.name) from None
+
+    async def press(self, name: str, key: str) -> None:
+        pane = await self._living(name)
+        to = ("-t", pane.pane_id)
+        try:
+            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, _word(key)))
+        except Refused:
+            raise _not_there(name) from None
+
+    async def _living(self, name: str) -> Pane:
         pane = (await self._row_of(name)).pane
         if pane.dead:
             raise NoTerminal(f"the process in terminal {name} has ended")
-        buffer = f"sm-{secrets.token_hex(6)}"
-        to = ("-t", pane.pane_id)
-        try:
-            if text:
-                await self._server.ask(
-                    ("set-buffer", "-b", buffer, "--", text),
-                    ("paste-buffer", "-p", "-r", "-d", "-b", buffer, *to),
-                )
-            # A line of its own: written in one go with the paste, Enter would be text. And out of copy mode
-            # and any other: there a key is a command (a paste goes through to the process).
-            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, "Enter"))
-        except Refused:
-            self._server.tell(("delete-buffer", "-b", buffer))
-            raise _not_there(name) from None
+        return pane
 
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):

@@ -1,0 +1,42 @@
+"""What an ended session's terminal showed, kept as a file: `archives/ID.txt`, 0600 in a directory of 0700."""
+
+import asyncio
+import os
+from contextlib import suppress
+
+from sm.terminals.base import Terminals
+
+_LINES_MAX = 50_000
+
+
+class Archives:
+    def __init__(self, directory: str, terminals: Terminals) -> None:
+        self._directory = directory
+        self._terminals = terminals
+
+    def path(self, session_id: str) -> str:
+        return f"{self._directory}/{session_id}.txt"
+
+    async def keep(self, session_id: str, terminal: str) -> str | None:
+        """Keep what this terminal shows; why it could not be written, if so. Raises NoTerminal, NoServer."""
+        lines = await self._terminals.capture(terminal, _LINES_MAX)
+        try:
+            await asyncio.to_thread(_write, self._directory, self.path(session_id), lines)
+        except OSError as error:
+            return f"its output could not be kept in {self._directory}: {error.strerror}"
+        return None
+
+    async def remove(self, session_id: str) -> None:
+        with suppress(OSError):
+            os.unlink(self.path(session_id))
+
+
+def _write(directory: str, path: str, lines: list[str]) -> None:
+    os.makedirs(directory, 0o700, exist_ok=True)
+    new = path + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    os.rename(new, path)

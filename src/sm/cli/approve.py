@@ -1,0 +1,22 @@
+"""`sm approve`: answer a request."""
+
+import click
+
+from sm.cli.answering import settle
+from sm.cli.parameters import json_option
+
+
+@click.command()
+@click.argument("request", metavar="REQUEST|ID")
+@click.argument("message", required=False)
+@json_option
+def command(request: str, message: str | None, as_json: bool) -> None:
+    """Agree to what a session asks permission for, or to its completion.
+
+    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+
+    \b
+    Example:
+      sm approve r57
+    """
+    settle(request, {"approved": True, "message": message}, "Approved", as_json=as_json)

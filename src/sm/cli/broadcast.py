@@ -1,0 +1,51 @@
+"""`sm broadcast`: one message to everybody below."""
+
+import os
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.parameters import json_option
+from sm.cli.sending import deliver, delivery_options, words
+
+
+@click.command()
+@click.argument("text")
+@click.option("--recursive", "-r", is_flag=True, help="From an agent: to all its descendants.")
+@delivery_options
+@json_option
+def command(
+    text: str,
+    recursive: bool,
+    mode: str,
+    urgent: bool,
+    ttl: float | None,
+    wait: float | None,
+    no_wait: bool,
+    as_json: bool,
+) -> int:
+    """Send one message to all live children; a person's goes to every live agent.
+
+    TEXT - is read from stdin. The JSON is an array of messages.
+
+    \b
+    Example:
+      sm broadcast "The API changed: pull before you go on"
+    """
+    instance = Instance(os.environ)
+    audience = instance.client().get("/v1/audience", {"recursive": recursive})
+    if not audience and not as_json:
+        click.echo("nobody to send it to", err=True)
+        return 0
+    return deliver(
+        instance,
+        [session["session_id"] for session in audience],
+        words(text),
+        urgent=urgent,
+        mode=mode,
+        ttl=ttl,
+        wait=wait,
+        no_wait=no_wait,
+        as_json=as_json,
+        several=True,
+    )

@@ -1,0 +1,22 @@
+"""`sm deny`: answer a request."""
+
+import click
+
+from sm.cli.answering import settle
+from sm.cli.parameters import json_option
+
+
+@click.command()
+@click.argument("request", metavar="REQUEST|ID")
+@click.argument("message", required=False)
+@json_option
+def command(request: str, message: str | None, as_json: bool) -> None:
+    """Refuse a permission, a question, or a proposed completion (as reject).
+
+    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+
+    \b
+    Example:
+      sm deny r57
+    """
+    settle(request, {"approved": False, "message": message}, "Denied", as_json=as_json)

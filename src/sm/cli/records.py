@@ -1,0 +1,35 @@
+"""What `sm archive`, `unarchive` and `rm` have in common."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+
+from sm.cli.failure import told
+from sm.cli.instance import Instance
+from sm.cli.screen import say_json
+from sm.client import new_key, session_path
+from sm.errors import SmError
+
+
+def each(sessions: Sequence[str], action: str, done: Callable[[str], str], *, as_json: bool) -> int:
+    """Do `action` to each session, say of each what `done` makes of the answer, and return the exit code."""
+    client = Instance(os.environ).client()
+    answers = []
+    code = 0
+    for session in sessions:
+        try:
+            text = client.text("POST", session_path(session, f"/{action}"), body={}, key=new_key())
+        except SmError as error:
+            if len(sessions) == 1:
+                raise
+            failed = told(error, sys.argv)
+            code = code or failed
+            continue
+        answers.append(text)
+        if not as_json:
+            click.echo(done(text))
+    if as_json:
+        say_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
+    return code

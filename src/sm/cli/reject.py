@@ -1,0 +1,22 @@
+"""`sm reject`: answer a request."""
+
+import click
+
+from sm.cli.answering import settle
+from sm.cli.parameters import json_option
+
+
+@click.command()
+@click.argument("request", metavar="REQUEST|ID")
+@click.argument("message", required=False)
+@json_option
+def command(request: str, message: str | None, as_json: bool) -> None:
+    """Refuse a proposed completion, a permission, or a question.
+
+    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+
+    \b
+    Example:
+      sm reject r57
+    """
+    settle(request, {"approved": False, "message": message}, "Rejected", as_json=as_json)

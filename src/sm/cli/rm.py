@@ -1,0 +1,22 @@
+"""`sm rm`: forget ended sessions for good."""
+
+import click
+
+from sm.cli.parameters import json_option, session_names
+from sm.cli.records import each
+from sm.wire import decode
+
+
+@click.command()
+@click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
+@json_option
+def command(sessions: tuple[str, ...], as_json: bool) -> int:
+    """Remove ended sessions for good: what they said, their terminals, their files.
+
+    Their events stay. With several IDs every one is tried; the JSON is then an array.
+
+    \b
+    Example:
+      sm rm engineer-login
+    """
+    return each(sessions, "remove", lambda text: f"Removed {decode(text)['removed']}", as_json=as_json)

@@ -1,0 +1,252 @@
+"""What time does to messages, requests and notices: they are gathered, expire, or are given up."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from sm.asking import settle
+from sm.errors import StorageFull
+from sm.lifecycle import is_ended
+from sm.manager import Manager
+from sm.messages import INBOX, Messages
+from sm.models import (
+    SM_ITSELF,
+    Message,
+    MessageMode,
+    MessageState,
+    Notice,
+    NoticeKind,
+    RequestState,
+    Status,
+)
+from sm.notices import hearer
+from sm.requests import tell
+from sm.store import Open, Store, Transaction
+from sm.waiting import For, Waiting
+from sm.wording import outcome
+
+log = logging.getLogger(__name__)
+
+QUIET_S = 0.7
+"""A notice goes out when nothing more came for its recipient for so long,"""
+LONGEST_S = 3.0
+"""or when the first of them has waited so long."""
+_ENTRIES_MAX = 100
+_CONFIRM_WITHIN_S = 20.0
+"""How long the reader of an inbox may take to say that it has what it took; a restart gives it the time again."""
+_CLAIM_WITHIN_S = 8.0
+"""How long an answer waits for the one who asked with `sm ask --wait`, before it becomes a message."""
+_HELD_S = 5.0
+_PAUSE_S = 1.0
+
+
+class Mailroom:
+    """One task that does what is due, and sleeps until the next thing is."""
+
+    def __init__(
+        self, store: Store, manager: Manager, messages: Messages, waiting: Waiting, wall: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+        self._waiting = waiting
+        self._wall = wall
+        self._seen: dict[int, float] = {}
+        """When a notice was first seen (time.monotonic())."""
+        self._held: dict[str, float] = {}
+        """Sessions whose ending is just being told in an answer, until when."""
+        self._since: dict[tuple[str, int], float] = {}
+
+    def hold(self, session_id: str) -> None:
+        """Somebody is being answered that this session has ended, and will say so if the answer arrives."""
+        self._held[session_id] = time.monotonic() + _HELD_S
+
+    async def run(self) -> None:
+        """Never returns."""
+        while True:
+            try:
+                pause_s = await self._do_what_is_due()
+            except StorageFull as error:
+                log.warning("put off the mail: %s", error.message)
+                pause_s = _PAUSE_S
+            except Exception:
+                log.exception("failed the mail")
+                pause_s = _PAUSE_S
+            seen = self._store.mail.open
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._store.changed(lambda seen=seen: self._store.mail.open is not seen)  # type: ignore[misc]  # a default binds the loop's value
+            except TimeoutError:
+                pass
+
+    async def _do_what_is_due(self) -> float | None:
+        """Everything that is due now; the seconds until something more is, None when nothing will be."""
+        open = self._store.mail.open
+        due = [
+            *await self._flush(open),
+            *await self._expire_messages(open),
+            *await self._expire_requests(open),
+            *await self._pass_answers(open),
+        ]
+        return max(0.0, min(due)) if due else None
+
+    # Notices
+
+    async def _flush(self, open: Open) -> list[float]:
+        now = time.monotonic()
+        self._seen = {number: self._seen.get(number, now) for number in open.notices}
+        self._held = {session: until for session, until in self._held.items() if until > now}
+        recipients: dict[str | None, list[Notice]] = {}
+        for notice in open.notices.values():
+            if notice.session_id not in self._held:
+                recipients.setdefault(notice.recipient, []).append(notice)
+        waits = [until - now for until in self._held.values()]
+        for recipient, notices in recipients.items():
+            seen = [self._seen[n.id] for n in notices]
+            due = min(max(seen) + QUIET_S, min(seen) + LONGEST_S)
+            if due <= now:
+                await self._tell(recipient, {n.id for n in notices})
+            else:
+                waits.append(due - now)
+        return waits
+
+    async def _tell(self, recipient: str | None, notice_ids: set[int]) -> None:
+        """Make one message of these notices, less what has become old news."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
+            notices = [n for n in notices if n.recipient == recipient]
+            session = tx.find(recipient)
+            if recipient is not None and (session is None or session.exit is not None):
+                heir = None if session is None else hearer(tx, session)
+                for notice in notices:
+                    tx.mail.readdress(notice, heir)
+                return
+            old = [n for n in notices if _is_old_news(tx, n, notices)]
+            tx.mail.settle_notices(old, "dropped")
+            told = [n for n in notices if n not in old][:_ENTRIES_MAX]
+            if told:
+                message = Message(
+                    id=tx.mail.new_id("messages"),
+                    session_id=recipient,
+                    sender=SM_ITSELF,
+                    mode=MessageMode.AUTO,
+                    state=MessageState.QUEUED,
+                    created_at=at,
+                    state_at=at,
+                )
+                tx.mail.add_message(message, "\n".join(n.text for n in told))
+                tx.mail.settle_notices(told, "sent", message.id)
+
+        await self._store.write(unit)
+
+    # Messages
+
+    async def _expire_messages(self, open: Open) -> list[float]:
+        waits = []
+        for message in open.messages.values():
+            if message.state is MessageState.QUEUED and message.expires_at is not None:
+                left = _seconds(message.expires_at) - self._wall()
+                state, reason = MessageState.EXPIRED, "it was not taken in time"
+            elif message.state is MessageState.DELIVERING and message.via == INBOX:
+                left = self._left("message", message.id, _CONFIRM_WITHIN_S)
+                state = MessageState.UNCONFIRMED
+                reason = "its reader took it from the inbox and did not say that it has it"
+            else:
+                continue
+            if left > 0:
+                waits.append(left)
+            else:
+                await self._give_up(message, state, reason)
+        return waits
+
+    async def _give_up(self, message: Message, state: MessageState, reason: str) -> None:
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None and now.state is message.state:
+                await self._messages.settle(tx, now, state, at, reason)
+
+        await self._store.write(unit)
+
+    # Requests
+
+    async def _expire_requests(self, open: Open) -> list[float]:
+        waits = []
+        for request in open.requests.values():
+            if not request.open or request.expires_at is None:
+                continue
+            left = _seconds(request.expires_at) - self._wall()
+            if left > 0:
+                waits.append(left)
+                continue
+            at = self._manager.now()
+
+            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
+                now = await tx.mail.request(number)
+                if now.open:
+                    session = tx.session(now.session_id)
+                    reason = "nobody answered in time"
+                    done = await settle(tx, session, now, at, state=RequestState.EXPIRED, reason=reason)
+                    if session.exit is None and not self._waiting.waits(session.id, For.ANSWER):
+                        tell(tx, done, f"{done.name} expired: {reason}", at)
+
+            await self._store.write(unit)
+        return waits
+
+    async def _pass_answers(self, open: Open) -> list[float]:
+        """Send as messages the answers that nobody who waits has claimed."""
+        waits = []
+        for request in open.requests.values():
+            if not request.untold:
+                continue
+            left = self._left("request", request.id, _CLAIM_WITHIN_S)
+            if left > 0 and self._may_be_claimed(request.session_id):
+                waits.append(left)
+                continue
+            at = self._manager.now()
+
+            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
+                now = await tx.mail.request(number)
+                if now.untold:
+                    tx.mail.change_request(now, taken_at=at)
+                    tell(tx, now, f"answer to {now.name}: {outcome(now)}", at)
+
+            await self._store.write(unit)
+        return waits
+
+    def _may_be_claimed(self, session_id: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        return self._waiting.waits(session_id, For.ANSWER) or (
+            session is not None and session.status is Status.WAITING_INPUT
+        )
+
+    def _left(self, what: str, number: int, within_s: float) -> float:
+        """Seconds that are left, counted from when this daemon saw it first."""
+        now = time.monotonic()
+        return self._since.setdefault((what, number), now) + within_s - now
+
+
+def _is_old_news(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
+    session = tx.find(notice.session_id)
+    match notice.kind:
+        case NoticeKind.IDLE:
+            later = any(
+                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
+            )
+            return later or session is None or session.status is not Status.IDLE
+        case NoticeKind.CHECKPOINT:
+            later = any(
+                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
+            )
+            return later or session is None or is_ended(session.status)
+        case _:
+            return False
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

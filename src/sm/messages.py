@@ -1,0 +1,329 @@
+"""Messages between callers: sent, queued, taken from an inbox, followed to their end (design section 6)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from sm import recall
+from sm.asking import open_of
+from sm.errors import IllegalState, LimitReached, NotFound, UsageError
+from sm.family import Family
+from sm.lifecycle import is_ended, is_live
+from sm.manager import Manager
+from sm.models import (
+    Caller,
+    EventType,
+    Message,
+    MessageMode,
+    MessageState,
+    NoticeKind,
+    Request,
+    RequestKey,
+    RequestKind,
+    Session,
+    Signal,
+    SignalKind,
+    Status,
+)
+from sm.policy import Action, visible
+from sm.providers.base import Input
+from sm.requests import answer_text
+from sm.store import Store, Transaction
+from sm.text import MESSAGE_MAX, accepted, letter, typed
+from sm.views import later
+from sm.wording import message_settled, sender_label
+
+TTL_S = 24 * 3600.0
+"""How long a message waits when its sender names no other time."""
+QUEUED_MAX = 1_000
+"""For one recipient: one that never reads must not fill the disk."""
+BATCH_MAX = 50
+"""How many messages are taken at once."""
+INBOX = "inbox"
+TERMINAL = "terminal"
+"""Ways of delivery."""
+
+_NUMBER_WIDTH = 10_000_000_000  # a header with a number of any length that comes must fit
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message with its text, as its recipient reads it."""
+
+    message: Message
+    text: str = field(repr=False)
+    shown: str = field(repr=False)
+    """With the header that only the daemon writes."""
+
+
+class Messages:
+    """The use cases of messages. The callers are asked about in `policy`, by `Manager.find`."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+
+    # Sending
+
+    async def send(
+        self,
+        caller: Caller,
+        reference: str,
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+        key: RequestKey | None,
+    ) -> Message | Request:
+        """Store a message for the session that `reference` names; or the request that the text has answered.
+
+        Raises TextRefused, NotFound, NotPermitted, LimitReached; IllegalState when it cannot arrive.
+        """
+        target = self._manager.find(caller, reference, Action.SEND)
+        words = _words(text)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Message | Request:
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return await _earlier(tx, earlier)
+            session = tx.session(target.id)
+            request = self._answered_by(tx, caller, session)
+            if request is not None:
+                done = await answer_text(tx, session, request, words, caller, at)
+                await recall.remember(tx, caller, key, request.name, at)
+                return done
+            message = self._queue(tx, caller, session, words, mode, ttl_s, at)
+            await recall.remember(tx, caller, key, str(message.id), at)
+            return message
+
+        return await self._store.write(unit)
+
+    def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
+        """The one open question that a text of the parent or the operator answers."""
+        if caller.session_id is not None and caller.session_id != session.parent_id:
+            return None
+        questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
+        return questions[0] if len(questions) == 1 and len(questions[0].questions) == 1 else None
+
+    def _queue(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session: Session,
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+        at: str,
+    ) -> Message:
+        if session.archived:
+            raise IllegalState(f"session {session.id} is archived", f"sm unarchive {session.id}")
+        if session.exit is not None:
+            raise IllegalState(
+                f"session {session.id} has ended ({session.status}), its process is gone; send is not possible",
+                f"sm restore {session.id}",
+            )
+        why = "it has not taken it yet"
+        if self._manager.provider(session).input_of(session.agent_type) is Input.TTY:
+            why = "it is not typed yet"
+            typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
+        waiting = sum(m.session_id == session.id for m in tx.mail.open.messages.values())
+        if waiting >= QUEUED_MAX:
+            raise LimitReached(
+                f"{waiting} messages wait for session {session.id} already; it does not read them"
+            )
+        if mode is MessageMode.IDLE and session.status is not Status.IDLE:
+            why = f"until it is idle: it is {session.status}"
+        ttl_s = TTL_S if ttl_s is None else ttl_s
+        message = Message(
+            id=tx.mail.new_id("messages"),
+            session_id=session.id,
+            sender=caller.session_id or "operator",
+            mode=mode,
+            state=MessageState.QUEUED,
+            created_at=at,
+            state_at=at,
+            reason=why,
+            expires_at=later(at, ttl_s),
+        )
+        tx.mail.add_message(message, text)
+        return message
+
+    def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:
+        """Whom a broadcast reaches: a session's live children or descendants, the operator's every live session."""
+        viewer = self._manager.viewer(caller)
+        if viewer is None:
+            found = list(self._store.sessions.values())
+        else:
+            family: Family = self._manager.family
+            below = family.descendants(viewer.id) if recursive else family.children(viewer.id)
+            found = [s for s in below if visible(viewer, s)]
+        return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
+
+    async def read(self, caller: Caller, message_id: int) -> Message:
+        """A message that the caller sent or got, or that went to or from below it. Raises NotFound."""
+        message = await self._store.mail.message(message_id)
+        viewer = self._manager.viewer(caller)
+        if viewer is not None:
+            mine = {viewer.id, *(s.id for s in self._manager.family.descendants(viewer.id))}
+            if message.sender not in mine and message.session_id not in mine:
+                raise _no_message(message_id)
+        return message
+
+    async def heard(self, caller: Caller, message: Message) -> None:
+        """The sender was answered that its message did not arrive, and need not be told again."""
+        occasion = f"message:{message.id}"
+
+        async def unit(tx: Transaction) -> None:
+            told = [
+                n
+                for n in tx.mail.open.notices.values()
+                if n.kind is NoticeKind.UNDELIVERED
+                and n.occasion == occasion
+                and n.recipient == caller.session_id
+            ]
+            tx.mail.settle_notices(told, "heard")
+
+        if any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
+            await self._store.write(unit)
+
+    async def log(self, caller: Caller, session: Session | None, limit: int) -> list[Message]:
+        """The newest `limit` messages from and to a session that the caller may read; None: all of them."""
+        sessions = None if session is None else [session.id]
+        if session is None and caller.session_id is not None:
+            sessions = [caller.session_id]
+        return await self._store.mail.messages(sessions, limit)
+
+    # Reading
+
+    def waiting(self, caller: Caller, *, idle: bool) -> list[Message]:
+        """What may be taken from the caller's inbox now, in the order in which it is taken.
+
+        `idle`: whether the caller waits, so that messages for an idle session are for it too.
+        """
+        self._manager.viewer(caller)
+        return _takeable(self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle))
+
+    def _idle(self, caller: Caller, idle: bool) -> bool:
+        session = self._store.sessions.get(caller.session_id or "")
+        return idle or session is None or session.status is Status.IDLE
+
+    async def take(self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool) -> list[Letter]:
+        """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it."""
+        viewer = self._manager.viewer(caller)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> list[Message]:
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return [await tx.mail.message(int(number)) for number in earlier.split(",") if number]
+            queued = [
+                m
+                for m in tx.mail.open.messages.values()
+                if m.session_id == caller.session_id and m.state is MessageState.QUEUED
+            ]
+            found = _takeable(queued, self._idle(caller, idle))[:limit]
+            taken = [
+                tx.mail.move_message(
+                    m, MessageState.DELIVERING, at, via=INBOX, evidence="taken from its inbox"
+                )
+                for m in found
+            ]
+            if taken:
+                if viewer is not None:
+                    await self._works_again(tx, viewer, at)
+                await recall.remember(tx, caller, key, ",".join(str(m.id) for m in taken), at)
+            return taken
+
+        return await self.letters(await self._store.write(unit))
+
+    async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
+        """What a session has taken it works on; also one that had said that it is done."""
+        now = tx.session(session.id)
+        if is_ended(now.status) and now.exit is None:
+            await self._manager.move(
+                tx, now.id, Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
+            )
+        elif not self._manager.provider(now).has_turns:
+            await self._manager.move(tx, now.id, Signal(SignalKind.BUSY, INBOX, "it has got a message", at))
+
+    async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
+        """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> list[Message]:
+            confirmed = []
+            for message_id in message_ids:
+                message = await tx.mail.message(message_id)
+                if message.session_id != caller.session_id or message.via != INBOX:
+                    raise _no_message(message_id)
+                if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
+                    message = tx.mail.move_message(
+                        message,
+                        MessageState.SUBMITTED,
+                        at,
+                        submitted_at=at,
+                        reason=None,
+                        evidence="its recipient took it from its inbox",
+                    )
+                    await self._record(tx, message, at)
+                confirmed.append(message)
+            return confirmed
+
+        return await self._store.write(unit)
+
+    async def _record(self, tx: Transaction, message: Message, at: str) -> None:
+        session = tx.find(message.session_id)
+        if session is not None:
+            sender = sender_label(message.sender, tx.find(message.sender))
+            line = message_settled(session, message, sender)
+            metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
+            await tx.event(EventType.MESSAGE, session, at, line, metadata)
+
+    async def letters(self, messages: Collection[Message]) -> list[Letter]:
+        texts = await self._store.mail.texts([m.id for m in messages])
+        sessions: Mapping[str, Session] = self._store.sessions
+        return [
+            Letter(
+                m,
+                texts[m.id],
+                letter(sender_label(m.sender, sessions.get(m.sender)), m.id, texts[m.id]),
+            )
+            for m in messages
+        ]
+
+    async def settle(
+        self, tx: Transaction, message: Message, state: MessageState, at: str, reason: str
+    ) -> Message:
+        """The message is final without its recipient's word; its sender is told, where that is news."""
+        after = tx.mail.move_message(message, state, at, reason=reason)
+        await self._record(tx, after, at)
+        session = tx.find(message.session_id)
+        # Whoever types to a program that reads lines was told when it was sent that nothing better comes.
+        if session is not None and not (state is MessageState.UNCONFIRMED and message.via == TERMINAL):
+            await self._manager.notices.of_undelivered(tx, session, after)
+        return after
+
+
+def _words(text: str) -> str:
+    words = accepted(text, "message", MESSAGE_MAX)
+    if not words.strip():
+        raise UsageError("the message is empty")
+    return words
+
+
+def _sender(caller: Caller, session: Session | None) -> str:
+    return sender_label(caller.session_id or "operator", session)
+
+
+def _takeable(queued: Collection[Message], idle: bool) -> list[Message]:
+    found = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
+    return sorted(found, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
+
+
+async def _earlier(tx: Transaction, result: str) -> Message | Request:
+    if result.startswith("r"):
+        return await tx.mail.request(int(result[1:]))
+    return await tx.mail.message(int(result))
+
+
+def _no_message(message_id: int) -> NotFound:
+    return NotFound(f"no such message: {message_id}", "sm log shows yours")

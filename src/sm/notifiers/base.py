@@ -1,0 +1,26 @@
+"""Notifiers: who is told outside of `sm` what the operator's inbox is told."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from sm.errors import OutsideFailed
+
+
+class NotTold(OutsideFailed):
+    """It was not told. `again`: telling it later may do."""
+
+    code = "not_told"
+
+    def __init__(self, message: str, *, again: bool) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+class Notifier(Protocol):
+    """One way to tell. Every call is bounded in time."""
+
+    once: bool
+    """Whether telling must not be repeated after a crash in the middle of it."""
+
+    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+        """Tell `body` (docs/protocol.md, Notifications) to `target`. Raises NotTold."""

@@ -1,0 +1,52 @@
+"""`notify.command`: a program of the operator's, run once for each notice."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from sm.notifiers.base import NotTold
+
+_WITHIN_S = 30.0
+
+
+class CommandNotifier:
+    """Runs the program with the notice on its stdin, in a kernel session of its own. Its output is not kept."""
+
+    once = True
+
+    def __init__(self, command: Sequence[str] | None, within_s: float = _WITHIN_S) -> None:
+        self._command = command
+        self._within_s = within_s
+
+    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+        if self._command is None:
+            raise NotTold("notify.command is configured no more", again=False)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NotTold(f"notify.command cannot be run: {error.strerror}", again=False) from None
+        try:
+            async with asyncio.timeout(self._within_s):
+                with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
+                    await process.communicate(orjson.dumps(body) + b"\n")
+        except TimeoutError:
+            raise NotTold(f"notify.command did not end within {self._within_s:g} s", again=False) from None
+        finally:
+            if process.returncode is None:  # it takes too long, or we end: with what it has started
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode != 0:
+            raise NotTold(f"notify.command ended with exit code {process.returncode}", again=False)

@@ -1,0 +1,82 @@
+"""`notify.webhooks`: each notice as a signed POST, until it is accepted or a day has passed (docs/protocol.md)."""
+
+import asyncio
+import hashlib
+import hmac
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+
+from sm.config import Webhook
+from sm.notifiers.base import NotTold
+
+_WITHIN_S = 10.0
+_SECRET_MAX_BYTES = 4096
+_WORTH_REPEATING = frozenset({408, 425, 429})
+
+
+def signature(secret: bytes, at_s: int, body: bytes) -> str:
+    """`t=UNIX_SECONDS,v1=HEX`: HMAC-SHA256 (RFC 2104) of `UNIX_SECONDS.BODY`."""
+    digest = hmac.new(secret, b"%d." % at_s + body, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+class WebhookNotifier:
+    """POSTs; follows no redirect and reads no answer, so that a receiver can only accept or refuse."""
+
+    once = False
+
+    def __init__(
+        self,
+        webhooks: Sequence[Webhook],
+        within_s: float = _WITHIN_S,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._webhooks = {webhook.url: webhook for webhook in webhooks}
+        self._within_s = within_s
+        self._wall = wall
+
+    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+        webhook = self._webhooks.get(target or "")
+        if webhook is None:
+            raise NotTold("this webhook is configured no more", again=False)
+        text = orjson.dumps(body)
+        headers = {"Content-Type": "application/json", "SM-Delivery": str(body.get("occasion", ""))}
+        if webhook.secret_file is not None:
+            secret = await asyncio.to_thread(_secret, webhook.secret_file)
+            headers["SM-Signature"] = signature(secret, int(self._wall()), text)
+        try:
+            async with (
+                asyncio.timeout(self._within_s),
+                aiohttp.ClientSession(trust_env=True) as client,
+                client.post(webhook.url, data=text, headers=headers, allow_redirects=False) as answer,
+            ):
+                status = answer.status
+        except TimeoutError:
+            raise NotTold(f"the webhook did not answer within {self._within_s:g} s", again=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise NotTold(f"the webhook cannot be reached: {type(error).__name__}", again=True) from None
+        if not 200 <= status < 300:
+            again = status >= 500 or status in _WORTH_REPEATING
+            raise NotTold(f"the webhook answered {status}", again=again)
+
+
+def _secret(path: str) -> bytes:
+    """The key in a file that nobody else can read. Raises NotTold."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o077:
+                raise NotTold("the webhook's secret_file can be read by others: chmod 600 it", again=True)
+            secret = file.read(_SECRET_MAX_BYTES).strip()
+    except OSError as error:
+        raise NotTold(f"the webhook's secret_file cannot be read: {error.strerror}", again=True) from None
+    if not secret:
+        raise NotTold("the webhook's secret_file is empty", again=True)
+    return secret

@@ -1,0 +1,181 @@
+"""Types messages into terminals: one at a time for each, and never twice (design section 6)."""
+
+import asyncio
+import logging
+
+from sm.errors import (
+    CouldNotAsk,
+    NoServer,
+    NoTerminal,
+    SmError,
+    StorageFull,
+    TerminalHeld,
+)
+from sm.lifecycle import is_ended
+from sm.manager import START, TYPE, Manager
+from sm.messages import TERMINAL, Messages
+from sm.models import (
+    SM_ITSELF,
+    Message,
+    MessageMode,
+    MessageState,
+    Session,
+    Signal,
+    SignalKind,
+    Status,
+)
+from sm.providers.base import Input
+from sm.store import Store, Transaction
+from sm.terminals.base import Terminals
+from sm.text import LINE_MAX_BYTES, cut_to_bytes, typed, typed_entries
+from sm.wording import sender_label
+
+log = logging.getLogger(__name__)
+
+SETTLE_S = 0.05
+"""Between one message and the next: a program that reads keys would take two pastes for one."""
+_AFTER_AN_INTERRUPT_S = 0.2
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+_HEADER_ROOM = 300
+_TYPED = "typed; a program that reads its terminal does not say what it has read"
+
+
+class Typist:
+    """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
+
+    def __init__(self, store: Store, manager: Manager, messages: Messages, terminals: Terminals) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+        self._terminals = terminals
+        self._busy: set[str] = set()
+
+    async def run(self) -> None:
+        """Give up what the last daemon was typing when it died, then deliver what comes. Never returns."""
+        for message in list(self._store.mail.open.messages.values()):
+            if message.state is MessageState.DELIVERING and message.via == TERMINAL:
+                await self._settle(message, MessageState.UNCONFIRMED, "the daemon ended while it was typed")
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for session_id in self._ready():
+                    self._busy.add(session_id)
+                    group.create_task(self._serve(session_id))
+                await self._store.changed(lambda: bool(self._ready()))
+
+    def _ready(self) -> list[str]:
+        queued = self._store.mail.queued()
+        return [s for s in queued if s is not None and s not in self._busy and self._next(s) is not None]
+
+    def _next(self, session_id: str) -> Message | None:
+        """The message that is to be typed now."""
+        session = self._store.sessions.get(session_id)
+        if session is None or not self._types_to(session):
+            return None
+        queued = self._store.mail.queued().get(session_id, ())
+        able = [m for m in queued if m.mode is not MessageMode.IDLE or session.status is Status.IDLE]
+        return min(able, key=lambda m: (m.mode is not MessageMode.URGENT, m.id), default=None)
+
+    def _types_to(self, session: Session) -> bool:
+        if session.process is None or session.exit is not None:
+            return False
+        if self._manager.provider(session).input_of(session.agent_type) is not Input.TTY:
+            return False
+        # Its first prompt comes before everything else.
+        effects = self._store.mail.open.effects.values()
+        return not any(e.session_id == session.id and e.kind in (START, TYPE) for e in effects)
+
+    async def _serve(self, session_id: str) -> None:
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while (message := self._next(session_id)) is not None:
+                try:
+                    held = await self._deliver(self._store.sessions[session_id], message)
+                except StorageFull as error:
+                    held = True
+                    log.warning("put off a message: %s", error.message, extra={"sm_session": session_id})
+                except Exception:
+                    held = False
+                    log.exception("failed to type a message", extra={"sm_session": session_id})
+                    await self._settle(
+                        message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
+                    )
+                if held:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                else:
+                    pause_s = _FIRST_PAUSE_S
+                    await asyncio.sleep(SETTLE_S)
+        finally:
+            self._busy.discard(session_id)
+
+    async def _deliver(self, session: Session, message: Message) -> bool:
+        """Type one message; True when it is held, and nothing of it was typed."""
+        text = (await self._store.mail.texts([message.id]))[message.id]
+        lines = self._lines(message, text)
+        taken = await self._take(message)
+        if taken is None:
+            return False
+        provider = self._manager.provider(session)
+        done = 0
+        try:
+            if message.mode is MessageMode.URGENT:
+                await self._terminals.press(session.terminal, provider.interrupt_key)
+                await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
+            for line in lines:
+                await self._terminals.type_line(session.terminal, line, provider.holds)
+                done += 1
+        except TerminalHeld as error:
+            if done == 0:
+                await self._settle(taken, MessageState.QUEUED, error.message)
+                return True
+            await self._settle(taken, MessageState.UNCONFIRMED, f"half of it was typed: {error.message}")
+        except (NoTerminal, NoServer) as error:
+            state = MessageState.UNCONFIRMED if done else MessageState.FAILED
+            await self._settle(taken, state, error.message)
+        except CouldNotAsk as error:
+            await self._settle(taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}")
+        except SmError as error:
+            await self._settle(taken, MessageState.UNCONFIRMED, error.message)
+        else:
+            await self._settle(taken, MessageState.UNCONFIRMED, _TYPED)
+        return False
+
+    def _lines(self, message: Message, text: str) -> list[str]:
+        if message.sender == SM_ITSELF:
+            return list(typed_entries(message.id, text.split("\n")))
+        sender = sender_label(message.sender, self._store.sessions.get(message.sender))
+        # Who sent it was told what does not fit; an answer to a request is what else there is.
+        return [
+            typed(sender, message.id, cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM))
+        ]
+
+    async def _take(self, message: Message) -> Message | None:
+        """Mark it before the first key: from here on it is never typed again."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Message | None:
+            now = tx.mail.open.messages.get(message.id)
+            session = tx.find(message.session_id)
+            if now is None or now.state is not MessageState.QUEUED or session is None:
+                return None
+            if is_ended(session.status) and session.exit is None:
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
+                await self._manager.move(tx, session.id, signal)
+            return tx.mail.move_message(now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None)
+
+        return await self._store.write(unit)
+
+    async def _settle(self, message: Message, state: MessageState, reason: str) -> None:
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is None or now.state is not MessageState.DELIVERING:
+                return  # its session has ended meanwhile, and that settled it
+            if state is MessageState.QUEUED:
+                tx.mail.move_message(now, state, at, reason=reason)
+            else:
+                await self._messages.settle(tx, now, state, at, reason)
+
+        await self._store.write(unit)
