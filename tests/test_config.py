@@ -55,7 +55,24 @@ def test_shipped_defaults_are_as_documented() -> None:
         "height": 50,
     }
     assert config.commands == {}
-    assert config.child_agents.model_dump() == {"mode": "auto", "allow_args": False}
+    assert config.child_agents.model_dump() == {
+        "mode": "auto",
+        "on_parent_end": "adopt",
+        "cleanup": {
+            "auto_kill_on_complete": False,
+            "auto_archive_transcript": True,
+            "archive_path": None,
+            "close_tmux_session": False,
+        },
+        "notifications": {
+            "notify_parent_on_complete": True,
+            "notify_parent_on_error": True,
+            "notify_parent_on_idle": True,
+            "notify_parent_on_checkpoint": False,
+        },
+        "allow_args": False,
+    }
+    assert config.notify.model_dump() == {"command": None, "webhooks": ()}
     assert config.sessions.default_working_dir_behavior == "inherit"
     assert config.sessions.inherit_environment_vars == (
         "SSH_AUTH_SOCK",
@@ -88,6 +105,7 @@ def test_missing_file_means_the_defaults(path: Path) -> None:
         "{}\n",
         "\ufeff# a byte order mark\n",
         "tmux:\ncommands:\nsessions:\n  naming:\ndaemon:\nchild_agents:\n",
+        "child_agents:\n  cleanup:\n  notifications:\nnotify:\n",
     ],
 )
 def test_empty_file_and_empty_sections_mean_the_defaults(path: Path, text: str) -> None:
@@ -102,13 +120,32 @@ commands:
   Reviewer:
     command: ["python3", "review.py", "", "two\\nlines", "ünï"]
     prompt: file
+    input: tty
     env: {REVIEW_DEPTH: "2", EMPTY: ""}
   b2_-x: {command: [./run]}
-child_agents: {mode: supervised, allow_args: true}
+child_agents:
+  mode: supervised
+  on_parent_end: abandon
+  cleanup:
+    auto_kill_on_complete: true
+    auto_archive_transcript: false
+    archive_path: /srv/archive
+    close_tmux_session: true
+  notifications:
+    notify_parent_on_complete: false
+    notify_parent_on_error: false
+    notify_parent_on_idle: false
+    notify_parent_on_checkpoint: true
+  allow_args: true
 sessions:
   default_working_dir_behavior: specify
   inherit_environment_vars: []
   naming: {pattern: "x.{friendly_name}", fallback: "{short_id}_{agent_type}"}
+notify:
+  command: [notify-send, "sm: ünï"]
+  webhooks:
+    - {url: "https://hooks.example/x?y=1", secret_file: /etc/key, events: [error, request]}
+    - {url: "http://127.0.0.1:9/x"}
 daemon: {log_level: debug}
 """
     config = loaded(path, text).config
@@ -119,15 +156,47 @@ daemon: {log_level: debug}
             "Reviewer": {
                 "command": ["python3", "review.py", "", "two\nlines", "ünï"],
                 "prompt": "file",
+                "input": "tty",
                 "env": {"REVIEW_DEPTH": "2", "EMPTY": ""},
             },
-            "b2_-x": {"command": ["./run"], "prompt": "argv", "env": {}},
+            "b2_-x": {"command": ["./run"], "prompt": "argv", "input": "inbox", "env": {}},
         },
-        "child_agents": {"mode": "supervised", "allow_args": True},
+        "child_agents": {
+            "mode": "supervised",
+            "on_parent_end": "abandon",
+            "cleanup": {
+                "auto_kill_on_complete": True,
+                "auto_archive_transcript": False,
+                "archive_path": "/srv/archive",
+                "close_tmux_session": True,
+            },
+            "notifications": {
+                "notify_parent_on_complete": False,
+                "notify_parent_on_error": False,
+                "notify_parent_on_idle": False,
+                "notify_parent_on_checkpoint": True,
+            },
+            "allow_args": True,
+        },
         "sessions": {
             "default_working_dir_behavior": "specify",
             "inherit_environment_vars": [],
             "naming": {"pattern": "x.{friendly_name}", "fallback": "{short_id}_{agent_type}"},
+        },
+        "notify": {
+            "command": ["notify-send", "sm: ünï"],
+            "webhooks": [
+                {
+                    "url": "https://hooks.example/x?y=1",
+                    "secret_file": "/etc/key",
+                    "events": ["error", "request"],
+                },
+                {
+                    "url": "http://127.0.0.1:9/x",
+                    "secret_file": None,
+                    "events": ["completed", "error", "abandoned", "killed", "request"],
+                },
+            ],
         },
         "daemon": {"log_level": "debug"},
     }
@@ -171,7 +240,7 @@ child_agents:
   on_parent_end: adopt
 commands:
   Reviewer: {command: ["python3", "review.py"], prompt: argv, input: inbox, env: {REVIEW_DEPTH: "2"}}
-  Other: {command: ["x"], input: nonsense}
+  Other: {command: ["x"], input: tty}
 limits: {max_children: 10, spawn_interval_s: 1.0, max_depth: 4, max_per_workspace: 50}
 notify: {command: [x], webhooks: [{url: "http://127.0.0.1:9/x", events: [completed, error]}]}
 telegram: {token_file: x, owner_ids: [1], base_url: null, topics: roots}
@@ -187,21 +256,17 @@ def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) 
         for key in (
             "claude",
             "limits",
-            "notify",
             "telegram",
             "sandbox",
             "default_capabilities",
             "child_agents.auto_complete",
-            "child_agents.cleanup",
-            "child_agents.notifications",
             "child_agents.progress",
-            "child_agents.on_parent_end",
-            "commands.Reviewer.input",
-            "commands.Other.input",
         )
     }
-    assert len(answer.warnings) == 13
+    assert len(answer.warnings) == 7
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
+    assert answer.config.commands["Other"].input == "tty"
+    assert answer.config.notify.command == ("x",)
 
 
 def test_key_without_effect_is_not_in_the_model() -> None:
@@ -312,6 +377,47 @@ def command(keys: str) -> str:
             "(did you mean `auto`?)",
         ),
         ("child_agents: {allow_args: 'no'}", "1:28: child_agents.allow_args: must be true or false, and is 'no'"),
+        (
+            "child_agents: {on_parent_end: adapt}",
+            "1:31: child_agents.on_parent_end: must be one of adopt, abandon, keep, and is 'adapt' "
+            "(did you mean `adopt`?)",
+        ),
+        (
+            "child_agents: {cleanup: {auto_archive: true}}",
+            "1:26: child_agents.cleanup.auto_archive: unknown key (did you mean `auto_archive_transcript`?)",
+        ),
+        (
+            "child_agents: {cleanup: {archive_path: archive}}",
+            "1:40: child_agents.cleanup.archive_path: must be an absolute path",
+        ),
+        (
+            "child_agents: {notifications: {notify_parent_on_idle: 1}}",
+            "1:55: child_agents.notifications.notify_parent_on_idle: must be true or false, and is 1",
+        ),
+        (command("command: [x], input: stdin"), "1:37: commands.A.input: must be one of inbox, tty, and is 'stdin'"),
+        ("notify: {command: notify-send}", "1:19: notify.command: must be a list: [one, two]"),
+        ("notify: {command: []}", "1:19: notify.command: must begin with a program: its name, or its path"),
+        ("notify: {command: [-x]}", "1:19: notify.command: must begin with a program: its name, or its path"),
+        ('notify: {command: ["a\\0"]}', "1:20: notify.command[0]: must not hold a NUL character"),
+        ("notify: {webhooks: {url: x}}", "1:20: notify.webhooks: must be a list: [one, two]"),
+        ("notify: {webhooks: [{}]}", "1:21: notify.webhooks[0].url: is missing"),
+        (
+            "notify: {webhooks: [{url: ftp://x}]}",
+            "1:27: notify.webhooks[0].url: must be a URL that begins with http:// or https://",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x/#a'}]}",
+            "1:27: notify.webhooks[0].url: must be a URL that begins with http:// or https://",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x', secret_file: key}]}",
+            "1:52: notify.webhooks[0].secret_file: must be an absolute path",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
+            "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, "
+            "and is 'done' (did you mean `abandoned`?)",
+        ),
         (
             "sessions: {inherit_environment_vars: PATH}",
             "1:38: sessions.inherit_environment_vars: must be a list: [one, two]",

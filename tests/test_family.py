@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from sm.errors import NotFound
-from sm.family import Family
-from sm.models import Session, TrustLevel
+from sm.family import Family, matches
+from sm.models import Session, Status, TrustLevel
 from sm.policy import Relation
 from tests.samples import session
 
@@ -89,3 +89,42 @@ def test_a_typing_error_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(NotFound) as caught:
         family(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
     assert caught.value.hint == "did you mean engineer-task1?"
+
+
+DESCRIBED = replace(
+    session("1a2b3c4d", status=Status.COMPLETED),
+    name="engineer-1a2b3c4d",
+    friendly_name="engineer-login",
+    title="Fix the Straße sign-in",
+    note="reading tests",
+    working_dir="/srv/Shop",
+    completion_message="All GREEN",
+    model="opus",
+    parent_id="ffff0000",
+    terminal="command-xyz",
+    status_reason="because",
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "1a2b", "engineer-1a2b3c4d", "login", "straße", "STRASSE", "Engineer", "reading", "/srv/shop", "green",
+        "completed", "green LOGIN", "tests  fix\tsrv", "", "   ",
+    ],
+)  # fmt: skip
+def test_a_session_is_found_by_any_of_the_words_that_describe_it(words: str) -> None:
+    assert matches(DESCRIBED, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["logout", "login logout", "opus", "ffff0000", "xyz", "because", "None", "4dengineer", "fix-the"],
+)
+def test_a_session_is_not_found_by_what_does_not_describe_it(words: str) -> None:
+    assert not matches(DESCRIBED, words)
+
+
+def test_a_session_that_says_nothing_of_itself_is_found_by_its_id_still() -> None:
+    assert matches(session("1a2b3c4d"), "1A2B3C4D")
+    assert not matches(session("1a2b3c4d"), "title")

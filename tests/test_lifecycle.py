@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from sm.errors import IllegalTransition
-from sm.lifecycle import ENDED, LIVE, TRANSITIONS, decide, diagram, is_ended, is_live
+from sm.lifecycle import (
+    ENDED,
+    ENDED_OF_ANY_KIND,
+    LIVE,
+    TRANSITIONS,
+    decide,
+    diagram,
+    is_ended,
+    is_live,
+    reached,
+)
 from sm.models import EventType, Signal, SignalKind, Status
 
 AT = "2026-01-27T15:10:00.000Z"
@@ -109,6 +119,35 @@ def test_a_move_is_recorded_by_the_event_of_its_name(
     decision = decide(status, signal(kind))
     assert decision is not None
     assert decision.event is event
+
+
+ENDED_NAMES = {"completed", "error", "abandoned", "killed"}
+
+
+@pytest.mark.parametrize("status", [*KNOWN, Status("hibernating")])
+@pytest.mark.parametrize("until", [*(s.value for s in KNOWN), ENDED_OF_ANY_KIND, "hibernating"])
+def test_a_wait_is_over_when_the_state_is_reached_or_can_no_longer_be(status: Status, until: str) -> None:
+    if status.value in ENDED_NAMES:
+        expected: bool | None = until in (status.value, "ended")
+    else:
+        expected = True if until == status.value else None
+    assert reached(status, until) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "until", "answer"),
+    [
+        (Status.RUNNING, "idle", None),
+        (Status.IDLE, "idle", True),
+        (Status.KILLED, "idle", False),
+        (Status.KILLED, "completed", False),
+        (Status.KILLED, "ended", True),
+        (Status.WAITING_INPUT, "ended", None),
+        (Status("hibernating"), "ended", None),
+    ],
+)
+def test_a_wait_is_answered_as_the_design_says(status: Status, until: str, answer: bool | None) -> None:
+    assert reached(status, until) is answer
 
 
 def test_every_edge_is_in_the_diagram_and_nothing_else() -> None:

@@ -18,6 +18,11 @@ ALLOWED_TO_A_SESSION = {
     Action.READ: {BELOW},
     Action.ATTACH: {BELOW},
     Action.REPORT: {SELF},
+    Action.SEND: {BELOW, OTHER},
+    Action.ANSWER: {BELOW},
+    Action.ARCHIVE: {BELOW},
+    Action.REMOVE: {BELOW},
+    Action.REPARENT: {BELOW},
     Action.ADD_ARGUMENTS: set(),
     Action.STOP_DAEMON: set(),
 }

@@ -85,10 +85,7 @@ class Outbox:
         """Carry out what is pending, then what comes. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                what = (
-                    "typed the prompt: look at its terminal" if effect.kind == TYPE else f"did: {effect.kind}"
-                )
-                await self._manager.finished(effect, dead=f"the daemon ended while it {what}")
+                await self._manager.finished(effect, dead=await self._cut_short(effect))
             left = await self._store.effects_in("pending")
             for effect in left:
                 self._begin(group, effect)
@@ -97,6 +94,16 @@ class Outbox:
                 effect = await self._store.effects.get()
                 if effect.id > last:
                     self._begin(group, effect)
+
+    async def _cut_short(self, effect: Effect) -> str:
+        """What to say of an effect that was under way when the last daemon died."""
+        if effect.kind != TYPE:
+            return f"the daemon ended while it did: {effect.kind}"
+        with suppress(SmError):
+            launch = await self._store.launch(effect.session_id)
+            session = self._store.sessions[effect.session_id]
+            await self._terminals.enter_if_unsent(session.terminal, marked(launch.typed_prompt or ""))
+        return "the daemon ended while it typed the prompt: look at its terminal"
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
         where = lane(effect)

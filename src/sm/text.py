@@ -13,7 +13,7 @@ NOTE_MAX = 200
 QUOTE_MAX = 500
 LINE_MAX_BYTES = 4_000
 """What is typed to a program that reads lines: the kernel's line buffer holds 4,095 (termios(3), canonical mode)."""
-ENTRY_MAX_BYTES = 1_900
+ENTRY_MAX_BYTES = 3_900
 
 # C0 and C1 but for newline and tab: inside a bracketed paste ESC[201~ would end the paste and type keys
 # into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
@@ -50,11 +50,15 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
 MARK = "[sm]"
 """How a line begins that only the daemon writes."""
 _LINE_ENDS = re.compile("([\n\u2028\u2029])")
+_UNSEEN = frozenset({"Cf", "Cn", "Me", "Mn"})
+_BLANK = "\u115f\u1160\u2800"
+"""What nobody sees before or within a word: general categories, and fillers that count as letters."""
 
 
 def claims_to_be_ours(line: str) -> bool:
     """Whether a reader could take the line for one of the daemon's, however it is spelt."""
-    seen = "".join(c for c in unicodedata.normalize("NFKC", line) if unicodedata.category(c) != "Cf")
+    plain = unicodedata.normalize("NFKD", line)
+    seen = "".join(c for c in plain if unicodedata.category(c) not in _UNSEEN and c not in _BLANK)
     return seen.lstrip().casefold().startswith(MARK)
 
 
@@ -82,7 +86,7 @@ def typed(sender: str, message_id: int, text: str) -> str:
     if "\n" in text:
         at = text.index("\n") + 1
         raise TextRefused(f"message: this agent takes one line only, and position {at} is a newline")
-    line = f"{header(sender, message_id)}: {text}"
+    line = f"{header(sender, message_id)}: {_LINE_ENDS.sub(' ', text)}"
     size = len(line.encode())
     if size > LINE_MAX_BYTES:
         raise TextRefused(
@@ -119,5 +123,5 @@ def quoted(text: str, limit: int = QUOTE_MAX, *, untrusted: bool = False) -> str
 
     At most `limit` characters and 1,200 bytes of them; `untrusted` says that they come out of a sandbox.
     """
-    words = cut_to_bytes(folded(text, limit), 1_200).replace("\\", "\\\\").replace('"', '\\"')
+    words = cut_to_bytes(folded(text, limit).replace("\\", "\\\\").replace('"', '\\"'), 1_200)
     return f'"{words}" (untrusted)' if untrusted else f'"{words}"'

@@ -55,13 +55,30 @@ class Typist:
         """Give up what the last daemon was typing when it died, then deliver what comes. Never returns."""
         for message in list(self._store.mail.open.messages.values()):
             if message.state is MessageState.DELIVERING and message.via == TERMINAL:
-                await self._settle(message, MessageState.UNCONFIRMED, "the daemon ended while it was typed")
+                await self._settle(message, MessageState.UNCONFIRMED, await self._left_off(message))
         async with asyncio.TaskGroup() as group:
             while True:
                 for session_id in self._ready():
                     self._busy.add(session_id)
                     group.create_task(self._serve(session_id))
                 await self._store.changed(lambda: bool(self._ready()))
+
+    async def _left_off(self, message: Message) -> str:
+        """Finish a message that stands in its terminal without Enter, else the next one would become a part of it."""
+        session = self._store.sessions.get(message.session_id or "")
+        left = "the daemon ended while it was typed"
+        if session is None or session.exit is not None:
+            return left
+        try:
+            text = (await self._store.mail.texts([message.id]))[message.id]
+            for line in reversed(self._lines(message, text)):
+                if await self._terminals.enter_if_unsent(session.terminal, line):
+                    return f"{left}; its last line stood there, and Enter was pressed"
+        except SmError as error:
+            log.warning(
+                "could not look for an unsent line: %s", error.message, extra={"sm_session": session.id}
+            )
+        return left
 
     def _ready(self) -> list[str]:
         queued = self._store.mail.queued()

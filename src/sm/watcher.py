@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine, Mapping
 
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
-from sm.hostos import ProcessWatch
+from sm.hostos import ProcessWatch, is_alive, tty_of
 from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Process
@@ -40,8 +40,17 @@ class Watcher:
         return self._activity
 
     def tty_owner(self, tty: str) -> str | None:
-        """The session whose own pane this is, as far as is known without asking."""
-        return next((session_id for session_id, pane in self._panes.items() if pane.tty == tty), None)
+        """The session whose own pane this is, as far as is known without asking.
+
+        The kernel gives the number of a closed terminal to the next one, so only a living process owns one.
+        """
+        found = (session_id for session_id, pane in self._panes.items() if pane.tty == tty)
+        return next((s for s in found if self._lives_on(s, tty)), None)
+
+    def _lives_on(self, session_id: str, tty: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        process = None if session is None else session.process
+        return process is not None and is_alive(process) and tty_of(process.pid) == tty
 
     def watch(self, session_id: str, process: Process, pane: Pane | None) -> None:
         """Tell the manager when `process` ends; at once if it has ended already."""

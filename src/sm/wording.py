@@ -54,7 +54,7 @@ def moved(session: Session, signal: Signal, type: EventType) -> str:
 
 def label(session: Session) -> str:
     """`engineer-task1042 (1a2b3c4d)`."""
-    return f"{session.display_name} ({session.id})"
+    return f"{folded(session.display_name, 150)} ({session.id})"
 
 
 def sender_label(sender: str, session: Session | None) -> str:
@@ -67,6 +67,11 @@ def words_of(session: Session, text: str, limit: int = 500) -> str:
     return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
 
 
+def kin(session: Session) -> str:
+    """What a notice calls the session that it is about."""
+    return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
+
+
 def ending(session: Session, signal: Signal) -> str:
     """The entry of a notice that tells of an ending; `session` as it is now."""
     match session.status:
@@ -77,15 +82,15 @@ def ending(session: Session, signal: Signal) -> str:
         case _:
             verb = str(session.status)
     said = f": {words_of(session, signal.message)}" if signal.message else f": {folded(signal.reason)}"
-    return f"child {label(session)} {verb}{said}"
+    return f"{kin(session)} {verb}{said}"
 
 
 def idle(session: Session) -> str:
-    return f"child {label(session)} is idle: {folded(session.status_reason)}"
+    return f"{kin(session)} is idle: {folded(session.status_reason)}"
 
 
 def milestone(session: Session, text: str) -> str:
-    return f"child {label(session)} reports: {words_of(session, text)}"
+    return f"{kin(session)} reports: {words_of(session, text)}"
 
 
 def undelivered(session: Session, message: Message) -> str:
@@ -94,21 +99,21 @@ def undelivered(session: Session, message: Message) -> str:
 
 def asked(session: Session, request: Request) -> str:
     """The entry of a notice that tells of a request. It ends with the exact command to type."""
-    who = f"child {label(session)}"
+    who = kin(session)
     match request.kind:
         case RequestKind.QUESTION:
             asks = " / ".join(words_of(session, q.question, 400) for q in request.questions)
             options = [option for q in request.questions for option in q.options]
             choice = ""
             if options:
-                shown = ", ".join(f"{n}: {quoted(o, 40)}" for n, o in enumerate(options[:8], 1))
+                shown = ", ".join(f"{n}: {words_of(session, o, 40)}" for n, o in enumerate(options[:8], 1))
                 choice = f" options {shown};"
             return f"{who} asks {asks};{choice} answer with: sm answer {request.name} TEXT"
         case RequestKind.COMPLETION:
             said = words_of(session, request.reason or "", 400)
             return f"{who} says that it is done: {said}; sm approve {request.name} or: sm reject {request.name} WHY"
         case _:
-            used = quoted(f"{request.tool or 'a tool'} {request.reason or ''}".strip(), 400)
+            used = words_of(session, f"{request.tool or 'a tool'} {request.reason or ''}".strip(), 400)
             return f"{who} asks for permission to use {used}; sm approve {request.name} or: sm deny {request.name}"
 
 

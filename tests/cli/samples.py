@@ -54,6 +54,48 @@ def event(seq: int = 1, type: str = "spawned", **more: Any) -> dict[str, Any]:
     } | more
 
 
+def message(id: int | None = 57, **more: Any) -> dict[str, Any]:
+    return {
+        "message_id": id,
+        "session_id": "1a2b3c4d",
+        "from": "operator",
+        "status": "queued",
+        "mode": "auto",
+        "evidence": None,
+        "reason": "it has not taken it yet",
+        "created_at": "2026-01-27T15:10:00Z",
+        "submitted_at": None,
+        "acknowledged_at": None,
+        "expires_at": "2026-01-28T15:10:00Z",
+    } | more
+
+
+def request(number: int = 57, **more: Any) -> dict[str, Any]:
+    """A question; with `kind`, `tool`, `questions` another."""
+    questions = more.get("questions", [{"question": "Which database?", "options": ["sqlite", "postgres"]}])
+    return {
+        "request_id": f"r{number}",
+        "session_id": "1a2b3c4d",
+        "name": "engineer-login",
+        "kind": "question",
+        "tool": None,
+        "arguments": None,
+        "questions": questions,
+        "options": questions[0]["options"] if len(questions) == 1 else [],
+        "state": "open",
+        "answer": None,
+        "answered_by": None,
+        "reason": None,
+        "created_at": "2026-01-27T15:10:00Z",
+        "expires_at": None,
+    } | more
+
+
+def decision(approved: bool = True, *answers: str, message: str | None = None) -> dict[str, Any]:
+    """The `answer` of a request."""
+    return {"approved": approved, "answers": list(answers), "message": message}
+
+
 def progress(**more: Any) -> dict[str, Any]:
     return {
         "session_id": "1a2b3c4d",

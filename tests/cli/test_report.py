@@ -62,18 +62,19 @@ def test_a_note_is_recorded(agent: Sm, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "parent", "said"),
+    ("words", "status", "parent", "said"),
     [
-        ([], "99999999", "Session marked complete. Notifying parent.\n"),
-        (["ok"], None, "Session marked complete.\n"),
-        (["no", "--status", "error"], "99999999", "Session marked as error. Notifying parent.\n"),
-        (["no", "--status", "abandoned"], None, "Session marked as abandoned.\n"),
+        ([], "completed", "99999999", "Session marked complete. Notifying parent.\n"),
+        (["ok"], "completed", None, "Session marked complete.\n"),
+        (["no", "--status", "error"], "error", "99999999", "Session marked as error. Notifying parent.\n"),
+        (["no", "--status", "abandoned"], "abandoned", None, "Session marked as abandoned.\n"),
+        (["ok"], "running", "99999999", "Completion proposed; waiting for approval.\n"),
     ],
 )
 def test_complete_says_what_became_of_it(
-    agent: Sm, peer: Peer, words: list[str], parent: str | None, said: str
+    agent: Sm, peer: Peer, words: list[str], status: str, parent: str | None, said: str
 ) -> None:
-    done = session(parent_session_id=parent, warnings=["1 child is still live"])
+    done = session(status=status, parent_session_id=parent, warnings=["1 child is still live"])
     peer.script("POST /v1/sessions/me/complete", answer(done))
     ended = agent("complete", *words)
     assert ended.out == said

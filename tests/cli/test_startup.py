@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
-from tests.cli.samples import session
+from tests.cli.samples import message, request, session
 
 HEAVY = {
     "json",
@@ -34,7 +34,8 @@ def loaded(code: str, environ: dict[str, str]) -> set[str]:
         env=environ,
         check=True,
     )
-    return {name.partition(".")[0] if not name.startswith("sm.") else name for name in eval(done.stderr)}
+    names = eval(done.stderr.splitlines()[-1])
+    return {name.partition(".")[0] if not name.startswith("sm.") else name for name in names}
 
 
 def test_the_client_loads_c_modules_only(run: Sm) -> None:
@@ -52,7 +53,8 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
     for path in ("/v1/sessions/-/children", "/v1/sessions"):
         peer.script(f"GET {path}", answer([session()]))
     peer.script("GET /v1/me", answer(session()))
-    status = {"daemon": {"pid": 1, "version": "1", "uptime_s": 1}, "sessions": {}, "trouble": []}
+    daemon = {"pid": 1, "version": "1", "uptime_s": 1}
+    status = {"daemon": daemon, "sessions": {}, "trouble": [], "inbox_lines": ["a child completed"]}
     counts = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
     peer.script("GET /v1/status", answer(status | counts))
     found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
@@ -60,3 +62,33 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
     commands = {name for name in found if name.startswith("sm.cli.")}
     plumbing = {"group", "instance", "parameters", "render", "screen"}
     assert commands == {f"sm.cli.{name}" for name in plumbing | {words[0]}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", "x", "hello"],
+        ["inbox"],
+        ["inbox", "--take"],
+        ["log"],
+        ["requests"],
+        ["approve", "r1"],
+        ["output", "x"],
+        ["archive", "x"],
+    ],
+)
+def test_a_command_of_messages_and_requests_loads_nothing_heavy(
+    run: Sm, peer: Peer, words: list[str]
+) -> None:
+    peer.script("POST /v1/messages", answer(message(status="submitted")))
+    peer.script("GET /v1/messages", answer([message(text="hello")]))
+    peer.script("GET /v1/inbox", answer([message(shown="[sm] from operator, message 57\nhello")]))
+    peer.script("POST /v1/inbox/take", answer([]))
+    peer.script("GET /v1/requests", answer([request()]))
+    peer.script("POST /v1/requests/r1/answer", answer(request()))
+    peer.script("GET /v1/sessions/x/output", answer({"lines": ["[ok] the programs"]}))
+    peer.script("POST /v1/sessions/x/archive", answer(session()))
+    found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
+    assert f"sm.cli.{words[0]}" in found
+    assert not found & (HEAVY | FOREIGN)
+    assert ("sm.text" in found) == (words[0] == "requests"), "what only hostile or quoted text needs"

@@ -11,7 +11,7 @@ from sm.cli.parameters import json_option
 @click.argument("message", required=False)
 @json_option
 def command(request: str, message: str | None, as_json: bool) -> None:
-    """Agree to what a session asks permission for, or to its completion.
+    """Grant a permission, or agree to a proposed completion.
 
     REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
 

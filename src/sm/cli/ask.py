@@ -1,15 +1,17 @@
 """`sm ask`: an agent asks its parent, or the operator."""
 
 import os
+import sys
+from contextlib import suppress
 
 import click
 
 from sm.cli.instance import Instance
 from sm.cli.parameters import json_option
 from sm.cli.polling import until_answered
-from sm.cli.render import Shown, json_text, line, plain_line
+from sm.cli.render import Shown, json_text, line, their_line
 from sm.client import Client, new_key
-from sm.errors import IllegalState, NotInTime
+from sm.errors import DaemonUnavailable, IllegalState, NotInTime
 from sm.wire import encode
 
 
@@ -51,17 +53,21 @@ def command(
 
     settled = until_answered(instance, ask, wait)
     if settled is None:
+        if as_json:
+            click.echo(json_text(encode(asked)))
         raise NotInTime(
             f"{name} was not answered within {wait:g} s; the answer will come as a message", "sm inbox"
         )
-    if settled["state"] == "answered":
-        settled = instance.client().post(f"/v1/requests/{name}/taken")
     answer = settled["answer"]
     if as_json:
         click.echo(json_text(encode(settled)))
     elif answer is not None and answer["approved"]:
         text = "\n".join(answer["answers"])
-        click.echo("\n".join(plain_line(each) for each in text.split("\n")))
+        click.echo("\n".join(their_line(each) for each in text.split("\n")))
+    sys.stdout.flush()  # whose reader may have gone: the answer then comes as a message
+    if settled["state"] == "answered":
+        with suppress(DaemonUnavailable):  # it then comes once more, as a message
+            instance.client().post(f"/v1/requests/{name}/taken")
     if answer is None:
         raise IllegalState(f"{name} is {line(settled['state'])}: {line(settled['reason'] or '-')}")
     if not answer["approved"]:

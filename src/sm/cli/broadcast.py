@@ -24,9 +24,9 @@ def command(
     no_wait: bool,
     as_json: bool,
 ) -> int:
-    """Send one message to all live children; a person's goes to every live agent.
+    """Send one message to all live children.
 
-    TEXT - is read from stdin. The JSON is an array of messages.
+    A person's goes to every live agent. TEXT - is read from stdin. The JSON is an array of messages.
 
     \b
     Example:

@@ -11,9 +11,10 @@ from sm.cli.parameters import json_option
 @click.argument("message", required=False)
 @json_option
 def command(request: str, message: str | None, as_json: bool) -> None:
-    """Refuse a permission, a question, or a proposed completion (as reject).
+    """Refuse a permission, a question or a proposed completion.
 
-    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+    The same as reject. REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The
+    first answer wins.
 
     \b
     Example:

@@ -43,9 +43,9 @@ def error_text(error: SmError, *, as_json: bool) -> str:
     if as_json:
         body = {"code": error.code, "message": error.message, "hint": error.hint}
         return encode({"error": body}) + "\n"
-    from sm.text import folded
+    from sm.text import folded, marked
 
-    lines = [folded(line, 4000) for line in error.message.splitlines() or ["failed"]]
+    lines = [marked(folded(line, 4000)) for line in error.message.splitlines() or ["failed"]]
     text = f"sm: {lines[0]}\n" + "".join(f"    {line}\n" for line in lines[1:])
     return text + (f"hint: {folded(error.hint, 4000)}\n" if error.hint else "")
 

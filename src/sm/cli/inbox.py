@@ -5,12 +5,13 @@ import sys
 
 import click
 
+from sm.cli.failure import warning_text
 from sm.cli.instance import Instance
 from sm.cli.parameters import json_option
 from sm.cli.polling import until_answered
 from sm.cli.render import Shown, json_text, plain_line
 from sm.client import Client, new_key
-from sm.errors import NotInTime, UsageError
+from sm.errors import DaemonUnavailable, NotInTime, UsageError
 from sm.wire import encode
 
 
@@ -41,24 +42,44 @@ def command(take: bool, wait: bool, timeout: float | None, limit: int, as_json: 
     if not take:
         _say(instance.client().get("/v1/inbox", {"limit": limit}), as_json)
         return 0
-    key = new_key()
+    if wait:
+        taken = _first_to_come(instance, limit, timeout)
+    else:
+        taken = instance.client().post("/v1/inbox/take", {"limit": limit, "wait_s": None}, key=new_key())
+    _say(taken, as_json)
+    sys.stdout.flush()  # whose reader may have gone: nothing is confirmed then
+    if taken:
+        _confirm(instance, taken)
+    return 0
+
+
+def _confirm(instance: Instance, taken: list[Shown]) -> None:
+    """Say that they are here. Whoever reads them must act on them even when that cannot be said."""
+    try:
+        instance.client().post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
+    except DaemonUnavailable as error:
+        warning = f"the daemon does not know that these messages were taken: {error.message}"
+        click.echo(warning_text(warning), nl=False, err=True)
+
+
+def _first_to_come(instance: Instance, limit: int, timeout_s: float | None) -> list[Shown]:
+    """The messages that come first. Raises NotInTime."""
+    asked: tuple[str, dict[str, object]] | None = None
 
     def ask(client: Client, wait_s: float) -> list[Shown] | None:
-        nonlocal key
-        body = {"limit": limit, "wait_s": wait_s if wait else None}
+        # One whose answer was lost is repeated as it was, for it has taken what nobody else gets any more; one
+        # that was answered with nothing is over, and the next is another.
+        nonlocal asked
+        asked = asked or (new_key(), {"limit": limit, "wait_s": wait_s})
+        key, body = asked
         found: list[Shown] = client.post("/v1/inbox/take", body, key=key)
-        if not found:
-            key = new_key()  # the next question is another one; a repeated one must get the same answer
-        return found or (None if wait else [])
+        asked = None
+        return found or None
 
-    taken = until_answered(instance, ask, timeout)
+    taken = until_answered(instance, ask, timeout_s)
     if taken is None:
-        raise NotInTime(f"no message came within {timeout:g} s")
-    _say(taken, as_json)
-    sys.stdout.flush()
-    if taken:
-        instance.client().post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
-    return 0
+        raise NotInTime(f"no message came within {timeout_s:g} s")
+    return taken
 
 
 def _say(messages: list[Shown], as_json: bool) -> None:

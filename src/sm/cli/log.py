@@ -18,9 +18,9 @@ from sm.wire import decode
 )
 @json_option
 def command(session: str | None, limit: int, as_json: bool) -> None:
-    """Show the last messages from and to a session, and what became of them.
+    """Show the last messages, and what became of them.
 
-    Without ID: in an agent its own, for a person all. The JSON is an array of messages.
+    Those from and to session ID; without it in an agent its own, for a person all. The JSON is an array of messages.
 
     \b
     Example:

@@ -6,7 +6,7 @@ import click
 
 from sm.cli.instance import Instance
 from sm.cli.parameters import json_option, session_argument
-from sm.cli.render import plain_line
+from sm.cli.render import their_line
 from sm.cli.screen import say, say_json
 from sm.client import session_path
 from sm.wire import decode
@@ -19,7 +19,8 @@ from sm.wire import decode
 def command(session: str, lines: int, as_json: bool) -> None:
     """Show the last lines of a session's terminal.
 
-    Without colours and control characters: nothing in it can drive your terminal.
+    Without colours and control characters: nothing in it can drive your terminal. A line that claims to be the
+    daemon's has > in front; the JSON has it as it is.
 
     \b
     Example:
@@ -29,4 +30,4 @@ def command(session: str, lines: int, as_json: bool) -> None:
     if as_json:
         say_json(text)
     else:
-        say(plain_line(shown) for shown in decode(text)["lines"])
+        say(their_line(shown) for shown in decode(text)["lines"])

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-from sm.cli.instance import Instance
+from sm.cli.instance import Instance, stopped
 from sm.client import Away, Client
 
 T = TypeVar("T")
@@ -21,29 +21,35 @@ def until_answered(
 ) -> T | None:
     """What `ask(client, wait_s)` returns once that is not None; None when `timeout_s` is over (None: never).
 
-    The first question starts the daemon as any command does. From then on one that is away is waited for, which
-    is said on stderr once: `ask` must bear being repeated.
+    The daemon is started first, as by any command. From then on one that is away is waited for, which is said on
+    stderr once, and never started from here: `ask` must bear being repeated. A person's command ends when the
+    daemon was stopped on purpose; an agent's goes on.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    client, pause_s, away = instance.client(), _FIRST_PAUSE_S, False
+    found, away, pause_s = False, False, _FIRST_PAUSE_S
     while True:
-        left_s = _HELD_S if deadline is None else max(0.0, min(_HELD_S, deadline - time.monotonic()))
         try:
-            answer = ask(client, left_s)
+            if not found:
+                instance.client().get("/v1/health")
+                found = True
+            answer = ask(instance.client(start=False), _at_most(_HELD_S, deadline))
             if away:
                 click.echo("the daemon is back", err=True)
             away, pause_s = False, _FIRST_PAUSE_S
         except Away:
-            if instance.session_id is None and not away and instance.was_stopped:
-                raise
+            if instance.session_id is None and instance.was_stopped:
+                raise stopped() from None
             answer = None
             if not away:
                 away = True
                 click.echo("the daemon is away; waiting for it", err=True)
-            time.sleep(pause_s if deadline is None else max(0.0, min(pause_s, deadline - time.monotonic())))
+            time.sleep(_at_most(pause_s, deadline))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if answer is not None:
             return answer
         if deadline is not None and time.monotonic() >= deadline:
             return None
-        client = instance.client(start=False)
+
+
+def _at_most(seconds: float, deadline: float | None) -> float:
+    return seconds if deadline is None else max(0.0, min(seconds, deadline - time.monotonic()))

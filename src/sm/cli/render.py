@@ -1,7 +1,7 @@
 """How things are shown to a person: pure functions from the daemon's JSON to text.
 
-What an agent says about itself (messages, notes, titles, output) goes through `line` or `plain_line`, so that
-nothing of it can drive the reader's terminal.
+What an agent says about itself (messages, notes, titles, output) goes through `line` or `their_line`, so that
+nothing of it can drive the reader's terminal or be taken for the daemon's word.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,8 +51,29 @@ def plain_line(text: str) -> str:
 
 def _without_controls(text: str) -> str:
     return "".join(
-        c for c in text if c >= " " and not "\x7f" <= c <= "\x9f" and not "\ud800" <= c <= "\udfff"
+        c
+        for c in text
+        if c >= " "
+        and not "\x7f" <= c <= "\x9f"
+        and not "\ud800" <= c <= "\udfff"
+        and not (
+            "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
+        )  # they would show it in another order
     )
+
+
+def unclaimed(text: str) -> str:
+    """A line of somebody else, with `> ` in front when it claims to be one that only the daemon writes."""
+    if text.isascii() and "[sm]" not in text.lower():
+        return text
+    from sm.text import marked
+
+    return marked(text)
+
+
+def their_line(text: str) -> str:
+    """One line that an agent, or its terminal, has written, where it stands on a line of its own."""
+    return unclaimed(plain_line(text))
 
 
 def json_text(text: str) -> str:
@@ -228,7 +249,7 @@ def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[
     if progress.get("checkpoints"):
         lines += ["", "Checkpoints:"]
         lines += [f"  {checkpoint_line(checkpoint, zone)}" for checkpoint in progress["checkpoints"]]
-    output = [plain_line(text) for text in progress.get("last_output") or []][-10:]
+    output = [their_line(text) for text in progress.get("last_output") or []][-10:]
     if output:
         lines += ["", "Last output:"]
         lines += [f"  {text}" for text in output]
@@ -280,7 +301,7 @@ def session_block(session: Shown, now: datetime) -> list[str]:
     ]
     lines = [label(session)]
     lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
-    output = [plain_line(text) for text in session.get("last_output") or []]
+    output = [their_line(text) for text in session.get("last_output") or []]
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
@@ -299,7 +320,7 @@ def overview(status: Shown) -> list[str]:
     """The answer of `sm status` without an ID."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
-    told = [f"           {line(each)}" for each in status["inbox_lines"]]
+    told = [f"           {unclaimed(line(each))}" for each in status["inbox_lines"] if each.strip()]
     lines = [
         f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
         *told,

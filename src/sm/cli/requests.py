@@ -9,7 +9,7 @@ from sm.cli.instance import Instance
 from sm.cli.parameters import json_option, session_argument
 from sm.cli.render import Shown, age, columns, line, padded
 from sm.cli.screen import now, say, say_json
-from sm.wire import decode
+from sm.wire import decode, encode
 
 
 @click.command()
@@ -60,19 +60,32 @@ def _rows(requests: list[Shown], at: datetime) -> list[str]:
 
 def _what(request: Shown) -> str:
     """What is asked, how to answer while that helps, and what was answered."""
-    asked = " / ".join(f'"{line(q["question"])}"' for q in request["questions"])
-    options = ", ".join(f"{n}: {line(option, 40)}" for n, option in enumerate(request["options"], 1))
-    what = asked or f"{line(request['tool'] or '')} {line(request['message'] or '')}".strip()
-    what += f" [{options}]" if options else ""
-    name, answer = request["request_id"], request["answer"]
-    if request["state"] == "open":
-        verb = "answer" if request["kind"] == "question" else "approve"
-        return f"{what} - sm {verb} {name}{' TEXT' if verb == 'answer' else ''}"
+    from sm.text import quoted  # an agent's words must end where they end: what to type follows them
+
+    name, answer, reason = request["request_id"], request["answer"], request["reason"] or ""
+    is_open, is_question = request["state"] == "open", bool(request["questions"])
+    if is_question:
+        what = " / ".join(_question(each) for each in request["questions"])
+    elif request["kind"] == "completion":
+        what = f"done: {quoted(reason)}" if is_open or answer else "done"
+    else:
+        arguments = encode(request["arguments"]) if request["arguments"] else reason
+        what = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
+    if is_open and is_question:
+        return f"{what} - sm answer {name}{' TEXT' * len(request['questions'])}"
+    if is_open:
+        verb = "reject" if request["kind"] == "completion" else "deny"
+        return f"{what} - sm approve {name}, or: sm {verb} {name}"
     if answer is None:
-        return f"{what} - {line(request['reason'] or '')}"
-    said = (
-        " / ".join(answer["answers"])
-        or answer["message"]
-        or ("approved" if answer["approved"] else "declined")
-    )
-    return f'{what} - "{line(said)}" by {line(request["answered_by"])}'
+        return f"{what} - {line(reason or '-')}"
+    said = " / ".join(answer["answers"]) or answer["message"]
+    decided = "" if answer["answers"] else "approved" if answer["approved"] else "declined"
+    parts = [part for part in (decided, quoted(said) if said else "") if part]
+    return f"{what} - {': '.join(parts)} by {line(request['answered_by'] or '-')}"
+
+
+def _question(question: Shown) -> str:
+    from sm.text import quoted
+
+    options = ", ".join(f"{n}: {quoted(option, 40)}" for n, option in enumerate(question["options"], 1))
+    return quoted(question["question"]) + (f" [{options}]" if options else "")

@@ -18,7 +18,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_WAIT_S = 5.0
 _HELD_S = 20.0
-_STDIN_MAX_CHARACTERS = 1_000_000
 _ARRIVED = ("submitted", "acknowledged")
 _OPEN = ("queued", "delivering")
 
@@ -39,13 +38,13 @@ def delivery_options(command: Command) -> Command:
 
 
 def words(text: str) -> str:
-    """The text itself; `-` is what stdin holds, less its last newline. Raises UsageError."""
+    """The text itself; `-` is what stdin holds, less its last newline. Raises TextRefused."""
     if text != "-":
         return text
-    read = sys.stdin.read(_STDIN_MAX_CHARACTERS + 1)
-    if len(read) > _STDIN_MAX_CHARACTERS:
-        raise UsageError("the text on stdin is too long")
-    return read.removesuffix("\n")
+    from sm.cli.stdin import text_of_stdin
+    from sm.text import MESSAGE_MAX
+
+    return text_of_stdin("message", MESSAGE_MAX).removesuffix("\n")
 
 
 def deliver(
@@ -74,7 +73,8 @@ def deliver(
         except SmError as error:
             if not several:
                 raise
-            code = code or told(error, sys.argv)
+            failed = told(error, sys.argv)
+            code = code or failed
     deadline = time.monotonic() + (0.0 if no_wait else DEFAULT_WAIT_S if wait is None else wait)
     final = [_followed(client, message, deadline) for message in sent]
     for message in final:
@@ -83,7 +83,8 @@ def deliver(
         except SmError as error:
             if not several and not as_json:
                 raise
-            code = code or (error.exit_code if as_json else told(error, sys.argv))
+            failed = error.exit_code if as_json else told(error, sys.argv)
+            code = code or failed
         else:
             if not as_json:
                 click.echo(outcome)

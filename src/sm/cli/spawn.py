@@ -96,30 +96,12 @@ def _attach(client: Client, session_id: str) -> None:
 
 def _prompt(prompt: str | None) -> str | None:
     if prompt == "-":
-        prompt = _read_prompt()
+        from sm.cli.stdin import text_of_stdin
+        from sm.text import PROMPT_MAX
+
+        prompt = text_of_stdin("prompt", PROMPT_MAX).rstrip("\n")
     if prompt is not None and not prompt.strip():
         raise TextRefused("the prompt is empty", "leave it out for an interactive agent")
-    return prompt
-
-
-def _read_prompt() -> str:
-    from sm.text import PROMPT_MAX
-
-    # At most four bytes a character: what is longer than this is refused unread.
-    data = sys.stdin.buffer.read(4 * PROMPT_MAX + 3)
-    try:
-        prompt = (
-            data[: 4 * PROMPT_MAX + 2].decode("utf-8").rstrip("\n")
-            if len(data) <= 4 * PROMPT_MAX + 2
-            else None
-        )
-    except UnicodeDecodeError as error:
-        raise TextRefused(f"the prompt is not UTF-8: byte {error.start + 1}") from None
-    if prompt is None or len(prompt) > PROMPT_MAX:
-        raise TextRefused(
-            f"the prompt has more than {PROMPT_MAX:,} characters",
-            "put it into a file and name the file in the prompt",
-        )
     return prompt
 
 

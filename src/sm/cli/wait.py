@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -11,7 +12,7 @@ from sm.cli.polling import until_answered
 from sm.cli.render import ENDED, STATUSES, Shown, json_text, plural
 from sm.cli.screen import say_sessions
 from sm.client import Client
-from sm.errors import IllegalState, NotInTime
+from sm.errors import DaemonUnavailable, IllegalState, NotInTime
 from sm.wire import encode
 
 
@@ -38,7 +39,7 @@ def command(
     if any_of and all_of:
         raise click.UsageError("--any and --all exclude each other")
     instance = Instance(os.environ)
-    names = list(sessions)
+    names = list(dict.fromkeys(sessions))
     found: list[Shown] = []
 
     def ask(client: Client, wait_s: float) -> bool | None:
@@ -54,12 +55,13 @@ def command(
     reached = until_answered(instance, ask, timeout)
     if as_json:
         click.echo(json_text(encode(found)))
-    else:
+    elif found or reached is not None:
         say_sessions([("", session) for session in found], "no such sessions any more")
     sys.stdout.flush()
     ended = [session["session_id"] for session in found if session["status"] in ENDED]
     if ended:
-        instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
+        with suppress(DaemonUnavailable):  # it will tell them once more
+            instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
     if reached is None:
         raise NotInTime(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
     if not reached:

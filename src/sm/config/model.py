@@ -202,7 +202,7 @@ class Webhook(_Section):
 
 
 class Notify(_Section):
-    command: tuple[Text, ...] | None = Field(
+    command: Annotated[tuple[Text, ...], AfterValidator(_program)] | None = Field(
         default=None,
         description="Run for everything that comes into the operator's inbox, with a JSON object on its stdin.",
     )

@@ -65,6 +65,12 @@ class Terminals(Protocol):
         the text stands there. Raises NoTerminal when nothing was typed, CouldNotAsk when nobody knows.
         """
 
+    async def enter_if_unsent(self, name: str, text: str) -> bool:
+        """Press Enter if `text` stands before the cursor, where a paste was interrupted; False: it does not.
+
+        A text that was entered stands on a line above the cursor's. Raises NoTerminal.
+        """
+
     async def press(self, name: str, key: str) -> None:
         """Press one key, by its name in tmux(1), send-keys. Raises NoTerminal."""
 

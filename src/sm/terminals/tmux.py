@@ -408,6 +408,23 @@ class Tmux:
         except Refused:
             raise _not_there(pane.name) from None
 
+    async def enter_if_unsent(self, name: str, text: str) -> bool:
+        pane = await self._living(name)
+        to = ("-t", pane.pane_id)
+        try:
+            _, (cursor,) = await self._server.ask(
+                ("copy-mode", "-q", *to), ("display-message", "-p", *to, "#{cursor_y}")
+            )
+            # From the history on, because a long line may have scrolled; joined, because it may be wrapped.
+            shown = ("capture-pane", "-p", "-J", *to, "-S", "-100", "-E", cursor)
+            lines = await self._server.ask_for_text(shown)
+            if not text or not lines or not lines[-1].rstrip().endswith(text.rstrip()):
+                return False
+            await self._server.ask(("send-keys", *to, "Enter"))
+        except Refused:
+            raise _not_there(name) from None
+        return True
+
     async def press(self, name: str, key: str) -> None:
         pane = await self._living(name)
         to = ("-t", pane.pane_id)
@@ -426,9 +443,9 @@ class Tmux:
         if not _TTY.fullmatch(tty):
             return None
         fields = "#{@sm_agent}|#{@sm_instance} #{@sm_session_id}"
-        (lines,) = await self._server.ask(
-            ("list-panes", "-a", "-f", f"#{{==:#{{pane_tty}},{tty}}}", "-F", fields)
-        )
+        # A dead pane still shows the name of the terminal that it had, which may be another pane's by now.
+        where = f"#{{&&:#{{==:#{{pane_tty}},{tty}}},#{{!=:#{{pane_dead}},1}}}}"
+        (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
         for carried in "|".join(lines).split("|"):
             instance, _, rest = carried.partition(" ")
             if instance == self._instance and rest:

@@ -1,0 +1,97 @@
+"""A receiver of webhooks on 127.0.0.1: it keeps what it got, and answers as it is told."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, Any]:
+        told: dict[str, Any] = orjson.loads(self.body)
+        return told
+
+    @property
+    def delivery(self) -> str:
+        return self.headers["SM-Delivery"]
+
+
+class Receiver:
+    """A real HTTP server in a thread of its own, from `with` to the end of it.
+
+    `answers` are given one after the other, then `answer`. While `hung` it gets requests and answers none. With
+    `drips` it sends the head of its answer, and never the body.
+    """
+
+    def __init__(self, port: int = 0, *, answer: int = 204) -> None:
+        self.got: list[Received] = []
+        self.answers: list[int] = []
+        self.answer = answer
+        self.location: str | None = None
+        self.drips = False
+        self._go_on = threading.Event()
+        self._go_on.set()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def url(self, path: str = "/hook") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def hang(self) -> None:
+        self._go_on.clear()
+
+    def go_on(self) -> None:
+        self._go_on.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.go_on()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(receiver) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.got.append(Received(self.path, dict(self.headers.items()), body))
+                receiver._go_on.wait()
+                try:
+                    self.send_response(receiver.answers.pop(0) if receiver.answers else receiver.answer)
+                    if receiver.location is not None:
+                        self.send_header("Location", receiver.location)
+                    self.send_header("Content-Length", "10" if receiver.drips else "0")
+                    self.end_headers()
+                    if receiver.drips:
+                        self.wfile.flush()
+                        self.rfile.read(1)  # until the other side is gone
+                except ConnectionError:
+                    pass  # whoever asked did not wait
+
+            do_GET = do_POST  # what follows a redirect would come so
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+        return Handler
