@@ -5,7 +5,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -276,13 +276,15 @@ async def test_a_move_that_changes_nothing_is_no_write(store: Store) -> None:
 
 
 async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store) -> None:
-    outcomes = await asyncio.gather(
-        store.write(lambda tx: tx.mail.add_notice(notice(1))),
-        store.write(lambda tx: tx.mail.add_notice(notice(2, recipient=None, text="again"))),
-        store.write(lambda tx: tx.mail.add_notice(notice(3, "ending:2"))),
-        store.write(lambda tx: tx.mail.add_notice(notice(4, who=PARENT.id))),
+    outcomes = tuple(
+        await asyncio.gather(
+            store.write(lambda tx: tx.mail.add_notice(notice(1))),
+            store.write(lambda tx: tx.mail.add_notice(notice(2, recipient=None, text="again"))),
+            store.write(lambda tx: tx.mail.add_notice(notice(3, "ending:2"))),
+            store.write(lambda tx: tx.mail.add_notice(notice(4, who=PARENT.id))),
+        )
     )
-    assert outcomes == [True, False, True, True]
+    assert outcomes == (True, False, True, True)
     assert list(store.mail.open.notices) == [1, 3, 4]
 
 
@@ -380,7 +382,9 @@ async def removable(store: Store) -> Session:
         await tx.checkpoint(CHILD.id, Checkpoint(AT, "secret step", {}))
         tx.mail.add_message(message(1, state=MessageState.SUBMITTED), "secret letter")
         tx.mail.add_message(message(2, recipient=None, sender=CHILD.id), "what it told others")
-        tx.mail.add_request(replace(FULL_REQUEST, id=1, taken_at=AT, arguments={"command": "secret"}))
+        asked = replace(FULL_REQUEST, id=1, arguments={"command": "secret"})
+        tx.mail.add_request(asked)
+        tx.mail.change_request(asked, taken_at=AT)
         await tx.mail.add_notice(notice(1, text="secret ending"))
         tx.mail.settle_notices([notice(1)], "sent", 2)
         decision = decide(at_work.status, Signal(SignalKind.EXITED, "t", "exit code 0", AT))
@@ -415,10 +419,10 @@ async def test_nothing_that_a_removed_session_had_can_be_read_again(path: str, s
     await store.write(lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:
         left = "\n".join(other.iterdump())
+        row = other.execute("SELECT spawn_prompt, launch FROM sessions WHERE id = ?", (CHILD.id,)).fetchone()
     assert "what it told others" in left  # those still have it
     assert "secret" not in left
-    assert "a prompt" not in left[left.index(CHILD.id) :]
-    assert LAUNCH.environment["KEY"] not in str(await store.effects_in("pending"))
+    assert row == (None, "{}")  # neither its prompt nor its environment
 
 
 async def test_a_removal_that_fails_removes_nothing(store: Store) -> None:
@@ -551,9 +555,9 @@ async def reopened(path: str, copy: str) -> Open:
 async def test_what_is_open_in_memory_is_what_a_restart_would_load(
     path: str, store: Store, seed: int
 ) -> None:
-    dice = random.Random(seed)  # noqa: S311 - a walk that can be repeated
+    dice = random.Random(seed)
     walk = Walk(dice)
-    failed = 0
+    failed, seen = 0, set[str]()
     for step in range(25):
         units = (store.write(walk.unit) for _ in range(dice.choice([1, 1, 2, 3, 7])))
         outcomes = await asyncio.gather(*units, return_exceptions=True)
@@ -561,15 +565,70 @@ async def test_what_is_open_in_memory_is_what_a_restart_would_load(
         failed += sum(o is not None for o in outcomes)
         if step % 5 == 4:
             assert store.mail.open == await reopened(path, f"{path}.{step}")
+        seen |= {f.name for f in fields(Open) if getattr(store.mail.open, f.name)}
+        for known in (store.mail.open.messages, store.mail.open.requests, store.mail.open.effects):
+            assert list(known) == sorted(known)
+        open = list(store.mail.open.messages.values())
+        for recipient in (PARENT.id, CHILD.id, None):
+            waiting = [m for m in open if m.session_id == recipient and m.state is MessageState.QUEUED]
+            assert list(store.mail.queued().get(recipient, ())) == waiting
     assert failed > 5
-    queued = [m for m in store.mail.open.messages.values() if m.state is MessageState.QUEUED]
-    assert [m for each in store.mail.queued().values() for m in each] == sorted(
-        queued, key=lambda m: (list(store.mail.queued()).index(m.session_id), m.id)
-    )
-    for kind in ("messages", "requests", "effects"):
-        known = list(getattr(store.mail.open, kind))
-        assert known == sorted(known)
-        assert known
+    assert seen == {f.name for f in fields(Open)}
+
+
+@pytest.mark.xfail(strict=True, reason="untell puts an old notice behind newer ones until the next start")
+async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_put_it(
+    path: str, store: Store
+) -> None:
+    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+
+    async def tell(tx: Transaction) -> None:
+        tx.mail.add_message(message(1, sender="sm", recipient=PARENT.id), "x")
+        tx.mail.settle_notices([notice(1)], "sent", 1)
+        await tx.mail.add_notice(notice(2, "idle:1"))
+        await tx.mail.untell([1], None)
+
+    await store.write(tell)
+    assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)
+
+
+@pytest.mark.xfail(strict=True, reason="remove clears the text of a notice that is still to be told")
+async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_restart_too(
+    path: str, store: Store
+) -> None:
+    ended = await removable(store)
+    await store.write(lambda tx: tx.mail.add_notice(notice(2, "ending:2")))
+    await store.write(lambda tx: tx.remove(ended))
+    assert (await reopened(path, f"{path}.copy")).notices == store.mail.open.notices
+
+
+@pytest.mark.xfail(
+    strict=True, reason="remove leaves the words of a completion, and of what was told outside"
+)
+@pytest.mark.parametrize("table", ["requests", "outbox"])
+async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table: str) -> None:
+    ended = await removable(store)
+
+    async def unit(tx: Transaction) -> None:
+        proposed = request(2, kind=RequestKind.COMPLETION, questions=(), reason="secret words")
+        tx.mail.add_request(proposed)
+        tx.mail.change_request(proposed, state=RequestState.CANCELLED)
+        await tx.effect("webhook", CHILD.id, {"body": {"text": "secret words"}}, AT)
+
+    await store.write(unit)
+    await store.write(lambda tx: tx.finish(store.effects.get_nowait()))
+    await store.write(lambda tx: tx.remove(ended))
+    with sqlite3.connect(path) as other:
+        rows = other.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - names of ours
+    assert "secret" not in str(rows)
+
+
+@pytest.mark.xfail(strict=True, raises=KeyError, reason="the launch of a removed session is half of one")
+async def test_a_removed_session_has_no_launch(store: Store) -> None:
+    ended = await removable(store)
+    await store.write(lambda tx: tx.remove(ended))
+    with pytest.raises(NotFound):
+        await store.launch(CHILD.id)
 
 
 async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) -> None:

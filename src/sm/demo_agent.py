@@ -7,12 +7,12 @@ They use `sm` as any agent would: as the command on their PATH. What they print 
 
 import argparse
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-_ENDED = {"completed", "error", "abandoned", "killed"}
-_REPORT_S = 30.0
+_REPORT_S = 90.0
 
 
 class Crash(Exception):
@@ -35,21 +35,16 @@ def spawn(agent_type: str, task: str, name: str) -> str:
     return str(session["session_id"])
 
 
-def wait_for(children: set[str]) -> None:
-    """Return when all of them have ended, woken by the events and not by a clock."""
-    # From the beginning of time: a child may have ended before this is asked.
-    command = ["sm", "events", "--follow", "--since", "0", "--json"]
-    _show("$ " + " ".join(command))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
-        assert follower.stdout is not None
-        for line in follower.stdout:
-            event = json.loads(line)
-            if event["session_id"] in children and event["type"] in _ENDED:
-                _show(event["message"])
-                children = children - {event["session_id"]}
-            if not children:
-                break
-        follower.terminate()
+def hear(children: set[str]) -> None:
+    """Return when the inbox has told that all of them have ended; a question is answered with its first option."""
+    while children:
+        for message in json.loads(sm("inbox", "--take", "--wait", "--json")):
+            for entry in message["text"].splitlines():
+                asked = re.search(r"answer with: sm answer (r\d+) TEXT$", entry)
+                if asked:
+                    sm("answer", asked[1], "1")
+                elif not re.search(r"\) is idle: ", entry):
+                    children = {child for child in children if f"({child})" not in entry}
 
 
 def coordinator(task: str, pace_s: float) -> None:
@@ -61,7 +56,7 @@ def coordinator(task: str, pace_s: float) -> None:
         spawn("Fetcher", "Fetch the icons", "icons"),
     }
     sm("checkpoint", "Three agents at work (1/2 tasks)")
-    wait_for(children)
+    hear(children)
     sm("children", "--recursive")
     sm("complete", "The page is built; its tests fail and the icons are missing")
 
@@ -73,7 +68,9 @@ def builder(task: str, pace_s: float) -> None:
     linter = spawn("Linter", "Check the style of the form", "form")
     _work("Writing the session cookie", pace_s)
     sm("checkpoint", "Form and cookie written (2/3 tasks)")
-    wait_for({linter})
+    sm("wait", linter)
+    colour = sm("ask", "Which colour has the button?", "--option", "blue", "--option", "green", "--wait", "60")
+    sm("note", f"Painting the button {colour.strip()}")
     _work("Polishing", pace_s)
     sm("complete", "Login page built")
 

@@ -137,3 +137,18 @@ def test_a_caller_that_is_gone_before_it_is_known_is_not_taken_for_the_operator(
     instance.sm("status")  # answered after those that came before it
     assert instance.session(other)["status"] == "running"
     assert "killed" not in {e["type"] for e in instance.events()}
+
+
+def test_an_agent_on_the_terminal_number_of_an_ended_one_is_itself(instance: Instance) -> None:
+    """The kernel gives the number of a closed terminal to the next one."""
+    first = instance.spawn("Sh", "tty > first; exit 0")["session_id"]
+    instance.ended(first)
+    number = (instance.work / "first").read_text()
+    for n in range(10):
+        instance.spawn("Sh", f"tty > tty-{n}; sm me > me-{n} 2>&1; echo done >> me-{n}; exec sleep 1000", "--name", f"n{n}")
+        me = instance.work / f"me-{n}"
+        until(lambda me=me: me.exists() and me.read_text().endswith("done\n"), "it has asked")  # type: ignore[misc]  # a default binds the loop's value
+        assert me.read_text().startswith(f"sh-n{n} "), me.read_text()
+        if (instance.work / f"tty-{n}").read_text() == number:
+            return
+    raise AssertionError(f"no terminal got the number {number} again")

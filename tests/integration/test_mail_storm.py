@@ -61,7 +61,9 @@ def settled(instance: Instance) -> list[dict[str, object]]:
     def look() -> list[dict[str, object]] | None:
         found = instance.json("log", "--limit", "10000")
         open = [m for m in found if m["session_id"] and m["status"] in ("queued", "delivering")]
-        return None if open else [m for m in found if ":" in m["text"] and m["from"] not in ("operator", "sm")]
+        return (
+            None if open else [m for m in found if ":" in m["text"] and m["from"] not in ("operator", "sm")]
+        )
 
     return until(look, "every message is final", 60)
 

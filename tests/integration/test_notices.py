@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def twenty_children(instance: Instance, parent: str) -> dict[str, list[str]]:
 def end_all(instance: Instance, children: dict[str, list[str]]) -> None:
     """All at once."""
     with ThreadPoolExecutor(3) as pool:
-        ended = [
+        ended: list[Future[Any]] = [
             pool.submit((instance.work / "go").touch),
             pool.submit(instance.sm, "kill", "--force", *children["killed"]),
             *(

@@ -89,7 +89,7 @@ class Receiver:
                 except ConnectionError:
                     pass  # whoever asked did not wait
 
-            do_GET = do_POST  # what follows a redirect would come so
+            do_GET = do_POST  # noqa: N815 - http.server's name; what follows a redirect would come so
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 pass

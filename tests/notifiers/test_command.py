@@ -145,6 +145,8 @@ async def test_a_program_that_cannot_be_run_is_given_up_with_its_reason(tmp_path
         case "bad interpreter":
             program.write_text("#!/no/such/interpreter\n")
             program.chmod(0o700)
+        case _:
+            pass
     reason = "No such file" if defect in ("missing", "bad interpreter") else "Permission denied"
     error = await refusal((str(program),))
     assert error.message.startswith(f"notify.command cannot be run: {reason}")

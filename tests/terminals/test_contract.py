@@ -9,12 +9,13 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from sm.errors import NoServer, NoTerminal, TerminalError
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalHeld
 from sm.models import Exit
 from sm.terminals.base import Pane, Terminals
 from tests.terminals.world import World, ended, sh, until, until_async
@@ -322,6 +323,106 @@ async def test_typing_to_an_ended_process_is_refused(terminals: Terminals) -> No
     await terminals.ending(pane)
     with pytest.raises(NoTerminal):
         await terminals.type_line(NAME, "anybody?")
+
+
+RAW = """
+import os, sys, termios, tty
+tty.setraw(0)
+sys.stdout.write("\\033[?2004hready\\r\\n"); sys.stdout.flush()
+with open(sys.argv[1], "wb", buffering=0) as out:
+    while True:
+        out.write(os.read(0, 65536))
+"""
+
+
+@pytest.mark.parametrize("size", [10, 4_097, 150_000])
+async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
+    terminals: Terminals, tmp_path: Path, size: int
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    text = ("x;é" * size)[:size]
+    await terminals.type_line(NAME, text)
+    await until(lambda: out.read_bytes().endswith(b"\r"))
+    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
+
+
+async def test_a_terminal_that_takes_no_text_now_is_left_alone(terminals: Terminals, tmp_path: Path) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", sh(f"echo Allow this?; cat > {out}"))
+    await until_async(lambda: ends_with(terminals, "Allow this?"))
+
+    def holds(screen: Sequence[str]) -> str | None:
+        return "a dialog is open" if any("Allow this?" in line for line in screen) else None
+
+    with pytest.raises(TerminalHeld, match="a dialog is open"):
+        await terminals.type_line(NAME, "yes", holds)
+    await terminals.press(NAME, "C-d")
+    await until(lambda: out.exists() and True)
+    assert out.read_text() == ""
+
+
+async def test_enter_is_not_pressed_when_a_dialog_has_opened_over_the_text(
+    terminals: Terminals, tmp_path: Path
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", sh(f"echo ready; cat > {out}"))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    asked = []
+
+    def holds(screen: Sequence[str]) -> str | None:
+        asked.append(list(screen))
+        return "a dialog is open" if len(asked) == 2 else None
+
+    with pytest.raises(TerminalError, match="Enter was not pressed: a dialog is open"):
+        await terminals.type_line(NAME, "half", holds)
+    assert any(line == "half" for line in asked[1])
+    assert out.read_text() == ""
+    # It stands there unsent: whoever knows that it is theirs may still enter it, once.
+    assert not await terminals.enter_if_unsent(NAME, "another text")
+    assert await terminals.enter_if_unsent(NAME, "half")
+    await until(lambda: out.read_text() == "half\n")
+    assert not await terminals.enter_if_unsent(NAME, "half")
+
+
+async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
+    terminals: Terminals, tmp_path: Path
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
+    await until(out.exists)
+    text = "0123456789" * 90
+    with pytest.raises(TerminalError):
+        await terminals.type_line(
+            NAME, text, lambda screen: "now" if "0123456789" in "".join(screen) else None
+        )
+    assert await terminals.enter_if_unsent(NAME, text)
+    await until(lambda: out.read_text() == text + "\n")
+
+
+async def test_a_key_reaches_the_process_out_of_copy_mode_too(terminals: Terminals, world: World) -> None:
+    await terminals.open(
+        ID, NAME, "/", sh("trap 'echo interrupted; exit' INT; echo ready; while :; do sleep 0.1; done")
+    )
+    await until_async(lambda: ends_with(terminals, "ready"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    await terminals.press(NAME, "C-c")
+    await until_async(lambda: ends_with(terminals, "^Cinterrupted"))
+
+
+async def test_the_terminal_of_an_ended_agent_names_nobody(terminals: Terminals) -> None:
+    """The kernel gives its number to the next terminal."""
+    first = await terminals.open(ID, NAME, "/", sh("exit 0"))
+    await gone(first.pid)
+    await terminals.ending(first)
+    for number in range(20):
+        other = f"2222{number:04d}"
+        pane = await terminals.open(other, f"command-{other}", "/", FOREVER)
+        assert await terminals.session_of_tty(pane.tty) == other
+        if pane.tty == first.tty:
+            return
+    assert await terminals.session_of_tty(first.tty) is None
 
 
 async def test_tty_of_any_pane_in_the_session_names_it(terminals: Terminals, world: World) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -65,6 +64,8 @@ def _usage(error: click.ClickException) -> UsageError:
 
 def _bug(error: BaseException) -> Bug:
     """Keep the traceback in a file of its own, named by an id; print it when even that is not possible."""
+    import traceback
+
     identity = os.urandom(4).hex()
     story = "".join(traceback.format_exception(error))
     path = f"{places(os.environ).log}/bug-{identity}.txt"

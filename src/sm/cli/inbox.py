@@ -5,7 +5,6 @@ import sys
 
 import click
 
-from sm.cli.failure import warning_text
 from sm.cli.instance import Instance
 from sm.cli.parameters import json_option
 from sm.cli.polling import until_answered
@@ -58,6 +57,8 @@ def _confirm(instance: Instance, taken: list[Shown]) -> None:
     try:
         instance.client().post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
     except DaemonUnavailable as error:
+        from sm.cli.failure import warning_text
+
         warning = f"the daemon does not know that these messages were taken: {error.message}"
         click.echo(warning_text(warning), nl=False, err=True)
 

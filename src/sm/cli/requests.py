@@ -64,12 +64,13 @@ def _what(request: Shown) -> str:
 
     name, answer, reason = request["request_id"], request["answer"], request["reason"] or ""
     is_open, is_question = request["state"] == "open", bool(request["questions"])
+    words = reason if is_open or answer else ""  # else it is why nobody answered
     if is_question:
         what = " / ".join(_question(each) for each in request["questions"])
     elif request["kind"] == "completion":
-        what = f"done: {quoted(reason)}" if is_open or answer else "done"
+        what = f"done: {quoted(words)}" if words else "done"
     else:
-        arguments = encode(request["arguments"]) if request["arguments"] else reason
+        arguments = encode(request["arguments"]) if request["arguments"] else words
         what = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
     if is_open and is_question:
         return f"{what} - sm answer {name}{' TEXT' * len(request['questions'])}"
