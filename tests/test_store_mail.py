@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sm.errors import IllegalState, NotFound
+from sm.errors import Bug, IllegalState, NotFound
 from sm.lifecycle import decide
 from sm.models import (
     Answer,
@@ -576,7 +576,6 @@ async def test_what_is_open_in_memory_is_what_a_restart_would_load(
     assert seen == {f.name for f in fields(Open)}
 
 
-@pytest.mark.xfail(strict=True, reason="untell puts an old notice behind newer ones until the next start")
 async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_put_it(
     path: str, store: Store
 ) -> None:
@@ -592,7 +591,6 @@ async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_pu
     assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)
 
 
-@pytest.mark.xfail(strict=True, reason="remove clears the text of a notice that is still to be told")
 async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_restart_too(
     path: str, store: Store
 ) -> None:
@@ -602,9 +600,6 @@ async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_res
     assert (await reopened(path, f"{path}.copy")).notices == store.mail.open.notices
 
 
-@pytest.mark.xfail(
-    strict=True, reason="remove leaves the words of a completion, and of what was told outside"
-)
 @pytest.mark.parametrize("table", ["requests", "outbox"])
 async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table: str) -> None:
     ended = await removable(store)
@@ -623,7 +618,6 @@ async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table
     assert "secret" not in str(rows)
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="the launch of a removed session is half of one")
 async def test_a_removed_session_has_no_launch(store: Store) -> None:
     ended = await removable(store)
     await store.write(lambda tx: tx.remove(ended))
@@ -725,3 +719,17 @@ async def test_the_database_of_version_2_still_opens(path: str) -> None:
             2,
         ]
     assert backups(path) == ([] if len(MIGRATIONS) == 2 else [f"{path}.v2.backup"])
+
+
+async def test_a_unit_that_the_database_refuses_takes_no_other_with_it(store: Store) -> None:
+    async def refused(tx: Transaction) -> None:
+        tx.mail.add_message(message(5, recipient="ffffffff"), "to nobody that is known")
+
+    both = await asyncio.gather(
+        store.write(refused),
+        done(store, lambda tx: tx.mail.add_message(message(6), "x")),
+        return_exceptions=True,
+    )
+    assert isinstance(both[0], Bug)
+    assert both[1] is None
+    assert set(store.mail.open.messages) == {6}

@@ -280,3 +280,11 @@ def test_quoted_words_can_be_read() -> None:
     assert quoted('say "hi"\n\\o/') == r'"say \"hi\" \\o/"'
     assert quoted("x", untrusted=True) == '"x" (untrusted)'
     assert quoted("abcdef", 4) == '"abc…"'
+
+
+def test_the_position_of_a_refused_character_is_that_in_the_text_as_it_was_given() -> None:
+    with pytest.raises(TextRefused, match="U\\+0000 at position 9"):
+        accepted("one\r\ntwo\0", "message", 100)
+    with pytest.raises(TextRefused, match="U\\+000D at position 4"):
+        accepted("one\rtwo", "message", 100)
+    assert accepted("one\r\ntwo", "message", 100) == "one\ntwo"

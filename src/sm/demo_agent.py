@@ -69,7 +69,9 @@ def builder(task: str, pace_s: float) -> None:
     _work("Writing the session cookie", pace_s)
     sm("checkpoint", "Form and cookie written (2/3 tasks)")
     sm("wait", linter)
-    colour = sm("ask", "Which colour has the button?", "--option", "blue", "--option", "green", "--wait", "60")
+    colour = sm(
+        "ask", "Which colour has the button?", "--option", "blue", "--option", "green", "--wait", "60"
+    )
     sm("note", f"Painting the button {colour.strip()}")
     _work("Polishing", pace_s)
     sm("complete", "Login page built")

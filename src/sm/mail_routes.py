@@ -207,8 +207,9 @@ class MailRoutes:
         if wait_s:
             mine = caller.session_id if caller.session_id == found.session_id else None
             with self._d.waiting.of(mine, For.ANSWER):
-                if await hold(request, self._d.store, is_over, wait_s):
-                    self._d.waiting.over(mine)
+                answered = await hold(request, self._d.store, is_over, wait_s)
+            if answered:
+                self._d.waiting.over(mine)
         return json_answer(self._request(await self._d.store.mail.request(found.id)))
 
     async def answer(self, request: web.Request) -> web.Response:

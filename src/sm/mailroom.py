@@ -66,6 +66,7 @@ class Mailroom:
     async def run(self) -> None:
         """Never returns."""
         while True:
+            seen = self._store.mail.open  # before: what comes meanwhile must not be slept over
             try:
                 pause_s = await self._do_what_is_due()
             except StorageFull as error:
@@ -74,7 +75,6 @@ class Mailroom:
             except Exception:
                 log.exception("failed the mail")
                 pause_s = _PAUSE_S
-            seen = self._store.mail.open
             try:
                 async with asyncio.timeout(pause_s):
                     await self._store.changed(lambda seen=seen: self._store.mail.open is not seen)  # type: ignore[misc]  # a default binds the loop's value
@@ -84,6 +84,8 @@ class Mailroom:
     async def _do_what_is_due(self) -> float | None:
         """Everything that is due now; the seconds until something more is, None when nothing will be."""
         open = self._store.mail.open
+        still = {("message", n) for n in open.messages} | {("request", n) for n in open.requests}
+        self._since = {what: since for what, since in self._since.items() if what in still}
         due = [
             *await self._flush(open),
             *await self._expire_messages(open),

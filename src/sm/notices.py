@@ -90,7 +90,7 @@ class Notices:
         if message.sender == SM_ITSELF:
             return
         sender = tx.find(message.sender)
-        if sender is not None and sender.exit is not None:
+        if message.sender != "operator" and (sender is None or sender.exit is not None):
             return  # nobody is left to be told
         await tx.mail.add_notice(
             Notice(

@@ -17,7 +17,7 @@ ENTRY_MAX_BYTES = 3_900
 
 # C0 and C1 but for newline and tab: inside a bracketed paste ESC[201~ would end the paste and type keys
 # into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
-_REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FOLDED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
@@ -26,11 +26,11 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
 
     Raises TextRefused, which names the character and its position (from 1, in `text` as it was given).
     """
-    text = text.replace("\r\n", "\n")
     found = _REFUSED.search(text)
     if found:
         name = f"U+{ord(found.group()):04X}"
         raise TextRefused(f"{what}: character {name} at position {found.start() + 1} is not allowed")
+    text = text.replace("\r\n", "\n")
     if one_line and "\n" in text:
         raise TextRefused(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
     text = unicodedata.normalize("NFC", text)

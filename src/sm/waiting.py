@@ -95,7 +95,8 @@ class Waiting:
     async def _settle(self) -> float | None:
         """Make every status right; the seconds after which to look again."""
         now = time.monotonic()
-        for session_id in {s for s, _ in self._waits} | self._until.keys():
+        looked_at = dict(self._until)
+        for session_id in {s for s, _ in self._waits} | looked_at.keys():
             session = self._store.sessions.get(session_id)
             signal = None if session is None else self._wanted(session, now)
             if signal is not None:
@@ -105,8 +106,9 @@ class Waiting:
                     log.warning("put off a status: %s", error.message, extra={"sm_session": session_id})
                     return _BETWEEN_S
         self._waits = +self._waits
-        self._until = {s: until for s, until in self._until.items() if until > now}
-        return min(self._until.values()) - now if self._until else None
+        # What has come while a status was written is for the next time.
+        self._until = {s: u for s, u in self._until.items() if u > now or looked_at.get(s) != u}
+        return max(0.0, min(self._until.values()) - now) if self._until else None
 
     def _differs(self) -> bool:
         """Whether a session that waits has come to a status that does not say so."""

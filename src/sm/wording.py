@@ -103,11 +103,12 @@ def asked(session: Session, request: Request) -> str:
     match request.kind:
         case RequestKind.QUESTION:
             asks = " / ".join(words_of(session, q.question, 400) for q in request.questions)
-            options = [option for q in request.questions for option in q.options]
+            options = request.questions[0].options if len(request.questions) == 1 else ()
             choice = ""
             if options:
                 shown = ", ".join(f"{n}: {words_of(session, o, 40)}" for n, o in enumerate(options[:8], 1))
-                choice = f" options {shown};"
+                more = f" and {len(options) - 8} more (sm requests)" if len(options) > 8 else ""
+                choice = f" options {shown}{more};"
             return f"{who} asks {asks};{choice} answer with: sm answer {request.name} TEXT"
         case RequestKind.COMPLETION:
             said = words_of(session, request.reason or "", 400)

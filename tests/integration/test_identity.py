@@ -145,7 +145,12 @@ def test_an_agent_on_the_terminal_number_of_an_ended_one_is_itself(instance: Ins
     instance.ended(first)
     number = (instance.work / "first").read_text()
     for n in range(10):
-        instance.spawn("Sh", f"tty > tty-{n}; sm me > me-{n} 2>&1; echo done >> me-{n}; exec sleep 1000", "--name", f"n{n}")
+        instance.spawn(
+            "Sh",
+            f"tty > tty-{n}; sm me > me-{n} 2>&1; echo done >> me-{n}; exec sleep 1000",
+            "--name",
+            f"n{n}",
+        )
         me = instance.work / f"me-{n}"
         until(lambda me=me: me.exists() and me.read_text().endswith("done\n"), "it has asked")  # type: ignore[misc]  # a default binds the loop's value
         assert me.read_text().startswith(f"sh-n{n} "), me.read_text()

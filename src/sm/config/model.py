@@ -201,12 +201,19 @@ class Webhook(_Section):
     )
 
 
+def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
+    urls = [webhook.url for webhook in value]
+    if len(set(urls)) < len(urls):
+        raise ValueError("must not name one url twice")
+    return value
+
+
 class Notify(_Section):
     command: Annotated[tuple[Text, ...], AfterValidator(_program)] | None = Field(
         default=None,
         description="Run for everything that comes into the operator's inbox, with a JSON object on its stdin.",
     )
-    webhooks: tuple[Webhook, ...] = Field(
+    webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = Field(
         default=(), description="Each told the same: url, secret_file (HMAC-SHA256), events."
     )
 

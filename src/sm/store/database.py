@@ -162,6 +162,12 @@ class Store:
                 try:
                     result = await unit(transaction)
                     await transaction.end(end)
+                except aiosqlite.IntegrityError as error:  # a defect of this unit, and of no other
+                    await self._writer.execute(undo)
+                    if shared:
+                        await self._writer.execute(end)
+                    _fail(future, Bug(f"the database refused it: {error}"))
+                    continue
                 except aiosqlite.Error:
                     raise
                 except Exception as error:  # noqa: BLE001 - an edge: a unit's failure is its caller's
@@ -256,7 +262,9 @@ class Store:
 
     async def launch(self, session_id: str) -> Launch:
         rows = list(
-            await self._reader.execute_fetchall("SELECT launch FROM sessions WHERE id = ?", (session_id,))
+            await self._reader.execute_fetchall(
+                "SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,)
+            )
         )
         if not rows:
             raise NotFound(f"no such session: {session_id}")

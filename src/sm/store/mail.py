@@ -106,7 +106,8 @@ class MailWrites:
 
     def add_request(self, request: Request) -> None:
         self._tx.insert_row("requests", request_row(request))
-        self.open = replace(self.open, requests=_with(self.open.requests, request, keep=True))
+        keep = request.open or request.untold
+        self.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
 
     async def request(self, request_id: int) -> Request:
         """Raises NotFound."""
@@ -151,7 +152,8 @@ class MailWrites:
 
     async def untell(self, message_ids: Collection[int], recipient: str | None) -> None:
         """What these messages would have told is to be told to `recipient`."""
-        where = "message_id IN (SELECT value FROM json_each(?))"
+        # Those of a session that was removed meanwhile have nothing more to tell.
+        where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
         values = (encoded(list(message_ids)),)
         rows = await self._tx.read(f"{_NOTICES} WHERE {where}", values)
         found = [notice_from(dict(row) | {"recipient": recipient}) for row in rows]
@@ -159,8 +161,8 @@ class MailWrites:
             f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
             (recipient, *values),
         )
-        for notice in found:
-            self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
+        notices = {**self.open.notices, **{notice.id: notice for notice in found}}
+        self.open = replace(self.open, notices=dict(sorted(notices.items())))
 
     def readdress(self, notice: Notice, recipient: str | None) -> None:
         self._tx.write("UPDATE notices SET recipient = ? WHERE id = ?", (recipient, notice.id))
@@ -171,10 +173,13 @@ class MailWrites:
         """Remove the words of a session that is removed; what others were told stays."""
         self._tx.write("UPDATE messages SET text = '' WHERE session_id = ?", (session_id,))
         self._tx.write(
-            "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL WHERE session_id = ?",
+            "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL, reason = NULL"
+            " WHERE session_id = ?",
             (session_id,),
         )
-        self._tx.write("UPDATE notices SET text = '' WHERE session_id = ?", (session_id,))
+        self._tx.write(
+            "UPDATE notices SET text = '' WHERE session_id = ? AND state <> 'pending'", (session_id,)
+        )
 
     def _change(self, table: str, old: Mapping[str, Any], new: Mapping[str, Any], state: str) -> None:
         changed = {name: value for name, value in new.items() if value != old[name]}

@@ -85,9 +85,9 @@ class Transaction:
         return self.sessions.get(session_id) or self._committed.get(session_id)
 
     def all_sessions(self) -> list[Session]:
-        return [self.sessions.get(s.id, s) for s in self._committed.values()] + [
-            s for s in self.sessions.values() if s.id not in self._committed
-        ]
+        changed = [self.sessions.get(s.id, s) for s in self._committed.values()]
+        new = [s for s in self.sessions.values() if s.id not in self._committed]
+        return [s for s in (*changed, *new) if s.id not in self.removed]
 
     def insert_row(self, table: str, row: Mapping[str, Any]) -> None:
         names = ", ".join(row)
@@ -110,6 +110,10 @@ class Transaction:
             (session.id,),
         )
         self.write("DELETE FROM checkpoints WHERE session_id = ?", (session.id,))
+        self.write(
+            "UPDATE outbox SET payload = '{}' WHERE session_id = ? AND state IN ('done', 'dead')",
+            (session.id,),
+        )
         self.mail.forget(session.id)
         self.removed.add(session.id)
 
