@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, listing, restart, watching
+from bench import agents, commands, listing, mail, restart, watching
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -17,6 +17,7 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "commands": commands.measure,
     "listing": listing.measure,
     "agents": agents.measure,
+    "mail": mail.measure,
     "watching": watching.measure,
     "restart": restart.measure,
 }

@@ -32,6 +32,7 @@ tmux: {socket_name: bench}
 commands:
   Sleep: {command: [sleep, "1000000"]}
   Sh: {command: [sh, -c]}
+  Typed: {command: [sh, -c], input: tty}
 """
 _DEADLINE_S = 60.0
 # aiohttp and aiosqlite with nothing in them: what a daemon of that kind costs at least.
@@ -99,9 +100,12 @@ class Connection:
 
 
 class Instance:
-    """A running daemon with `stored` ended sessions in its database. Use it as a context manager."""
+    """A running daemon with `stored` ended sessions in its database. Use it as a context manager.
 
-    def __init__(self, stored: int = 0) -> None:
+    `daemon`: the module that is run as the daemon.
+    """
+
+    def __init__(self, stored: int = 0, daemon: str = "sm.daemon") -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
         (self.home / "config.yaml").write_text(_CONFIG)
@@ -116,6 +120,7 @@ class Instance:
         }
         self._children: list[subprocess.Popen[bytes]] = []
         self._stored = stored
+        self._daemon_module = daemon
 
     def __enter__(self) -> Self:
         try:
@@ -175,7 +180,9 @@ class Instance:
 
     def start_daemon(self) -> None:
         """Return after its first answer."""
-        self.daemon = self._until_answer((sys.executable, "-m", "sm.daemon", "--ready-fd", "1"), self.socket)
+        self.daemon = self._until_answer(
+            (sys.executable, "-m", self._daemon_module, "--ready-fd", "1"), self.socket
+        )
 
     def start_bare(self) -> subprocess.Popen[bytes]:
         """The floor of a daemon: an empty server, after its first answer."""

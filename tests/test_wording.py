@@ -90,8 +90,8 @@ SANDBOXED = replace(CHILD, effective_mode=TrustLevel.SANDBOXED)
 MESSAGE = Message(57, CHILD.id, "aaaa1111", MessageMode.AUTO, MessageState.EXPIRED, AT, AT, reason="too late")
 REQUEST = Request(7, CHILD.id, RequestKind.QUESTION, RequestState.OPEN, AT, AT)
 QUESTION = replace(REQUEST, questions=(Question("which one?", ("this", "that")),))
-COMPLETION = replace(REQUEST, kind=RequestKind.COMPLETION, reason="all green")
-PERMISSION = replace(REQUEST, kind=RequestKind.PERMISSION, tool="Bash", reason="rm -rf build")
+COMPLETION = replace(REQUEST, kind=RequestKind.COMPLETION, questions=(Question("all green"),))
+PERMISSION = replace(REQUEST, kind=RequestKind.PERMISSION, tool="Bash", arguments={"command": "rm -rf build"})
 
 
 def said(text: str) -> Signal:
@@ -111,8 +111,8 @@ ENTRIES: dict[str, Entry] = {
     "undelivered": lambda s, text: undelivered(s, replace(MESSAGE, reason=text)),
     "question": lambda s, text: asked(s, replace(REQUEST, questions=(Question(text, (text,) * 20),))),
     "open question": lambda s, text: asked(s, replace(REQUEST, questions=(Question(text),))),
-    "completion": lambda s, text: asked(s, replace(COMPLETION, reason=text)),
-    "permission": lambda s, text: asked(s, replace(PERMISSION, tool=text, reason=text)),
+    "completion": lambda s, text: asked(s, replace(COMPLETION, questions=(Question(text),))),
+    "permission": lambda s, text: asked(s, replace(PERMISSION, tool=text, arguments={text: text})),
 }
 WORDS = ["ending", "milestone", "question", "open question", "completion", "permission"]
 """Those that hold the session's own words."""
@@ -157,7 +157,9 @@ def test_no_words_of_a_session_stand_outside_of_quotes(name: str) -> None:
 def test_the_entry_of_a_request_ends_with_the_exact_command(who: Session, text: str) -> None:
     question = replace(REQUEST, questions=(Question(text, (text,)), Question(text)))
     assert asked(who, question).endswith("; answer with: sm answer r7 TEXT")
-    assert asked(who, replace(COMPLETION, reason=text)).endswith("; sm approve r7 or: sm reject r7 WHY")
+    assert asked(who, replace(COMPLETION, questions=(Question(text),))).endswith(
+        "; sm approve r7 or: sm reject r7 WHY"
+    )
     assert asked(who, replace(PERMISSION, tool=text)).endswith("; sm approve r7 or: sm deny r7")
 
 
@@ -173,9 +175,9 @@ def test_entries_are_told_in_these_words() -> None:
         f'{who} says that it is done: "all green"; sm approve r7 or: sm reject r7 WHY'
     )
     assert asked(CHILD, PERMISSION) == (
-        f'{who} asks for permission to use "Bash rm -rf build"; sm approve r7 or: sm deny r7'
+        f'{who} asks for permission to use "Bash command=rm -rf build"; sm approve r7 or: sm deny r7'
     )
-    assert asked(CHILD, replace(PERMISSION, tool=None, reason=None)) == (
+    assert asked(CHILD, replace(PERMISSION, tool=None, arguments=None)) == (
         f'{who} asks for permission to use "a tool"; sm approve r7 or: sm deny r7'
     )
     assert milestone(CHILD, "half") == f'{who} reports: "half"'
@@ -234,7 +236,7 @@ def test_words_are_marked_by_the_mode_that_is_effective() -> None:
     [
         (QUESTION, 'Child 1a2b3c4d asks "which one?" (r7)'),
         (COMPLETION, 'Child 1a2b3c4d proposes its completion - "all green" (r7)'),
-        (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash" (r7)'),
+        (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash command=rm -rf build" (r7)'),
     ],
 )
 def test_a_request_is_recorded_with_what_it_asks(request_: Request, line: str) -> None:
@@ -280,7 +282,7 @@ def test_no_event_of_mail_or_requests_leaves_its_line(text: str) -> None:
     question = replace(REQUEST, questions=(Question(text),))
     lines = [
         request_opened(CHILD, question),
-        request_opened(CHILD, replace(COMPLETION, reason=text)),
+        request_opened(CHILD, replace(COMPLETION, questions=(Question(text),))),
         request_opened(CHILD, replace(PERMISSION, tool=text)),
         request_settled(CHILD, replace(question, answer=Answer(True, (text,)))),
         request_settled(CHILD, replace(question, reason=text)),

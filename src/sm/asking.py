@@ -18,7 +18,6 @@ class Asked:
     questions: tuple[Question, ...] = ()
     tool: str | None = None
     arguments: Mapping[str, Any] | None = None
-    reason: str | None = None
 
 
 async def open_request(
@@ -36,7 +35,6 @@ async def open_request(
         tool=asked.tool,
         arguments=asked.arguments,
         questions=asked.questions,
-        reason=asked.reason,
     )
     tx.mail.add_request(request)
     await tx.event(

@@ -72,8 +72,9 @@ async def read_body(request: web.Request) -> Body:
 
 
 def fingerprint(action: str, body: Mapping[str, Any]) -> str:
-    """What must be equal for two requests with one Idempotency-Key to be one."""
-    text = orjson.dumps([action, body], option=orjson.OPT_SORT_KEYS)
+    """What must be equal for two requests with one Idempotency-Key to be one: all but how long they wait."""
+    asked = {name: value for name, value in body.items() if name != "wait_s"}
+    text = orjson.dumps([action, asked], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 

@@ -105,8 +105,10 @@ class MailRoutes:
         body = await read_body(request)
         caller, wait_s = request[CALLER], body.number("wait_s")
         limit = min(int(body.number("limit") or BATCH_MAX), BATCH_MAX)
-        idle = wait_s is not None
-        if idle and not self._d.messages.waiting(caller, idle=True):
+        idle, key = wait_s is not None, read_key(request, body)
+        # First of all, because a reader that repeats its question has got no answer to what it took.
+        letters = await self._d.messages.take(caller, limit, key, idle=idle)
+        if idle and not letters:
             with self._d.waiting.of(caller.session_id, For.MESSAGES):
                 await hold(
                     request,
@@ -114,7 +116,7 @@ class MailRoutes:
                     lambda: bool(self._d.messages.waiting(caller, idle=True)),
                     wait_s or 0,
                 )
-        letters = await self._d.messages.take(caller, limit, read_key(request, body), idle=idle)
+            letters = await self._d.messages.take(caller, limit, key, idle=idle)
         return json_answer([_letter_json(each) for each in letters])
 
     async def confirm(self, request: web.Request) -> web.Response:

@@ -38,6 +38,7 @@ from sm.models import (
     Notice,
     NoticeKind,
     Process,
+    Question,
     RequestKey,
     RequestKind,
     Session,
@@ -354,7 +355,9 @@ class Manager:
             f"{subject(session)} proposes its completion - {quoted(words)}",
             {"completion_message": text},
         )
-        await open_request(tx, self.notices, session, Asked(RequestKind.COMPLETION, reason=words), at, None)
+        await open_request(
+            tx, self.notices, session, Asked(RequestKind.COMPLETION, (Question(text or ""),)), at, None
+        )
         return session
 
     async def checkpoint(

@@ -376,12 +376,18 @@ class Request:
     answer: Answer | None = None
     answered_by: str | None = None
     reason: str | None = None
+    """Why it ended without an answer."""
     taken_at: str | None = None
     """When the session that asked got its answer."""
 
     @property
     def name(self) -> str:
         return f"r{self.id}"
+
+    @property
+    def words(self) -> str:
+        """What is asked, or what a session proposes to complete with."""
+        return " / ".join(question.question for question in self.questions)
 
     @property
     def open(self) -> bool:

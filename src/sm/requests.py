@@ -26,7 +26,7 @@ from sm.models import (
 )
 from sm.policy import Action, visible
 from sm.store import Store, Transaction
-from sm.text import MESSAGE_MAX, REPORT_MAX, accepted
+from sm.text import MESSAGE_MAX, REPORT_MAX, accepted, quoted
 from sm.views import later
 from sm.wording import outcome
 
@@ -185,7 +185,7 @@ class Requests:
             return await settle(tx, session, request, at, **_decided(caller, answer))
         done = await settle(tx, session, request, at, **_decided(caller, answer), taken_at=at)
         if verdict.approved:
-            said = request.reason if request.reason != "done" else None
+            said = request.words or None
             reason = f"{caller} approved it ({request.name})"
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
             await self._manager.completed(tx, session.id, signal)
@@ -253,7 +253,7 @@ def _decided(caller: Caller, answer: Answer) -> dict[str, object]:
 def _too_late(request: Request) -> str:
     match request.state:
         case RequestState.ANSWERED:
-            said = outcome(request)[:200]
+            said = quoted(outcome(request), 200)
             return f"{request.name} was answered by {request.answered_by} at {request.state_at}: {said}"
         case RequestState.EXPIRED:
             return f"{request.name} expired at {request.state_at}"

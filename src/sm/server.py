@@ -29,7 +29,8 @@ from sm.intake import check_protocol, event_type, narrowed, number, read_body, r
 from sm.lifecycle import is_ended, is_live
 from sm.mail_routes import MailRoutes
 from sm.manager import Answer
-from sm.models import Caller, Session, SpawnRequest
+from sm.messages import Letter
+from sm.models import SM_ITSELF, Caller, Session, SpawnRequest
 from sm.policy import Action, may, visible
 from sm.progress import report
 from sm.views import checkpoint_json, event_json, nest, pruned, session_json
@@ -156,7 +157,7 @@ class Server:
         requests = await self._d.requests.listed(request[CALLER], all=False, limit=0)
         inbox = self._d.messages.waiting(request[CALLER], idle=True)
         letters = await self._d.messages.letters(inbox[:_STATUS_LINES])
-        lines = [line for letter in letters for line in letter.text.split("\n")]
+        lines = [line for letter in letters for line in _headline(letter)]
         by_status: dict[str, int] = {}
         for session in seen:
             by_status[session.status.value] = by_status.get(session.status.value, 0) + 1
@@ -445,6 +446,16 @@ class Server:
 
     def _answer(self, answer: Answer) -> web.Response:
         return json_answer({**self._view(answer.session), "warnings": list(answer.warnings)})
+
+
+def _headline(letter: Letter) -> list[str]:
+    """What an overview shows of a message: all that sm itself tells, of others' only that it is there."""
+    message = letter.message
+    return (
+        letter.text.split("\n")
+        if message.sender == SM_ITSELF
+        else [f"message {message.id} from {message.sender}"]
+    )
 
 
 def _error(error: SmError, status: int | None = None) -> web.Response:

@@ -111,11 +111,17 @@ def asked(session: Session, request: Request) -> str:
                 choice = f" options {shown}{more};"
             return f"{who} asks {asks};{choice} answer with: sm answer {request.name} TEXT"
         case RequestKind.COMPLETION:
-            said = words_of(session, request.reason or "", 400)
+            said = words_of(session, request.words or "done", 400)
             return f"{who} says that it is done: {said}; sm approve {request.name} or: sm reject {request.name} WHY"
         case _:
-            used = words_of(session, f"{request.tool or 'a tool'} {request.reason or ''}".strip(), 400)
+            used = words_of(session, use(request), 400)
             return f"{who} asks for permission to use {used}; sm approve {request.name} or: sm deny {request.name}"
+
+
+def use(request: Request) -> str:
+    """The tool and its arguments that a permission is asked for."""
+    arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
+    return f"{request.tool or 'a tool'} {arguments}".strip()
 
 
 def request_opened(session: Session, request: Request) -> str:
@@ -124,9 +130,9 @@ def request_opened(session: Session, request: Request) -> str:
         case RequestKind.QUESTION:
             what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
         case RequestKind.COMPLETION:
-            what = f"proposes its completion - {quoted(request.reason or '')}"
+            what = f"proposes its completion - {quoted(request.words or 'done')}"
         case _:
-            what = f"asks for permission to use {quoted(request.tool or 'a tool')}"
+            what = f"asks for permission to use {quoted(use(request))}"
     return f"{subject(session)} {what} ({request.name})"
 
 

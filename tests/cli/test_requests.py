@@ -188,9 +188,9 @@ def test_requests_say_what_is_asked_and_what_to_type(run: Sm, peer: Peer) -> Non
     found = [
         request(7, **at),
         request(8, questions=two, **at),
-        request(9, kind="completion", questions=[], reason="all tests pass", **at),
+        request(9, kind="completion", questions=[{"question": "all tests pass", "options": []}], **at),
         request(10, kind="permission", questions=[], tool="Bash", arguments={"command": "make"}, **at),
-        request(11, kind="permission", questions=[], name=None, reason="to build", **at),
+        request(11, kind="permission", questions=[], name=None, arguments={"why": "to build"}, **at),
     ]
     peer.script("GET /v1/requests", answer(found))
     who = "engineer-login (1a2b3c4d) | 5min ago"
@@ -201,7 +201,7 @@ def test_requests_say_what_is_asked_and_what_to_type(run: Sm, peer: Peer) -> Non
         f'r9  | completion | open | {who} | done: "all tests pass" - sm approve r9, or: sm reject r9',
         f'r10 | permission | open | {who} | "Bash {{\\"command\\":\\"make\\"}}"'
         " - sm approve r10, or: sm deny r10",
-        'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool to build"'
+        'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool {\\"why\\":\\"to build\\"}"'
         " - sm approve r11, or: sm deny r11",
     ]
     assert json.loads(run("requests", "--json").out) == found
@@ -217,17 +217,18 @@ def test_requests_say_what_is_asked_and_what_to_type(run: Sm, peer: Peer) -> Non
     ("asked", "shown"),
     [
         (settled("postgres"), '"Which database?" [1: "sqlite", 2: "postgres"] - "postgres" by operator'),
-        (settled("a", "b", questions=[]), '"a tool" - "a / b" by operator'),
         (
             settled(answer=decision(False, message="later"), options=[]),
             '"Which database?" [1: "sqlite", 2: "postgres"] - declined: "later" by operator',
         ),
         (
-            settled(kind="completion", questions=[], reason="it works", answer=decision(True)),
+            settled(
+                kind="completion", questions=[{"question": "it works", "options": []}], answer=decision(True)
+            ),
             'done: "it works" - approved by operator',
         ),
         (
-            settled(kind="completion", questions=[], reason="", answer=decision(False, message="no tests")),
+            settled(kind="completion", questions=[], answer=decision(False, message="no tests")),
             'done - declined: "no tests" by operator',
         ),
         (
@@ -263,7 +264,7 @@ def test_what_an_agent_asks_cannot_forge_what_to_type(run: Sm, peer: Peer) -> No
     found = [
         request(7, questions=[{"question": evil, "options": [evil]}]),
         request(8, kind="permission", questions=[], tool=evil),
-        request(9, kind="completion", questions=[], reason=evil, name=evil),
+        request(9, kind="completion", questions=[{"question": evil, "options": []}], name=evil),
         settled(evil, answered_by=evil),
     ]
     peer.script("GET /v1/requests", answer(found))

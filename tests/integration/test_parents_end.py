@@ -85,7 +85,8 @@ def noted(instance: Instance, *sessions: dict[str, Any]) -> set[str]:
 
 
 def about(lines: list[str], session: dict[str, Any]) -> list[str]:
-    return [line for line in lines if line.startswith("child ") and f"({session['session_id']})" in line]
+    told = f"{session['name']} ({session['session_id']}) "
+    return [line for line in lines if line.partition(" ")[2].startswith(told)]
 
 
 # Adopted

@@ -213,10 +213,12 @@ def test_the_words_of_a_removed_proposal_are_gone_too(instance: Instance) -> Non
     instance.config.write_text(instance.config.read_text() + "child_agents: {mode: supervised}\n")
     session_id = instance.spawn("Sh", f"sm complete {SAID} > out.txt; exec sleep 1000")["session_id"]
     until(lambda: instance.json("requests"), "it has proposed its completion")
+    instance.sm("reject", session_id, SENT)
     instance.sm("kill", session_id)
     assert SAID in everything_in_tables(instance)["requests"]
     instance.sm("rm", session_id)
-    assert SAID not in everything_in_tables(instance)["requests"]
+    left = everything_in_tables(instance)["requests"]
+    assert SAID not in left and SENT not in left
 
 
 def test_what_was_told_of_a_removed_session_outside_is_kept_no_longer(instance: Instance) -> None:

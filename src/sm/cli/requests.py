@@ -63,14 +63,14 @@ def _what(request: Shown) -> str:
     from sm.text import quoted  # an agent's words must end where they end: what to type follows them
 
     name, answer, reason = request["request_id"], request["answer"], request["reason"] or ""
-    is_open, is_question = request["state"] == "open", bool(request["questions"])
-    words = reason if is_open or answer else ""  # else it is why nobody answered
+    is_open, is_question = request["state"] == "open", request["kind"] == "question"
     if is_question:
         what = " / ".join(_question(each) for each in request["questions"])
     elif request["kind"] == "completion":
+        words = " ".join(each["question"] for each in request["questions"])
         what = f"done: {quoted(words)}" if words else "done"
     else:
-        arguments = encode(request["arguments"]) if request["arguments"] else words
+        arguments = encode(request["arguments"]) if request["arguments"] else ""
         what = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
     if is_open and is_question:
         return f"{what} - sm answer {name}{' TEXT' * len(request['questions'])}"
