@@ -7,7 +7,7 @@ from typing import Any
 from sm.asking import call_off
 from sm.config import Config
 from sm.lifecycle import is_live
-from sm.models import SM_ITSELF, EventType, MessageState, NoticeKind, Session, Signal, SignalKind, Status
+from sm.models import SM_ITSELF, EventType, MessageState, Session, Signal, SignalKind, Status
 from sm.notices import Notices, hearer
 from sm.store import Transaction
 from sm.wording import label, message_settled, sender_label, subject
@@ -67,14 +67,10 @@ class Endings:
                 EventType.MESSAGE, session, at, line, {"message_id": after.id, "state": after.state}
             )
             await self._notices.of_undelivered(tx, session, after)
-        heir = hearer(tx, session)
         if untold:
-            await tx.mail.untell(untold, heir)
-        for notice in [n for n in tx.mail.open.notices.values() if n.recipient == session.id]:
-            if notice.kind is NoticeKind.UNDELIVERED:  # of a message that it sent: nobody else's business
-                tx.mail.settle_notices([notice], "dropped")
-            else:
-                tx.mail.readdress(notice, heir)
+            await tx.mail.untell(untold, session.id)
+        left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
+        await self._notices.pass_on(tx, left, hearer(tx, session))
 
     async def _release_children(self, tx: Transaction, session: Session, at: str, move: Move) -> None:
         if self._on_parent_end == "keep":

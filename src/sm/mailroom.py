@@ -100,11 +100,13 @@ class Mailroom:
         now = time.monotonic()
         self._seen = {number: self._seen.get(number, now) for number in open.notices}
         self._held = {session: until for session, until in self._held.items() if until > now}
+        waits = [until - now for until in self._held.values()]
         recipients: dict[str | None, list[Notice]] = {}
         for notice in open.notices.values():
-            if notice.session_id not in self._held:
+            if (notice.session_id, notice.recipient) in self._manager.killing:
+                waits.append(_PAUSE_S)
+            elif notice.session_id not in self._held:
                 recipients.setdefault(notice.recipient, []).append(notice)
-        waits = [until - now for until in self._held.values()]
         for recipient, notices in recipients.items():
             seen = [self._seen[n.id] for n in notices]
             due = min(max(seen) + QUIET_S, min(seen) + LONGEST_S)
@@ -124,8 +126,7 @@ class Mailroom:
             session = tx.find(recipient)
             if recipient is not None and (session is None or session.exit is not None):
                 heir = None if session is None else hearer(tx, session)
-                for notice in notices:
-                    tx.mail.readdress(notice, heir)
+                await self._manager.notices.pass_on(tx, notices, heir)
                 return
             old = [n for n in notices if _is_old_news(tx, n, notices)]
             tx.mail.settle_notices(old, "dropped")

@@ -6,6 +6,7 @@ the watcher; both come back here with what they found.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,8 @@ class Manager:
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
         """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
         self._start_errors: dict[str, SmError] = {}
+        self.killing: Counter[tuple[str, str | None]] = Counter()
+        """Sessions that are being killed, each with who asked for it and is told in the answer how it ended."""
 
     # Who is asking, for whom
 
@@ -441,13 +444,17 @@ class Manager:
             return victims
 
         victims = await self._store.write(unit)
+        told = Counter((v.id, caller.session_id) for v in victims)
+        self.killing += told
         try:
             async with asyncio.timeout(_KILLED_WITHIN_S):
                 await self._store.changed(lambda: not self._unkilled(victims))
+            await self.heard(caller, [v.id for v in victims])
         except TimeoutError:
             left = ", ".join(self._unkilled(victims))
             raise OutsideFailed(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
-        await self.heard(caller, [v.id for v in victims])
+        finally:
+            self.killing -= told
         return [self._store.sessions[v.id] for v in victims]
 
     def _unkilled(self, victims: Sequence[Session]) -> list[str]:

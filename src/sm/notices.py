@@ -4,7 +4,7 @@ Told upwards only, from child to parent; what never reached its recipient is tol
 makes messages of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sm.config import Config
@@ -31,6 +31,10 @@ WAITS_FOR_SESSIONS = "wait"
 """The source of an idle status that nobody needs to hear of: the session is woken by what it waits for."""
 
 
+_NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
+"""The operator looks at `sm status` and `sm events` for these."""
+
+
 def hearer(tx: Transaction, session: Session) -> str | None:
     """Who hears of this session: its nearest ancestor whose process lives, else None, the operator."""
     seen: set[str] = set()
@@ -41,6 +45,17 @@ def hearer(tx: Transaction, session: Session) -> str | None:
         seen.add(above.id)
         above = tx.find(above.parent_id)
     return None
+
+
+def _told_outside(session: Session, notice: Notice) -> EventType | None:
+    """What a notice of a while ago is outside; `session` is the one that it is about, as it is now."""
+    match notice.kind:
+        case NoticeKind.REQUEST:
+            return EventType.REQUEST
+        case NoticeKind.ENDING if is_ended(session.status):
+            return EventType(session.status.value)
+        case _:
+            return None
 
 
 class Notices:
@@ -104,6 +119,19 @@ class Notices:
             )
         )
 
+    async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
+        """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""
+        for notice in list(notices):
+            idle_talk = heir is None and notice.kind in _NOT_FOR_THE_OPERATOR
+            if notice.kind is NoticeKind.UNDELIVERED or idle_talk:  # its own message was nobody else's business
+                tx.mail.settle_notices([notice], "dropped")
+                continue
+            tx.mail.readdress(notice, heir)
+            session = tx.find(notice.session_id)
+            told_outside = None if session is None else _told_outside(session, notice)
+            if heir is None and session is not None and told_outside is not None:
+                await self._tell_outside(tx, session, notice, told_outside)
+
     async def _note(
         self,
         tx: Transaction,
@@ -114,8 +142,8 @@ class Notices:
         told_outside: EventType | None = None,
     ) -> None:
         recipient = hearer(tx, session)
-        if recipient is None and kind in (NoticeKind.IDLE, NoticeKind.CHECKPOINT):
-            return  # the operator looks at `sm status` and `sm events` for these
+        if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
+            return
         at = self._now()
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, at)
         if await tx.mail.add_notice(notice) and recipient is None and told_outside is not None:

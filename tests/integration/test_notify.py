@@ -221,7 +221,7 @@ def test_a_refusal_for_good_and_a_failed_program_are_dead_letters_with_their_rea
             "notify.command ended with exit code 7",
             "the webhook answered 410",
         ]
-        assert session["session_id"] in instance.sm("inbox")  # the operator hears of it all the same
+        until(lambda: session["session_id"] in instance.sm("inbox"), "the operator hears of it all the same")
         instance.kill_daemon()
         assert instance.json("status")["dead_letters"] == 2
         settled(instance)
