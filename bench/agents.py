@@ -28,7 +28,8 @@ def _spawn(instance: Instance, times: int) -> Row:
     ours, floor = [], []
     for number in range(times + 1):
         ours.append(timed_ms(lambda: connection.raw("POST", "/v1/sessions", request)))
-        instance.tmux("list-sessions")  # tmux is through with what it does after the answer
+        # tmux is through with what it does after the answer
+        until(lambda: "sm-spare-" in instance.tmux("list-sessions"), "the next session stands ready")
         name = f"raw{number}"
         argv = ("tmux", "-L", "bench", "new-session", "-d", "-s", name, "sleep", "1000000")
         floor.append(timed_ms(partial(subprocess.run, argv, env=instance.env, check=True)))

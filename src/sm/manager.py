@@ -187,6 +187,9 @@ class Manager:
         if earlier is not None:
             return tx.session(earlier)
         session = planned.session
+        above = session.parent_id
+        if above is not None and not self._may_have_children(tx, above):
+            raise IllegalState(f"session {above} has ended or is being killed; it cannot have children")
         name = session.friendly_name
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
             raise NameTaken(f"a live session is named {name} already", "choose another --name")
@@ -198,6 +201,11 @@ class Manager:
         await tx.effect(START, session.id, {}, at)
         await recall.remember(tx, caller, key, session.id, at)
         return session
+
+    def _may_have_children(self, tx: Transaction, session_id: str) -> bool:
+        """Not once its end has begun: the child would be missed when its children are adopted, or all killed."""
+        session = tx.find(session_id)
+        return session is not None and session.exit is None and not tx.has_open(KILL, session_id)
 
     async def _unprepare(self, session_id: str) -> None:
         self.prepared.pop(session_id, None)
@@ -428,10 +436,12 @@ class Manager:
         when something would not die.
         """
         session = self.find(caller, reference, Action.KILL)
-        below = [s for s in self.family.descendants(session.id) if s.exit is None] if tree else []
         at = self.now()
 
         async def unit(tx: Transaction) -> list[Session]:
+            # As it is in this transaction: from its commit on none of them can have another child.
+            family = Family({s.id: s for s in tx.all_sessions()})
+            below = [s for s in family.descendants(session.id) if s.exit is None] if tree else []
             if await recall.recalled(tx, caller, key) is not None:
                 return [session, *below]
             victims = [s for s in (session, *below) if tx.session(s.id).exit is None]

@@ -122,8 +122,10 @@ class Notices:
     async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
         """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""
         for notice in list(notices):
-            idle_talk = heir is None and notice.kind in _NOT_FOR_THE_OPERATOR
-            if notice.kind is NoticeKind.UNDELIVERED or idle_talk:  # its own message was nobody else's business
+            its_own = (
+                notice.kind is NoticeKind.UNDELIVERED
+            )  # of a message that it sent: nobody else's business
+            if its_own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
                 tx.mail.settle_notices([notice], "dropped")
                 continue
             tx.mail.readdress(notice, heir)

@@ -10,7 +10,7 @@ from sm.errors import NoServer, StorageFull, TerminalError
 from sm.hostos import boot_id, is_alive
 from sm.lifecycle import is_live
 from sm.manager import Manager
-from sm.models import Process, Session, Status
+from sm.models import Session, Status
 from sm.places import Places
 from sm.sandboxes.base import Sandbox
 from sm.store import Store
@@ -59,8 +59,8 @@ async def recover(
         watcher.unverified.update(s.id for s in sessions)
         return False
     boot = boot_id()
-    await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
     watcher.unverified.difference_update(s.id for s in sessions)
+    await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
     log.info("recovered %d sessions", len(sessions))
     return True
 
@@ -91,9 +91,10 @@ async def _settle(
     process = session.process
     alive = process is not None and is_alive(process)
     pane = panes.get(session.id)
-    if pane is not None:
-        # The watcher asks the terminal how the process ended, and goes on asking.
-        watcher.watch(session.id, process or Process(pane.pid, "gone"), pane)
+    if pane is not None and alive and process is not None:
+        watcher.watch(session.id, process, pane)
+    elif pane is not None:
+        await watcher.settle(session.id, pane)
     elif alive and process is not None:
         reason = f"its terminal was closed, process {process.pid} lives on"
         await manager.terminal_lost(session.id, reason, process_gone=False)

@@ -15,6 +15,7 @@ from sm.terminals.base import Pane, Terminals
 log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_S = 15.0
+_SETTLE_WITHIN_S = 3.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 
@@ -58,6 +59,21 @@ class Watcher:
             self._panes[session_id] = pane
             self._activity.setdefault(session_id, pane.activity_s)
         self._processes.watch(process, lambda: self._gone.put_nowait(session_id))
+
+    async def settle(self, session_id: str, pane: Pane) -> None:
+        """As `watch` for a process that has ended: return when the manager knows how, or after a moment without it.
+
+        In that case it goes on with `run`, and the session is `unverified` until then.
+        """
+        self._panes[session_id] = pane
+        try:
+            async with asyncio.timeout(_SETTLE_WITHIN_S):
+                await self._settle_end(session_id)
+        except (TerminalError, StorageFull, TimeoutError):
+            self.unverified.add(session_id)
+            self._gone.put_nowait(session_id)
+        else:
+            self._panes.pop(session_id, None)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
         """Never returns. `recovery`: what is left to find out about the sessions of the daemon before."""

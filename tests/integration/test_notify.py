@@ -324,3 +324,48 @@ def test_a_webhook_that_hangs_delays_nobody_else(receiver: Receiver) -> None:
         finally:
             receiver.go_on()
             instance.end()
+
+
+def test_a_program_that_hangs_delays_nobody_else(receiver: Receiver) -> None:
+    instance = notifying(
+        f'{KEEP}; echo $$ >> "$1/ran"; while [ ! -e "$1/go" ]; do sleep 0.05; done', receiver.url()
+    )
+    try:
+        first = instance.spawn("Sh", "exit 3")
+        written(instance.home / "ran")
+        second = instance.spawn("Sleeper")
+        instance.sm("kill", second["session_id"])
+        third = instance.spawn("Sh", "exit 4")
+        for session in (first, second, third):
+            occasion = f"{session['session_id']}/ending:1"
+            until(lambda o=occasion: o in [g.delivery for g in receiver.got], "the webhook is told")  # type: ignore[misc]  # bound
+        until(lambda: third["session_id"] in instance.sm("inbox"), "the operator is told")
+        assert len(told(instance)) == 1  # one program at a time
+        (instance.home / "go").touch()
+        until(lambda: len(told(instance)) == 3, "the program is told of the rest")
+        settled(instance)
+        assert states(instance, "notify_command") == ["done"] * 3
+    finally:
+        (instance.home / "go").touch()
+        instance.end()
+
+
+@pytest.mark.xfail(
+    reason="what is still to be told outside when a session is removed keeps its words for ever"
+)
+def test_what_is_told_outside_after_a_removal_is_kept_no_longer(receiver: Receiver) -> None:
+    receiver.hang()
+    instance = notifying(None, receiver.url())
+    try:
+        script = "sm complete plain-words-that-it-said > o.txt; exec sleep 1000"
+        session = instance.spawn("Sh", script)
+        until(lambda: receiver.got, "the webhook has it, and has not answered")
+        instance.sm("kill", session["session_id"])
+        instance.sm("rm", session["session_id"])
+        receiver.go_on()
+        settled(instance)
+        assert states(instance, "webhook") == ["done"]
+        assert "plain-words" not in str(rows(instance, "SELECT payload FROM outbox"))
+    finally:
+        receiver.go_on()
+        instance.end()

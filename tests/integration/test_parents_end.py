@@ -202,6 +202,21 @@ def test_what_is_told_to_another_is_no_dead_letter(shared: Instance) -> None:
     assert shared.json("status")["dead_letters"] == lost
 
 
+def test_what_was_only_its_parents_business_is_told_to_nobody_else(shared: Instance) -> None:
+    grandparent, parent = line_of(shared, 2)
+    env = {"SM_SESSION_ID": parent["session_id"]}
+    orphan = child(shared, parent, "sm inbox --take --wait --timeout 60 > never.txt; exec sleep 1000")
+    until(lambda: about(told(shared, parent), orphan), "its parent is told that it waits")
+    sleeper = child(shared, parent)
+    shared.sm("send", sleeper["session_id"], "some work", "--no-wait", env=env)
+    end(shared, sleeper)
+    until(lambda: len(about(told(shared, parent), sleeper)) == 1, "its parent is told of the ending")
+    assert any("some work" not in t and t.startswith("message ") for t in told(shared, parent))
+    end(shared, parent)
+    until(lambda: about(told(shared, grandparent), sleeper), "the grandparent is told of the ending")
+    assert [t for t in told(shared, grandparent) if t.startswith("message ")] == []
+
+
 def test_what_a_parent_has_taken_is_told_to_nobody_else(shared: Instance) -> None:
     grandparent = child(shared, None)
     parent = child(shared, grandparent, "sm inbox --take --wait > taken.txt; exec sleep 1000")
@@ -437,3 +452,34 @@ def test_a_session_kills_the_family_of_a_child_and_is_not_told_what_it_did(share
     shared.sm("kill", root["session_id"], "--tree", env=env)
     assert gone(root["pid"]) and gone(below["pid"]) and not gone(me["pid"])
     assert noted(shared, root, below) == {"heard"}
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["asked", "forced"])
+def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(
+    instance: Instance, force: list[str]
+) -> None:
+    spawning = "while :; do sm spawn Sleeper >> spawned.txt 2>&1; done"
+    root = child(instance, None, f"for n in 1 2 3; do ({spawning}) & done; wait")
+    until(lambda: len(instance.json("children", root["session_id"])) >= 5, "it has children")
+    instance.sm("kill", root["session_id"], "--tree", *force)
+    found = instance.json("all")
+    assert [s["session_id"] for s in found if s["status"] != "killed"] == []
+    assert [s["session_id"] for s in found if s["pid"] and not gone(s["pid"])] == []
+
+
+@pytest.mark.xfail(reason="a notice that could not be typed is told to nobody else")
+def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> None:
+    deaf = "trap '' HUP; echo yes > deaf; while :; do sleep 0.05; done"
+    instance = Instance(f'  Typed: {{command: [sh, -c, "{deaf}"], prompt: file, input: tty}}')
+    try:
+        parent = instance.spawn("Typed")
+        orphan = child(instance, parent)
+        written(instance.work / "deaf")
+        instance.tmux("kill-session", "-t", f"={parent['tmux_session']}:")
+        end(instance, orphan)
+        until(lambda: told(instance, parent), "its parent was to be told")
+        os.kill(parent["pid"], signal.SIGKILL)
+        until(lambda: about(inbox(instance), parent), "the operator is told of the parent")
+        until(lambda: about(inbox(instance), orphan), "and of the child", within_s=2)
+    finally:
+        instance.end()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import sqlite3
 import subprocess
@@ -165,6 +166,19 @@ def test_a_terminal_that_was_closed_meanwhile_is_that_sessions_error(instance: I
         "its terminal was closed while the daemon was away",
     )
     assert instance.session(kept["session_id"])["status"] == "running"
+
+
+def test_the_first_answer_after_a_restart_tells_how_an_agent_ended_meanwhile(instance: Instance) -> None:
+    sessions = [instance.spawn("Sleeper", "x") for _ in range(3)]
+    instance.kill_daemon()
+    for number, session in zip((signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1), sessions, strict=True):
+        process = os.pidfd_open(session["pid"])
+        signal.pidfd_send_signal(process, number)
+        select.select([process], [], [], 20)
+        os.close(process)
+    instance.start_daemon()
+    listed = {s["session_id"]: (s["status"], s["exit_signal"]) for s in instance.json("all")}
+    assert [listed[s["session_id"]] for s in sessions] == [("error", 9), ("error", 15), ("error", 10)]
 
 
 def test_an_agent_that_outlived_its_terminal_is_no_live_session_and_can_be_killed(instance: Instance) -> None:

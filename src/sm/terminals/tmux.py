@@ -55,6 +55,7 @@ _ROW = (
 # its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
 # (control_notify_session_closed), so none may end by itself at just any moment.
 _PLACEHOLDER_S = 60
+_TIDY_AFTER_S = 0.002
 _SPARE_S = 3600
 # What tmux writes below the output of a dead pane, so that a person sees why nothing happens
 # (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
@@ -111,6 +112,7 @@ class Tmux:
         self._spare: str | None = None
         """The name of a session that stands ready for the next agent; it goes after an hour."""
         self._activity: Mapping[str, int] = {}
+        self._tidying: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,6 +124,9 @@ class Tmux:
 
     async def aclose(self) -> None:
         """End our tmux client. Every session stays; a later call would connect again."""
+        for tidying in tuple(self._tidying):
+            tidying.cancel()
+        await asyncio.gather(*self._tidying, return_exceptions=True)
         await self._server.aclose()
 
     async def retire(self) -> None:
@@ -174,11 +179,19 @@ class Tmux:
             await self._kill("kill-session", session)
             raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
         self._session_names[name] = name
-        # Not waited for: taking a pane out of utmp costs tmux more than everything of ours.
-        self._server.tell(("kill-window", "-t", placeholder))
-        if self._spare is None:
-            self._make_spare()
+        self._tidying.add(tidying := asyncio.create_task(self._tidy(placeholder)))
+        tidying.add_done_callback(self._tidying.discard)
         return pane, True
+
+    async def _tidy(self, placeholder: str) -> None:
+        """Do what a spawn does not need, when it has its answer: entries in utmp cost tmux more than all of ours."""
+        await asyncio.sleep(_TIDY_AFTER_S)
+        with contextlib.suppress(TerminalError):  # then the next one takes the long way
+            ((window_size,),) = await self._server.ask(GLOBAL_WINDOW_SIZE)
+            self._server.tell(("kill-window", "-t", placeholder))
+            self._server.refuse_manual(window_size)
+            if self._spare is None:
+                self._make_spare()
 
     def _make_spare(self) -> None:
         """Have tmux make the session for the next agent while nobody waits for it."""
