@@ -503,7 +503,9 @@ class Manager:
                 return None
             return session.id
 
-        return [died for died in await asyncio.gather(*map(kill, victims)) if died]
+        died = [each for each in await asyncio.gather(*map(kill, victims)) if each]
+        await self.heard(OPERATOR, died)  # also what was for a parent that has gone with them
+        return died
 
     # The one way to a new status
 

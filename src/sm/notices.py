@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sm.config import Config
-from sm.lifecycle import Decision, is_ended
+from sm.lifecycle import Decision, is_ended, is_live
 from sm.models import (
     SM_ITSELF,
     Checkpoint,
@@ -79,6 +79,8 @@ class Notices:
             decision.after is Status.IDLE
             and self._settings.notify_parent_on_idle
             and signal.source != WAITS_FOR_SESSIONS
+            # One that has delegated waits for its children, who will wake it: nothing is asked of its parent.
+            and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
         ):
             await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle(session))
 

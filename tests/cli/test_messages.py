@@ -167,7 +167,7 @@ def test_send_to_several_tells_each_and_ends_with_the_first_failure(run: Sm, pee
         stored(status="queued"),
     )
     done = run("send", "a", "b", "c", "d", "a", "hello", "--no-wait", code=3)
-    assert done.out == f"Input sent to session a\nqueued ({NOT_TAKEN}), message 60\n"
+    assert done.out == f"Input sent to session a\nd: queued ({NOT_TAKEN}), message 60\n"
     assert done.err == "sm: no such session: b\nhint: sm all\nsm: c is not below you\n"
     assert [asked.json["to"] for asked in peer.asked] == ["a", "b", "c", "d"], "nobody gets it twice"
     assert len(set(keys(peer.asked))) == 4
@@ -270,7 +270,7 @@ def test_broadcast_sends_to_everybody_that_the_daemon_names(run: Sm, peer: Peer)
     peer.script("GET /v1/audience", answer([session("a"), session("b")]))
     peer.script("POST /v1/messages", stored(status="submitted"), stored(status="queued"))
     done = run("broadcast", "-", "--no-wait", "--urgent", stdin=b"Stop\n")
-    assert done.out == f"Input sent to session a\nqueued ({NOT_TAKEN}), message 58\n"
+    assert done.out == f"Input sent to session a\nb: queued ({NOT_TAKEN}), message 58\n"
     audience, *sent = peer.asked
     assert audience.query == ""
     assert [asked.json for asked in sent] == [
