@@ -67,10 +67,7 @@ class Endings:
                 EventType.MESSAGE, session, at, line, {"message_id": after.id, "state": after.state}
             )
             await self._notices.of_undelivered(tx, session, after)
-        if untold:
-            await tx.mail.untell(untold, session.id)
-        left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
-        await self._notices.pass_on(tx, left, hearer(tx, session))
+        await self._notices.untold(tx, session, untold)
 
     async def _release_children(self, tx: Transaction, session: Session, at: str, move: Move) -> None:
         if self._on_parent_end == "keep":

@@ -431,7 +431,7 @@ class Manager:
     ) -> list[Session]:
         """End the session's process and everything it started; return when they are gone.
 
-        With `tree` its live descendants too; it comes first in the answer. A session that has ended but whose
+        With `tree` its live descendants too, whether it lives itself or not. A session that has ended but whose
         process lives on keeps its status. Raises IllegalState when there is nothing left to kill, OutsideFailed
         when something would not die.
         """
@@ -465,7 +465,7 @@ class Manager:
             raise OutsideFailed(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
         finally:
             self.killing -= told
-        return [self._store.sessions[v.id] for v in victims]
+        return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
 
     def _unkilled(self, victims: Sequence[Session]) -> list[str]:
         return [

@@ -10,6 +10,7 @@ from sm.family import Family
 from sm.lifecycle import is_ended, is_live
 from sm.manager import Manager
 from sm.models import (
+    SM_ITSELF,
     Caller,
     EventType,
     Message,
@@ -300,6 +301,8 @@ class Messages:
         # Whoever types to a program that reads lines was told when it was sent that nothing better comes.
         if session is not None and not (state is MessageState.UNCONFIRMED and message.via == TERMINAL):
             await self._manager.notices.of_undelivered(tx, session, after)
+        if session is not None and message.sender == SM_ITSELF and state is MessageState.FAILED:
+            await self._manager.notices.untold(tx, session, [message.id])
         return after
 
 

@@ -4,7 +4,7 @@ Told upwards only, from child to parent; what never reached its recipient is tol
 makes messages of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sm.config import Config
@@ -120,6 +120,13 @@ class Notices:
                 created_at=self._now(),
             )
         )
+
+    async def untold(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
+        """What these messages, and what is still to come, would have told `session` is for who stands above it."""
+        if message_ids:
+            await tx.mail.untell(message_ids, session.id)
+        left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
+        await self.pass_on(tx, left, hearer(tx, session))
 
     async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
         """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 
 from sm.archives import Archives
 from sm.endings import ARCHIVE, CLOSE, INTERRUPT
@@ -210,7 +211,10 @@ class Outbox:
         if session.process is not None:
             await self._sandbox.end(session.process, force=bool(effect.payload.get("force")))
             # The watcher tells how it ended, and sees by this effect, still pending, that it was a kill.
-            await self._store.changed(lambda: self._store.sessions[session.id].exit is not None)
+            sessions = self._store.sessions
+            await self._store.changed(
+                lambda: session.id not in sessions or sessions[session.id].exit is not None
+            )
         elif session.exit is None:
             await self._manager.terminal_lost(session.id, "it had no process", process_gone=True)
         await self._manager.finished(effect)
@@ -243,13 +247,15 @@ class Outbox:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
             await self._manager.taken(effect)
-        give_up_s, pause_s = time.monotonic() + _TELL_FOR_S, _TELL_PAUSE_S
+        # From when it happened: neither a restart nor those before it in the lane give it more time.
+        give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
+        pause_s = _TELL_PAUSE_S
         while True:
             try:
                 await notifier.tell(effect.payload.get("url"), effect.payload["body"])
                 break
             except NotTold as error:
-                if not error.again or time.monotonic() > give_up_s:
+                if not error.again or time.time() > give_up_s:
                     await self._manager.finished(effect, dead=error.message)
                     return
                 log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})

@@ -65,7 +65,9 @@ class Records:
             await recall.remember(tx, caller, key, session.id, at)
             return session.id
 
-        return await self._store.write(unit)
+        removed = await self._store.write(unit)
+        await self._store.scrub()
+        return removed
 
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None

@@ -256,14 +256,16 @@ class Server:
 
     async def kill(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        first, *below = await self._d.manager.kill(
+        killed = await self._d.manager.kill(
             request[CALLER],
             request.match_info["ref"],
             read_key(request, body),
             force=body.flag("force"),
             tree=body.flag("tree"),
         )
-        return json_answer({**self._view(first), "killed_too": [self._view(s) for s in below]})
+        session = self._find(request)
+        below = [self._view(s) for s in killed if s.id != session.id]
+        return json_answer({**self._view(session), "killed": [s.id for s in killed], "killed_too": below})
 
     async def archive(self, request: web.Request) -> web.Response:
         return await self._put_away(request, archived=True)

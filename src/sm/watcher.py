@@ -130,13 +130,14 @@ class Watcher:
 
     async def _look_for_lost(self, missing: set[str]) -> set[str]:
         """Tell of the terminals that are missing a second time; the first time, one may be in the making."""
-        expected = {s for s in self._panes if is_live(self._store.sessions[s].status)}
+        sessions = self._store.sessions
+        expected = {s for s in self._panes if s in sessions and is_live(sessions[s].status)}
         try:
             gone = expected - (await self._terminals.snapshot()).keys() if expected else set[str]()
         except NoServer:
             gone = expected
         for session_id in gone & missing:
-            process = self._store.sessions[session_id].process
+            process = sessions[session_id].process if session_id in sessions else None
             lives = f", process {process.pid} lives on" if process else ""
             await self._manager.terminal_lost(
                 session_id, f"its terminal was closed{lives}", process_gone=False

@@ -208,10 +208,16 @@ def test_status_of_one_session_and_of_all(run: Sm, peer: Peer) -> None:
 
 
 def test_kill_tells_each_and_ends_with_the_first_failure(run: Sm, peer: Peer) -> None:
-    peer.script("POST /v1/sessions/a/kill", answer(session("aaaaaaaa", status="killed", killed_too=[])))
+    peer.script(
+        "POST /v1/sessions/a/kill",
+        answer(session("aaaaaaaa", status="killed", killed=["aaaaaaaa", "dddddddd"], killed_too=[])),
+    )
     peer.script("POST /v1/sessions/b/kill", error("not_found", "no such session: b", 404, "sm all"))
     peer.script("POST /v1/sessions/c/kill", error("not_permitted", "no", 403))
-    peer.script("POST /v1/sessions/d/kill", answer(session("dddddddd", status="killed", killed_too=[])))
+    peer.script(
+        "POST /v1/sessions/d/kill",
+        answer(session("dddddddd", status="killed", killed=["aaaaaaaa", "dddddddd"], killed_too=[])),
+    )
     done = run("kill", "a", "b", "c", "d", "--force", code=3)
     assert done.out == "Killed engineer-aaaaaaaa (aaaaaaaa)\nKilled engineer-dddddddd (dddddddd)\n"
     assert "no such session: b" in done.err
@@ -224,7 +230,7 @@ def test_kill_tells_each_and_ends_with_the_first_failure(run: Sm, peer: Peer) ->
 
 def test_kill_with_the_tree_names_everyone_it_ended(run: Sm, peer: Peer) -> None:
     below = [session("bbbbbbbb", friendly_name="engineer-x\x1b[2J"), session("cccccccc")]
-    killed = session("aaaaaaaa", status="killed", killed_too=below)
+    killed = session("aaaaaaaa", status="killed", killed=["aaaaaaaa"], killed_too=below)
     peer.script("POST /v1/sessions/a/kill", answer(killed))
     assert run("kill", "a", "--tree").out.splitlines() == [
         "Killed engineer-aaaaaaaa (aaaaaaaa)",

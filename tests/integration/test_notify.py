@@ -350,9 +350,6 @@ def test_a_program_that_hangs_delays_nobody_else(receiver: Receiver) -> None:
         instance.end()
 
 
-@pytest.mark.xfail(
-    reason="what is still to be told outside when a session is removed keeps its words for ever"
-)
 def test_what_is_told_outside_after_a_removal_is_kept_no_longer(receiver: Receiver) -> None:
     receiver.hang()
     instance = notifying(None, receiver.url())

@@ -189,9 +189,6 @@ def test_what_a_parent_never_took_is_told_to_who_adopts(shared: Instance) -> Non
         assert len(about(inbox(shared), session)) == 1
 
 
-@pytest.mark.xfail(
-    reason="a message of sm itself that failed counts, though what it told was told to another"
-)
 def test_what_is_told_to_another_is_no_dead_letter(shared: Instance) -> None:
     lost = shared.json("status")["dead_letters"]
     grandparent, parent, orphan = line_of(shared, 3)
@@ -467,7 +464,6 @@ def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(
     assert [s["session_id"] for s in found if s["pid"] and not gone(s["pid"])] == []
 
 
-@pytest.mark.xfail(reason="a notice that could not be typed is told to nobody else")
 def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> None:
     deaf = "trap '' HUP; echo yes > deaf; while :; do sleep 0.05; done"
     instance = Instance(f'  Typed: {{command: [sh, -c, "{deaf}"], prompt: file, input: tty}}')

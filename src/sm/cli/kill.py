@@ -53,7 +53,8 @@ def command(sessions: tuple[str, ...], force: bool, tree: bool, as_json: bool) -
         if not as_json:
             first = decode(text)
             for killed in (first, *first["killed_too"]):
-                click.echo(f"Killed {label(killed)}")
+                if killed is not first or first["session_id"] in first["killed"]:
+                    click.echo(f"Killed {label(killed)}")
     if as_json:
         say_json(ended[0] if len(sessions) == 1 else f"[{','.join(ended)}]")
     return code

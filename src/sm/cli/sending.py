@@ -87,7 +87,7 @@ def deliver(
             code = code or failed
         else:
             if not as_json:
-                named = message["session_id"] in outcome or not several
+                named = f"session {message['session_id']}" in outcome or not several
                 click.echo(outcome if named else f"{message['session_id']}: {outcome}")
     if as_json:
         click.echo(json_text(encode(final if several else final[0])))

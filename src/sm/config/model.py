@@ -211,7 +211,8 @@ def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
 class Notify(_Section):
     command: Annotated[tuple[Text, ...], AfterValidator(_program)] | None = Field(
         default=None,
-        description="Run for everything that comes into the operator's inbox, with a JSON object on its stdin.",
+        description="Run for every ending and request that the operator's inbox is told, with a JSON object "
+        "on its stdin.",
     )
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = Field(
         default=(), description="Each told the same: url, secret_file (HMAC-SHA256), events."

@@ -9,6 +9,7 @@ import asyncio
 import glob
 import logging
 import os
+import sqlite3
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -67,6 +68,7 @@ class Store:
             await writer.execute_fetchall("PRAGMA journal_mode = WAL")
             await writer.execute("PRAGMA synchronous = FULL")
             await writer.execute("PRAGMA foreign_keys = ON")
+            await writer.execute("PRAGMA secure_delete = ON")  # what `sm rm` removes is to be gone
             # A timer does it, off the writer's path.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
             await migrate(writer, path)
@@ -289,6 +291,17 @@ class Store:
         """Move the write-ahead log into the database without making writers wait (SQLite, PASSIVE)."""
         with suppress(aiosqlite.OperationalError):
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+
+    async def scrub(self) -> None:
+        """Overwrite what was removed in the write-ahead log too (SQLite, TRUNCATE), unless a reader is in the way."""
+
+        def run(db: sqlite3.Connection) -> None:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            _make_room(self._path + "-wal")
+
+        with suppress(aiosqlite.OperationalError):
+            # In the writer's thread, so that nothing else writes to the log meanwhile (see ADR 4 for `_execute`).
+            await self._writer._execute(run, self._writer._conn)  # type: ignore[no-untyped-call]  # it is not typed
 
     async def forget_keys(self, before: str) -> None:
         """Forget the Idempotency-Keys that are older than `before`."""

@@ -265,8 +265,11 @@ class MailReads:
         return {row[0]: row[1] for row in rows}
 
     async def lost(self) -> int:
-        """How many messages never arrived."""
-        rows = await self._rows("SELECT count(*) FROM messages WHERE state IN ('failed', 'expired')")
+        """How many messages never arrived; not those of sm itself whose notices went to somebody else."""
+        rows = await self._rows(
+            "SELECT count(*) FROM messages WHERE state IN ('failed', 'expired') AND (sender <> 'sm'"
+            " OR EXISTS (SELECT 1 FROM notices WHERE message_id = messages.id))"
+        )
         return int(rows[0][0])
 
     async def request(self, request_id: int) -> Request:

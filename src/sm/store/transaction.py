@@ -204,7 +204,7 @@ class Transaction:
     async def finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """The effect is done, or given up for the reason `dead` (then it shows in `sm status`)."""
         self.write(
-            "UPDATE outbox SET state = ?, reason = ? WHERE id = ?",
+            "UPDATE outbox SET state = ?, reason = ?, payload = '{}' WHERE id = ?",
             ("dead" if dead else "done", dead, effect.id),
         )
         left = {key: each for key, each in self.mail.open.effects.items() if key != effect.id}

@@ -370,8 +370,13 @@ class Tmux:
             except Refused:
                 raise _not_there(name) from None
             kept = _without_blanks(text)
-            if pane.dead and kept and kept[-1].startswith((_DEAD_NOTE, _DEAD_NOTE_3_2)):
+            if kept and kept[-1].startswith(_DEAD_NOTE_3_2) and pane.dead:
                 kept = _without_blanks(kept[:-1])
+            # It stands where the output ends; and the pane may have died since it was looked at.
+            elif (
+                kept and kept[-1].endswith(_DEAD_NOTE) and (pane.dead or (await self._row_of(name)).pane.dead)
+            ):
+                kept = _without_blanks([*kept[:-1], kept[-1].removesuffix(_DEAD_NOTE)])
             if len(kept) >= lines:
                 break
         return kept[-lines:] if lines > 0 else []
