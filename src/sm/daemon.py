@@ -40,6 +40,7 @@ from sm.places import SOCKET_PATH_MAX_BYTES, Places, places
 from sm.providers import PROVIDERS
 from sm.records import Records
 from sm.recovery import recover, recover_later, remove_strays, unsettled
+from sm.reports import Reports
 from sm.requests import Requests
 from sm.sandboxes.host import HostSandbox
 from sm.server import Server
@@ -205,15 +206,17 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
         )
         async with tmux as terminals:
             notices = Notices(config, now)
+            endings = Endings(config, notices, now, KILL)
             manager = Manager(
                 store=store,
                 spawning=Spawning(config, place, providers, now),
                 sandbox=sandbox,
                 providers=providers,
                 notices=notices,
-                endings=Endings(config, notices, now, KILL),
+                endings=endings,
                 now=now,
             )
+            reports = Reports(store, manager, endings)
             watcher = Watcher(store, manager, terminals)
             archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
             notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
@@ -224,7 +227,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             with listen(place.socket) as sock:
                 await remove_strays(place, store, sandbox)
                 # Reports first: what a session said came before its process was found gone.
-                await replay(place.spool, store.sessions, manager)
+                await replay(place.spool, store.sessions, reports)
                 left = unsettled(store)
                 settled = await recover(left, manager, terminals, watcher)
                 server = Server(
@@ -232,8 +235,9 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         config=config,
                         store=store,
                         manager=manager,
+                        reports=reports,
                         messages=messages,
-                        requests=Requests(store, manager),
+                        requests=Requests(store, manager, reports),
                         records=Records(store, manager),
                         waiting=waiting,
                         mailroom=mailroom,
@@ -264,7 +268,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         ("typist", typist.run()),
                         ("mailroom", mailroom.run()),
                         ("waiting", waiting.run()),
-                        ("upkeep", _upkeep(place, store, manager)),
+                        ("upkeep", _upkeep(place, store, reports)),
                         ("stop", stopping.wait()),
                     )
                 ]
@@ -287,14 +291,14 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
     log.info("stopped")
 
 
-async def _upkeep(place: Places, store: Store, manager: Manager) -> None:
+async def _upkeep(place: Places, store: Store, reports: Reports) -> None:
     """Timers: late reports, the write-ahead log, old keys, a backup a day."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
     next_log_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(place.spool, store.sessions, manager)
+            await replay(place.spool, store.sessions, reports)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S

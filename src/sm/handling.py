@@ -14,6 +14,7 @@ from sm.manager import Manager
 from sm.messages import Messages
 from sm.models import Caller
 from sm.records import Records
+from sm.reports import Reports
 from sm.requests import Requests
 from sm.store import Store
 from sm.terminals.base import Terminals
@@ -33,6 +34,7 @@ class Daemon:
     config: Config
     store: Store
     manager: Manager
+    reports: Reports
     messages: Messages
     requests: Requests
     records: Records

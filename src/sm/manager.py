@@ -12,36 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm import recall
-from sm.asking import Asked, open_of, open_request
 from sm.endings import Endings
 from sm.errors import (
     AgentStartFailed,
     IllegalState,
-    IllegalTransition,
     NameTaken,
     NotFound,
     NotInTime,
     NotPermitted,
     OutsideFailed,
     SmError,
-    UsageError,
 )
 from sm.family import Family
 from sm.lifecycle import decide, is_ended, is_live
 from sm.models import (
     OPERATOR,
     Caller,
-    Checkpoint,
     EventType,
     Exit,
     Launch,
-    Mode,
     Notice,
     NoticeKind,
     Process,
-    Question,
     RequestKey,
-    RequestKind,
     Session,
     Signal,
     SignalKind,
@@ -54,7 +47,6 @@ from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.spawning import Planned, Spawning
 from sm.store import Effect, Open, Store, Transaction
-from sm.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
 from sm.wording import moved, spawned, subject
 
 log = logging.getLogger(__name__)
@@ -65,13 +57,7 @@ KILL = "kill"
 """The kinds of effects in the outbox."""
 
 _KILLED_WITHIN_S = 20.0
-_METADATA_MAX = 50
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
-_REPORTS = {
-    "completed": SignalKind.REPORTED_COMPLETED,
-    "error": SignalKind.REPORTED_ERROR,
-    "abandoned": SignalKind.REPORTED_ABANDONED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,120 +295,6 @@ class Manager:
                 await self._endings.process_gone(tx, after, self.move)
 
         await self._store.write(unit)
-
-    # What sessions say
-
-    async def complete(
-        self,
-        caller: Caller,
-        message: str | None,
-        status: str,
-        key: RequestKey | None,
-        emitted_at: str | None = None,
-    ) -> Answer:
-        """The session says that it is done. Raises IllegalTransition when it has ended already."""
-        session = self.find(caller, "me", Action.REPORT)
-        kind = _REPORTS.get(status)
-        if kind is None:
-            raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
-        text = None if message is None else accepted(message, "message", REPORT_MAX)
-        signal = Signal(kind, "report", "it said so (sm complete)", emitted_at or self.now(), message=text)
-
-        async def unit(tx: Transaction) -> Session:
-            if await recall.recalled(tx, caller, key) is not None:
-                return tx.session(session.id)
-            before = tx.session(session.id)
-            if is_ended(before.status):
-                raise IllegalTransition(f"session {session.id} has ended already: it is {before.status}")
-            if before.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
-                after = await self._propose(tx, before, text, signal.emitted_at)
-            else:
-                after = await self.completed(tx, session.id, signal)
-            await recall.remember(tx, caller, key, session.id, signal.emitted_at)
-            return after
-
-        done = await self._store.write(unit)
-        if not is_ended(done.status):
-            return Answer(done)
-        live = [s for s in self.family.children(session.id) if is_live(s.status)]
-        warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
-        return Answer(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
-
-    async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
-        """The session is done, by its own word or because its proposal was approved."""
-        after = await self.move(tx, session_id, signal)
-        await self._endings.completed(tx, after)
-        return after
-
-    async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
-        """A supervised session says that it is done; somebody has to agree. It proposes one thing at a time."""
-        if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
-            raise IllegalState(f"session {session.id} has proposed its completion already", "sm requests")
-        words = text or "done"
-        await tx.event(
-            EventType.PROPOSED_COMPLETION,
-            session,
-            at,
-            f"{subject(session)} proposes its completion - {quoted(words)}",
-            {"completion_message": text},
-        )
-        await open_request(
-            tx, self.notices, session, Asked(RequestKind.COMPLETION, (Question(text or ""),)), at, None
-        )
-        return session
-
-    async def checkpoint(
-        self,
-        caller: Caller,
-        message: str,
-        metadata: Mapping[str, Any],
-        key: RequestKey | None,
-        emitted_at: str | None = None,
-    ) -> Checkpoint:
-        session = self.find(caller, "me", Action.REPORT)
-        if len(metadata) > _METADATA_MAX:
-            raise UsageError(f"{len(metadata)} metadata entries, at most {_METADATA_MAX} are allowed")
-        checked = {
-            accepted(name, "metadata", NOTE_MAX, one_line=True): accepted(str(value), "metadata", REPORT_MAX)
-            for name, value in metadata.items()
-        }
-        checkpoint = Checkpoint(emitted_at or self.now(), accepted(message, "message", REPORT_MAX), checked)
-
-        async def unit(tx: Transaction) -> Checkpoint:
-            if await recall.recalled(tx, caller, key) is None:
-                await tx.checkpoint(session.id, checkpoint)
-                line = f"{subject(session)} - {quoted(checkpoint.message)}"
-                await tx.event(
-                    EventType.CHECKPOINT,
-                    tx.session(session.id),
-                    checkpoint.timestamp,
-                    line,
-                    checkpoint.metadata,
-                )
-                await self.notices.of_checkpoint(tx, tx.session(session.id), checkpoint)
-                await recall.remember(tx, caller, key, session.id, checkpoint.timestamp)
-            return checkpoint
-
-        return await self._store.write(unit)
-
-    async def note(
-        self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
-    ) -> Session:
-        """One line that the session says about what it does now."""
-        session = self.find(caller, "me", Action.REPORT)
-        line = accepted(text, "note", NOTE_MAX, one_line=True)
-        at = emitted_at or self.now()
-
-        async def unit(tx: Transaction) -> Session:
-            current = tx.session(session.id)
-            if await recall.recalled(tx, caller, key) is not None:
-                return current
-            after = await tx.update(current, note=line)
-            await tx.event(EventType.NOTE, after, at, f"{subject(after)} - {quoted(line)}", {})
-            await recall.remember(tx, caller, key, session.id, at)
-            return after
-
-        return await self._store.write(unit)
 
     # Ending
 

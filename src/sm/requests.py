@@ -25,6 +25,7 @@ from sm.models import (
     SignalKind,
 )
 from sm.policy import Action, visible
+from sm.reports import Reports
 from sm.store import Store, Transaction
 from sm.text import MESSAGE_MAX, REPORT_MAX, accepted, quoted
 from sm.views import later
@@ -49,9 +50,10 @@ class Verdict:
 class Requests:
     """The use cases of requests."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, reports: Reports) -> None:
         self._store = store
         self._manager = manager
+        self._reports = reports
 
     async def ask(
         self,
@@ -188,7 +190,7 @@ class Requests:
             said = request.words or None
             reason = f"{caller} approved it ({request.name})"
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
-            await self._manager.completed(tx, session.id, signal)
+            await self._reports.completed(tx, session.id, signal)
         else:
             tell(tx, done, f"your completion ({done.name}) was {outcome(done)}", at)
         return done

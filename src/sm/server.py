@@ -328,7 +328,7 @@ class Server:
 
     async def checkpoint(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        checkpoint = await self._d.manager.checkpoint(
+        checkpoint = await self._d.reports.checkpoint(
             request[CALLER],
             body.text("message") or "",
             body.mapping("metadata", object),
@@ -338,7 +338,7 @@ class Server:
 
     async def note(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        session = await self._d.manager.note(
+        session = await self._d.reports.note(
             request[CALLER], body.text("text") or "", read_key(request, body)
         )
         return json_answer(self._view(session))
@@ -348,7 +348,7 @@ class Server:
         status = body.text("status") or "completed"
         key = read_key(request, body)
         return self._answer(
-            await self._d.manager.complete(request[CALLER], body.text("message"), status, key)
+            await self._d.reports.complete(request[CALLER], body.text("message"), status, key)
         )
 
     # Events

@@ -15,8 +15,8 @@ import orjson
 
 from sm.errors import SmError, StorageFull, UsageError
 from sm.intake import fingerprint
-from sm.manager import Manager
 from sm.models import Caller, CallerKind, RequestKey, Session
+from sm.reports import Reports
 from sm.spawning import digest
 from sm.views import iso
 from sm.wire import SPOOL_MAX_BYTES
@@ -39,7 +39,7 @@ class Report:
     body: Mapping[str, Any] = field(repr=False)
 
 
-async def replay(directory: str, sessions: Mapping[str, Session], manager: Manager) -> None:
+async def replay(directory: str, sessions: Mapping[str, Session], reports: Reports) -> None:
     """Carry out every spooled report once and remove it; one that is refused is logged and removed."""
     for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
         session = sessions.get(report.session_id)
@@ -51,7 +51,7 @@ async def replay(directory: str, sessions: Mapping[str, Session], manager: Manag
             )
         else:
             try:
-                await _carry_out(report, manager)
+                await _carry_out(report, reports)
             except (
                 StorageFull
             ) as error:  # nothing was written, so it is still to be done, and so are the rest
@@ -65,7 +65,7 @@ async def replay(directory: str, sessions: Mapping[str, Session], manager: Manag
             os.unlink(report.path)
 
 
-async def _carry_out(report: Report, manager: Manager) -> None:
+async def _carry_out(report: Report, reports: Reports) -> None:
     caller = Caller(CallerKind.SESSION, report.session_id)
     body, at = report.body, report.emitted_at
     match report.action:
@@ -74,14 +74,14 @@ async def _carry_out(report: Report, manager: Manager) -> None:
             metadata = body.get("metadata") or {}
             if not isinstance(metadata, dict):
                 raise UsageError("metadata must be a dict")
-            await manager.checkpoint(caller, str(body.get("message", "")), metadata, key, at)
+            await reports.checkpoint(caller, str(body.get("message", "")), metadata, key, at)
         case "note":
-            await manager.note(caller, str(body.get("text", "")), _key(report, "/v1/sessions/me/note"), at)
+            await reports.note(caller, str(body.get("text", "")), _key(report, "/v1/sessions/me/note"), at)
         case "complete":
             message = body.get("message")
             key = _key(report, "/v1/sessions/me/complete")
             status = str(body.get("status") or "completed")
-            await manager.complete(caller, None if message is None else str(message), status, key, at)
+            await reports.complete(caller, None if message is None else str(message), status, key, at)
         case _:
             log.warning("did not know a spooled action", extra={"sm_session": report.session_id})
 
