@@ -23,12 +23,12 @@ import secrets
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalHeld
 from sm.models import Exit
+from sm.terminals import panes
 from sm.terminals.base import Pane
 from sm.terminals.control import Command, Refused
 from sm.terminals.tmux_server import GLOBAL_WINDOW_SIZE, Server
@@ -43,14 +43,7 @@ SETTLE_S: Final = 0.02
 _SETTLE_S_PER_CHARACTER: Final = 1 / 100_000
 _COMMAND_MAX_BYTES: Final = 4096
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
-_FORMAT_SIGN = re.compile(r"(#+)(\[?)")
-# `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
-_ROW = (
-    "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
-    " #{window_activity} #{session_name}"
-)
 # How long a placeholder lives, in seconds, when nobody removes it. Only that of a spare session may outlive
 # its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
 # (control_notify_session_closed), so none may end by itself at just any moment.
@@ -65,14 +58,6 @@ _DEAD_NOTE_3_2 = "Pane is dead ("
 # has a pipe: then it reads first. An agent that prints one line and ends while tmux is still busy with
 # opening the terminal lost it 3 to 5 times of 100, and next to never with a pipe for its first second.
 _LAST_WORDS = "exec sleep 1"
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A pane that carries `@sm_agent`, and what its session is called now."""
-
-    pane: Pane
-    session_name: str
 
 
 class Tmux:
@@ -138,8 +123,8 @@ class Tmux:
         await self.aclose()
 
     async def snapshot(self) -> Mapping[str, Pane]:
-        (lines,) = await self._server.ask(_panes(f"#{{m:{self._instance} *,#{{@sm_agent}}}}"))
-        rows = _rows(lines)
+        (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._instance} *,#{{@sm_agent}}}}"))
+        rows = panes.rows(lines)
         self._session_names = {row.pane.name: row.session_name for row in rows}
         return {row.pane.session_id: row.pane for row in rows}
 
@@ -164,17 +149,17 @@ class Tmux:
         self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
     ) -> tuple[Pane, bool]:
         """The pane, and whether it was made now."""
-        tag = f"{self._instance} {_word(session_id)} {_word(name)}"
+        tag = f"{self._instance} {panes.word(session_id)} {panes.word(name)}"
         lines, (window_size,) = await self._server.ask(
-            _panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
+            panes.panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
         )
-        for row in _rows(lines):
+        for row in panes.rows(lines):
             self._session_names[name] = row.session_name
             return row.pane, False
         self._server.refuse_manual(window_size)
         session, placeholder = await self._take_spare(name, tag) or await self._make_session(name, tag)
         try:
-            pane = await self._start_agent(session, placeholder, tag, _literal(working_dir), argv)
+            pane = await self._start_agent(session, placeholder, tag, panes.literal(working_dir), argv)
         except Refused as refused:
             await self._kill("kill-session", session)
             raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
@@ -299,7 +284,7 @@ class Tmux:
             ("set-option", "-t", session, "history-limit", str(self._history_limit)),
             # A hook that splits the new window would make another pane the current one.
             ("set-hook", "-t", session, "after-new-window", ""),
-            (*window, "-P", "-F", f"{tag} {_ROW}", "--", *command),
+            (*window, "-P", "-F", f"{tag} {panes.ROW}", "--", *command),
             ("set-option", "-p", *here, "remain-on-exit", "on"),
             ("pipe-pane", *here, _LAST_WORDS),
             ("set-option", "-p", *here, "@sm_agent", tag),
@@ -310,18 +295,18 @@ class Tmux:
             ("set-option", "-w", *here, "allow-rename", "off"),
             ("set-hook", "-u", "-t", session, "after-new-window"),
         )
-        return _row(outputs[4][0]).pane
+        return panes.row(outputs[4][0]).pane
 
     async def ending(self, pane: Pane) -> Exit:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + EXIT_STATUS_TIMEOUT_S
         pause_s = 0.002
-        show = ("display-message", "-p", "-t", pane.pane_id, f"{self._instance} - - {_ROW}")
+        show = ("display-message", "-p", "-t", pane.pane_id, f"{self._instance} - - {panes.ROW}")
         while True:
             await self._nudge()
             ((line,),) = await self._server.ask(show)
             # For a pane that is not there display-message prints empty fields, and no error.
-            now = _row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
+            now = panes.row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
             if now is None:
                 raise NoTerminal(f"terminal {pane.name} is not there any more")
             if now.exit not in (None, Exit()):
@@ -342,7 +327,7 @@ class Tmux:
             os.kill(pid, signal.SIGCHLD)
 
     async def close(self, name: str) -> None:
-        mine = f"#{{m:{self._instance} * {_word(name)},"
+        mine = f"#{{m:{self._instance} * {panes.word(name)},"
         where = f"#{{||:{mine}#{{@sm_terminal}}}},{mine}#{{@sm_agent}}}}}}"
         fields = f"#{{?{mine}#{{@sm_terminal}}}},#{{session_id}},-}} #{{?@sm_agent,#{{pane_id}},-}}"
         with contextlib.suppress(NoServer):
@@ -369,14 +354,14 @@ class Tmux:
                 text = await self._server.ask_for_text(show)
             except Refused:
                 raise _not_there(name) from None
-            kept = _without_blanks(text)
+            kept = panes.without_blanks(text)
             if kept and kept[-1].startswith(_DEAD_NOTE_3_2) and pane.dead:
-                kept = _without_blanks(kept[:-1])
+                kept = panes.without_blanks(kept[:-1])
             # It stands where the output ends; and the pane may have died since it was looked at.
             elif (
                 kept and kept[-1].endswith(_DEAD_NOTE) and (pane.dead or (await self._row_of(name)).pane.dead)
             ):
-                kept = _without_blanks([*kept[:-1], kept[-1].removesuffix(_DEAD_NOTE)])
+                kept = panes.without_blanks([*kept[:-1], kept[-1].removesuffix(_DEAD_NOTE)])
             if len(kept) >= lines:
                 break
         return kept[-lines:] if lines > 0 else []
@@ -447,7 +432,7 @@ class Tmux:
         pane = await self._living(name)
         to = ("-t", pane.pane_id)
         try:
-            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, _word(key)))
+            await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
         except Refused:
             raise _not_there(name) from None
 
@@ -495,9 +480,11 @@ class Tmux:
         mine = f"#{{==:#{{@sm_instance}},{self._instance}}}"
         self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", value_changed)
 
-    async def _row_of(self, name: str) -> _Row:
-        (lines,) = await self._server.ask(_panes(f"#{{m:{self._instance} * {_word(name)},#{{@sm_agent}}}}"))
-        for row in _rows(lines):
+    async def _row_of(self, name: str) -> panes.Row:
+        (lines,) = await self._server.ask(
+            panes.panes(f"#{{m:{self._instance} * {panes.word(name)},#{{@sm_agent}}}}")
+        )
+        for row in panes.rows(lines):
             self._session_names[name] = row.session_name
             return row
         raise _not_there(name)
@@ -505,50 +492,3 @@ class Tmux:
 
 def _not_there(name: str) -> NoTerminal:
     return NoTerminal(f"terminal {name} is not there")
-
-
-def _word(text: str) -> str:
-    """`text`, which goes into formats and names; tmux itself would turn `:` and `.` of a name into `_`."""
-    if not _NAME.fullmatch(text):
-        raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
-    return text
-
-
-def _literal(path: str) -> str:
-    """`path` where tmux expands formats, `#(command)` among them: `##` stands for `#`.
-
-    But signs right before `[` are left as they are, however many (tmux(1), STYLES).
-    """
-    return _FORMAT_SIGN.sub(lambda found: found[0] if found[2] else 2 * found[0], path)
-
-
-def _panes(where: str) -> Command:
-    """The question for the agents' panes for which the filter `where` is true; `_rows` reads the answer."""
-    return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {_ROW}")
-
-
-def _rows(lines: Sequence[str]) -> list[_Row]:
-    try:
-        return [_row(line) for line in lines]
-    except ValueError:
-        raise CouldNotAsk("tmux listed its panes in a form that makes no sense") from None
-
-
-def _row(line: str) -> _Row:
-    """One line of `TAG _ROW`. Raises ValueError."""
-    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, session_name = line.split(" ", 10)
-    ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
-    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity))
-    return _Row(pane, session_name)
-
-
-def _number(field: str) -> int | None:
-    return int(field[1:]) if len(field) > 1 else None
-
-
-def _without_blanks(lines: Sequence[str]) -> list[str]:
-    """Without blanks at the end of each line, and without blank lines at the end of all."""
-    kept = [line.rstrip() for line in lines]
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept

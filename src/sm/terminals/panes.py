@@ -1,0 +1,73 @@
+"""What tmux prints about panes, and how names and paths are written in its formats. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sm.errors import CouldNotAsk, TerminalError
+from sm.models import Exit
+from sm.terminals.base import Pane
+from sm.terminals.control import Command
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_FORMAT_SIGN = re.compile(r"(#+)(\[?)")
+# `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
+ROW = (
+    "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
+    " #{window_activity} #{session_name}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pane that carries `@sm_agent`, and what its session is called now."""
+
+    pane: Pane
+    session_name: str
+
+
+def word(text: str) -> str:
+    """`text`, which goes into formats and names; tmux itself would turn `:` and `.` of a name into `_`."""
+    if not _NAME.fullmatch(text):
+        raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
+    return text
+
+
+def literal(path: str) -> str:
+    """`path` where tmux expands formats, `#(command)` among them: `##` stands for `#`.
+
+    But signs right before `[` are left as they are, however many (tmux(1), STYLES).
+    """
+    return _FORMAT_SIGN.sub(lambda found: found[0] if found[2] else 2 * found[0], path)
+
+
+def panes(where: str) -> Command:
+    """The question for the agents' panes for which the filter `where` is true; `rows` reads the answer."""
+    return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {ROW}")
+
+
+def rows(lines: Sequence[str]) -> list[Row]:
+    try:
+        return [row(line) for line in lines]
+    except ValueError:
+        raise CouldNotAsk("tmux listed its panes in a form that makes no sense") from None
+
+
+def row(line: str) -> Row:
+    """One line of `TAG ROW`. Raises ValueError."""
+    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, session_name = line.split(" ", 10)
+    ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
+    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity))
+    return Row(pane, session_name)
+
+
+def _number(field: str) -> int | None:
+    return int(field[1:]) if len(field) > 1 else None
+
+
+def without_blanks(lines: Sequence[str]) -> list[str]:
+    """Without blanks at the end of each line, and without blank lines at the end of all."""
+    kept = [line.rstrip() for line in lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept
