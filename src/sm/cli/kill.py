@@ -1,17 +1,10 @@
 """`sm kill`: end sessions."""
 
-import os
-import sys
-
 import click
 
-from sm.cli.failure import told
-from sm.cli.instance import Instance
+from sm.cli.each import each
 from sm.cli.parameters import json_option, session_names
 from sm.cli.render import label
-from sm.cli.screen import say_json
-from sm.client import new_key, session_path
-from sm.errors import SmError
 from sm.wire import decode
 
 # It asks first and forces after a grace time, one process tree after the other.
@@ -34,27 +27,11 @@ def command(sessions: tuple[str, ...], force: bool, tree: bool, as_json: bool) -
     Example:
       sm kill engineer-login
     """
-    client = Instance(os.environ).client()
-    ended = []
-    code = 0
-    for session in sessions:
-        try:
-            path = session_path(session, "/kill")
-            text = client.text(
-                "POST", path, body={"force": force, "tree": tree}, key=new_key(), timeout_s=_KILL_S
-            )
-        except SmError as error:
-            if len(sessions) == 1:
-                raise
-            failed = told(error, sys.argv)
-            code = code or failed
-            continue
-        ended.append(text)
-        if not as_json:
-            first = decode(text)
-            for killed in (first, *first["killed_too"]):
-                if killed is not first or first["session_id"] in first["killed"]:
-                    click.echo(f"Killed {label(killed)}")
-    if as_json:
-        say_json(ended[0] if len(sessions) == 1 else f"[{','.join(ended)}]")
-    return code
+    body = {"force": force, "tree": tree}
+    return each(sessions, "kill", _killed, as_json=as_json, body=body, timeout_s=_KILL_S)
+
+
+def _killed(text: str) -> str:
+    first = decode(text)
+    killed = [first] if first["session_id"] in first["killed"] else []
+    return "\n".join(f"Killed {label(session)}" for session in (*killed, *first["killed_too"]))

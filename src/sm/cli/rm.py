@@ -2,8 +2,8 @@
 
 import click
 
+from sm.cli.each import each
 from sm.cli.parameters import json_option, session_names
-from sm.cli.records import each
 from sm.cli.render import line
 from sm.wire import decode
 
