@@ -26,17 +26,14 @@ class CommandNotifier:
     async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
         if self._command is None:
             raise NotTold("notify.command is configured no more", again=False)
+        # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
+        starting = asyncio.create_task(_start(self._command))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise NotTold(f"notify.command cannot be run: {error.strerror}", again=False) from None
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(NotTold):
+                await _end(await starting)
+            raise
         try:
             async with asyncio.timeout(self._within_s):
                 with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
@@ -44,9 +41,28 @@ class CommandNotifier:
         except TimeoutError:
             raise NotTold(f"notify.command did not end within {self._within_s:g} s", again=False) from None
         finally:
-            if process.returncode is None:  # it takes too long, or we end: with what it has started
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            if process.returncode is None:  # it takes too long, or we end
+                await _end(process)
         if process.returncode != 0:
             raise NotTold(f"notify.command ended with exit code {process.returncode}", again=False)
+
+
+async def _start(command: Sequence[str]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotTold(f"notify.command cannot be run: {error.strerror}", again=False) from None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the program and what it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
