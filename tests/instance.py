@@ -35,14 +35,15 @@ commands:
 
 def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S) -> T:
     """Ask again until there is an answer; a deadline, never a guess at how long something takes."""
-    deadline = time.monotonic() + within_s
+    deadline, pause_s = time.monotonic() + within_s, 0.01
     while True:
         answer = found()
         if answer:
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 0.2)  # to ask takes a command, and all of a core
 
 
 class Instance:

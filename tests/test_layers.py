@@ -53,10 +53,12 @@ MAY_IMPORT = {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
         "sm.store", "sm.wording",
     },
-    "sm.waiting": {"sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.store"},
+    "sm.waiting": {
+        "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.persisting", "sm.store",
+    },
     "sm.mailroom": {
         "sm.asking", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models", "sm.notices",
-        "sm.requests", "sm.store", "sm.waiting", "sm.wording",
+        "sm.requests", "sm.store", "sm.views", "sm.waiting", "sm.wording",
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {

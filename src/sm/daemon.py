@@ -265,6 +265,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                                 None if settled else recover_later(left, manager, terminals, watcher)
                             ),
                         ),
+                        ("store", store.ended()),
                         ("typist", typist.run()),
                         ("mailroom", mailroom.run()),
                         ("waiting", waiting.run()),
@@ -305,8 +306,8 @@ async def _upkeep(place: Places, store: Store, reports: Reports) -> None:
             await store.checkpoint_log()
             await store.forget_keys(iso((datetime.now(UTC) - _KEYS_KEPT).timestamp()))
             if time.time() - last_backup_s >= _BACKUP_EVERY_S:
-                last_backup_s = time.time()
                 await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
+                last_backup_s = time.time()
         except (StorageFull, OSError) as error:
             log.warning("put off the upkeep: %s", error)
         except Exception:

@@ -57,11 +57,11 @@ class Endings:
         for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
             if message.state is MessageState.QUEUED:
                 after = tx.mail.move_message(message, MessageState.FAILED, at, reason=reason)
-                if message.sender == SM_ITSELF:
-                    untold.append(message.id)
             else:
                 reason_lost = f"{reason}; it may have had this message"
                 after = tx.mail.move_message(message, MessageState.UNCONFIRMED, at, reason=reason_lost)
+            if message.sender == SM_ITSELF:  # also what it may have had: twice is better than never
+                untold.append(message.id)
             line = message_settled(session, after, sender_label(after.sender, tx.find(after.sender)))
             await tx.event(
                 EventType.MESSAGE, session, at, line, {"message_id": after.id, "state": after.state}

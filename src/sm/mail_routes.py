@@ -19,6 +19,7 @@ from sm.wording import outcome
 
 _LISTED = 50
 _LISTED_MAX = 10_000
+_WAITED_MAX = 200
 _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
 
 
@@ -86,8 +87,7 @@ class MailRoutes:
             if session.id != caller.session_id:
                 session = self._d.manager.find(caller, reference, Action.READ)
         found = await self._d.messages.log(caller, session, number(request, "limit", _LISTED, _LISTED_MAX))
-        letters = await self._d.messages.letters(found)
-        return json_answer([message_json(each.message, each.text) for each in letters])
+        return json_answer([message_json(message, text) for message, text in found])
 
     async def audience(self, request: web.Request) -> web.Response:
         found = self._d.messages.audience(request[CALLER], recursive="recursive" in request.query)
@@ -134,7 +134,10 @@ class MailRoutes:
             raise UsageError(
                 f"unknown status {until[:40]}", f"use one of: {ENDED_OF_ANY_KIND}, {', '.join(Status)}"
             )
-        wanted = [self._d.manager.find(caller, reference).id for reference in body.texts("sessions")]
+        references = dict.fromkeys(body.texts("sessions"))
+        if len(references) > _WAITED_MAX:
+            raise UsageError(f"{len(references)} sessions, at most {_WAITED_MAX} are waited for at once")
+        wanted = [self._d.manager.find(caller, reference).id for reference in references]
         if not wanted:
             raise UsageError("no session is named")
         if caller.session_id in wanted:
@@ -150,7 +153,7 @@ class MailRoutes:
         sessions = [self._d.store.sessions[s] for s in wanted if s in self._d.store.sessions]
         for session in sessions:
             if is_ended(session.status):
-                self._d.mailroom.hold(session.id)
+                self._d.mailroom.hold(session.id, caller.session_id)
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
             self._d.waiting.over(caller.session_id)

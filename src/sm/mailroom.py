@@ -24,6 +24,7 @@ from sm.models import (
 from sm.notices import hearer
 from sm.requests import tell
 from sm.store import Open, Store, Transaction
+from sm.views import iso
 from sm.waiting import For, Waiting
 from sm.wording import outcome
 
@@ -39,6 +40,8 @@ _CONFIRM_WITHIN_S = 20.0
 _CLAIM_WITHIN_S = 8.0
 """How long an answer waits for the one who asked with `sm ask --wait`, before it becomes a message."""
 _HELD_S = 5.0
+_CLOCK_STEP_S = 0.002  # times are in milliseconds
+_NOT_CONFIRMED = "its reader took it from the inbox and did not say that it has it"
 _PAUSE_S = 1.0
 
 
@@ -55,13 +58,13 @@ class Mailroom:
         self._wall = wall
         self._seen: dict[int, float] = {}
         """When a notice was first seen (time.monotonic())."""
-        self._held: dict[str, float] = {}
-        """Sessions whose ending is just being told in an answer, until when."""
+        self._held: dict[tuple[str, str | None], float] = {}
+        """(session, recipient) of endings that are just being told in an answer, until when."""
         self._since: dict[tuple[str, int], float] = {}
 
-    def hold(self, session_id: str) -> None:
-        """Somebody is being answered that this session has ended, and will say so if the answer arrives."""
-        self._held[session_id] = time.monotonic() + _HELD_S
+    def hold(self, session_id: str, recipient: str | None) -> None:
+        """`recipient` is being answered that this session has ended, and will say so if the answer arrives."""
+        self._held[session_id, recipient] = time.monotonic() + _HELD_S
 
     async def run(self) -> None:
         """Never returns."""
@@ -84,8 +87,8 @@ class Mailroom:
     async def _do_what_is_due(self) -> float | None:
         """Everything that is due now; the seconds until something more is, None when nothing will be."""
         open = self._store.mail.open
-        still = {("message", n) for n in open.messages} | {("request", n) for n in open.requests}
-        self._since = {what: since for what, since in self._since.items() if what in still}
+        still = {"message": open.messages, "request": open.requests}
+        self._since = {what: since for what, since in self._since.items() if what[1] in still[what[0]]}
         due = [
             *await self._flush(open),
             *await self._expire_messages(open),
@@ -99,13 +102,14 @@ class Mailroom:
     async def _flush(self, open: Open) -> list[float]:
         now = time.monotonic()
         self._seen = {number: self._seen.get(number, now) for number in open.notices}
-        self._held = {session: until for session, until in self._held.items() if until > now}
+        self._held = {whom: until for whom, until in self._held.items() if until > now}
         waits = [until - now for until in self._held.values()]
         recipients: dict[str | None, list[Notice]] = {}
         for notice in open.notices.values():
-            if (notice.session_id, notice.recipient) in self._manager.killing:
+            whom, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
+            if is_ending and whom in self._manager.killing:
                 waits.append(_PAUSE_S)
-            elif notice.session_id not in self._held:
+            elif not (is_ending and whom in self._held):
                 recipients.setdefault(notice.recipient, []).append(notice)
         for recipient, notices in recipients.items():
             seen = [self._seen[n.id] for n in notices]
@@ -149,22 +153,25 @@ class Mailroom:
     # Messages
 
     async def _expire_messages(self, open: Open) -> list[float]:
-        waits = []
+        # Times compare as texts: this is looked at after every change, and there may be thousands of messages.
+        wall_s = self._wall()
+        now, earliest = iso(wall_s), None
+        waits, over = [], list[tuple[Message, MessageState, str]]()
         for message in open.messages.values():
             if message.state is MessageState.QUEUED and message.expires_at is not None:
-                left = _seconds(message.expires_at) - self._wall()
-                state, reason = MessageState.EXPIRED, "it was not taken in time"
+                if message.expires_at <= now:
+                    over.append((message, MessageState.EXPIRED, "it was not taken in time"))
+                elif earliest is None or message.expires_at < earliest:
+                    earliest = message.expires_at
             elif message.state is MessageState.DELIVERING and message.via == INBOX:
                 left = self._left("message", message.id, _CONFIRM_WITHIN_S)
-                state = MessageState.UNCONFIRMED
-                reason = "its reader took it from the inbox and did not say that it has it"
-            else:
-                continue
-            if left > 0:
-                waits.append(left)
-            else:
-                await self._give_up(message, state, reason)
-        return waits
+                if left > 0:
+                    waits.append(left)
+                else:
+                    over.append((message, MessageState.UNCONFIRMED, _NOT_CONFIRMED))
+        for each in over:
+            await self._give_up(*each)
+        return waits if earliest is None else [*waits, _seconds(earliest) - wall_s + _CLOCK_STEP_S]
 
     async def _give_up(self, message: Message, state: MessageState, reason: str) -> None:
         at = self._manager.now()
@@ -191,8 +198,11 @@ class Mailroom:
 
             async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
                 now = await tx.mail.request(number)
-                if now.open:
-                    session = tx.session(now.session_id)
+                session = tx.find(now.session_id)
+                if session is None:
+                    reason = "its session was removed"
+                    tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=at, reason=reason)
+                elif now.open:
                     reason = "nobody answered in time"
                     done = await settle(tx, session, now, at, state=RequestState.EXPIRED, reason=reason)
                     if session.exit is None and not self._waiting.waits(session.id, For.ANSWER):
@@ -215,8 +225,10 @@ class Mailroom:
 
             async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
                 now = await tx.mail.request(number)
+                session = tx.find(now.session_id)
                 if now.untold:
                     tx.mail.change_request(now, taken_at=at)
+                if now.untold and session is not None and session.exit is None:
                     tell(tx, now, f"answer to {now.name}: {outcome(now)}", at)
 
             await self._store.write(unit)

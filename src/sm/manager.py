@@ -136,7 +136,12 @@ class Manager:
     # Spawning
 
     async def spawn(
-        self, caller: Caller, request: SpawnRequest, key: RequestKey | None, wait_s: float
+        self,
+        caller: Caller,
+        request: SpawnRequest,
+        key: RequestKey | None,
+        wait_s: float,
+        listens: Callable[[], bool] = lambda: True,
     ) -> Answer:
         """Start an agent; return when its process runs, or has run and ended.
 
@@ -164,7 +169,12 @@ class Manager:
             raise
         if session.id != session_id:  # this request was carried out before, under another id
             await self._unprepare(session_id)
-        return Answer(await self._start_of(caller, session.id, wait_s), planned.warnings)
+        try:
+            return Answer(await self._start_of(session.id, wait_s), planned.warnings)
+        except (SmError, TimeoutError):
+            if listens():
+                await self.heard(caller, [session.id])
+            raise
 
     async def _insert(
         self, tx: Transaction, planned: Planned, caller: Caller, key: RequestKey | None
@@ -197,7 +207,7 @@ class Manager:
         self.prepared.pop(session_id, None)
         await self._sandbox.forget(session_id)
 
-    async def _start_of(self, caller: Caller, session_id: str, wait_s: float) -> Session:
+    async def _start_of(self, session_id: str, wait_s: float) -> Session:
         try:
             async with asyncio.timeout(wait_s):
                 await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
@@ -209,7 +219,6 @@ class Manager:
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
         if session.status is Status.ERROR and session.status_source == START:
-            await self.heard(caller, [session_id])
             raise error or AgentStartFailed(session.status_reason)
         return session
 
@@ -331,7 +340,6 @@ class Manager:
         try:
             async with asyncio.timeout(_KILLED_WITHIN_S):
                 await self._store.changed(lambda: not self._unkilled(victims))
-            await self.heard(caller, [v.id for v in victims])
         except TimeoutError:
             left = ", ".join(self._unkilled(victims))
             raise OutsideFailed(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None

@@ -1,5 +1,6 @@
 """Messages between callers: sent, queued, taken from an inbox, followed to their end (design section 6)."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -37,6 +38,8 @@ TTL_S = 24 * 3600.0
 """How long a message waits when its sender names no other time."""
 QUEUED_MAX = 1_000
 """For one recipient: one that never reads must not fill the disk."""
+LOGGED_MAX = 2_000
+"""How many characters of a text a log shows."""
 BATCH_MAX = 50
 """How many messages are taken at once."""
 INBOX = "inbox"
@@ -126,7 +129,7 @@ class Messages:
         if self._manager.provider(session).input_of(session.agent_type) is Input.TTY:
             why = "it is not typed yet"
             typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
-        waiting = sum(m.session_id == session.id for m in tx.mail.open.messages.values())
+        waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
                 f"{waiting} messages wait for session {session.id} already; it does not read them"
@@ -186,12 +189,15 @@ class Messages:
         if any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
             await self._store.write(unit)
 
-    async def log(self, caller: Caller, session: Session | None, limit: int) -> list[Message]:
-        """The newest `limit` messages from and to a session that the caller may read; None: all of them."""
+    async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
+        """The newest `limit` messages from and to a session that the caller may read, each with the beginning of
+        its text; None: all of them."""
         sessions = None if session is None else [session.id]
         if session is None and caller.session_id is not None:
             sessions = [caller.session_id]
-        return await self._store.mail.messages(sessions, limit)
+        found = await self._store.mail.messages(sessions, limit)
+        texts = await self._store.mail.texts([m.id for m in found], LOGGED_MAX)
+        return [(m, texts[m.id]) for m in found]
 
     # Reading
 
@@ -248,11 +254,14 @@ class Messages:
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
         """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""
+        wanted = dict.fromkeys(message_ids)
+        if len(wanted) > BATCH_MAX:
+            raise UsageError(f"{len(wanted)} messages, at most {BATCH_MAX} are taken at once")
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> list[Message]:
             confirmed = []
-            for message_id in message_ids:
+            for message_id in wanted:
                 message = await tx.mail.message(message_id)
                 if message.session_id != caller.session_id or message.via != INBOX:
                     raise _no_message(message_id)
@@ -282,27 +291,40 @@ class Messages:
     async def letters(self, messages: Collection[Message]) -> list[Letter]:
         texts = await self._store.mail.texts([m.id for m in messages])
         sessions: Mapping[str, Session] = self._store.sessions
-        return [
-            Letter(
-                m,
-                texts[m.id],
-                letter(sender_label(m.sender, sessions.get(m.sender)), m.id, texts[m.id]),
-            )
-            for m in messages
-        ]
+        letters = []
+        for m in messages:
+            sender = sender_label(m.sender, sessions.get(m.sender))
+            letters.append(Letter(m, texts[m.id], letter(sender, m.id, texts[m.id])))
+            await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
+        return letters
 
     async def settle(
-        self, tx: Transaction, message: Message, state: MessageState, at: str, reason: str
+        self,
+        tx: Transaction,
+        message: Message,
+        state: MessageState,
+        at: str,
+        reason: str,
+        *,
+        expected: bool = False,
     ) -> Message:
-        """The message is final without its recipient's word; its sender is told, where that is news."""
+        """The message is final without its recipient's word.
+
+        Its sender is told, unless it is what was `expected`: nothing better comes of typing to a program that
+        reads lines. What a notice would have told is told again, or to somebody else: twice is better than never.
+        """
         after = tx.mail.move_message(message, state, at, reason=reason)
         await self._record(tx, after, at)
         session = tx.find(message.session_id)
-        # Whoever types to a program that reads lines was told when it was sent that nothing better comes.
-        if session is not None and not (state is MessageState.UNCONFIRMED and message.via == TERMINAL):
+        if expected:
+            return after
+        if session is not None:
             await self._manager.notices.of_undelivered(tx, session, after)
-        if session is not None and message.sender == SM_ITSELF and state is MessageState.FAILED:
-            await self._manager.notices.untold(tx, session, [message.id])
+        if message.sender == SM_ITSELF:
+            if state is MessageState.FAILED and session is not None:
+                await self._manager.notices.untold(tx, session, [message.id])
+            else:
+                await tx.mail.untell([message.id], message.session_id)
         return after
 
 

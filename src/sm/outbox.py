@@ -21,6 +21,7 @@ from sm.manager import KILL, START, TYPE, Manager
 from sm.models import Launch, Process
 from sm.notices import COMMAND, WEBHOOK
 from sm.notifiers.base import Notifier, NotTold
+from sm.persisting import persist
 from sm.records import REMOVE
 from sm.sandboxes.base import Sandbox
 from sm.store import Effect, Store
@@ -86,7 +87,7 @@ class Outbox:
         """Carry out what is pending, then what comes. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                await self._manager.finished(effect, dead=await self._cut_short(effect))
+                group.create_task(self._settle_cut_short(effect))
             left = await self._store.effects_in("pending")
             for effect in left:
                 self._begin(group, effect)
@@ -95,6 +96,13 @@ class Outbox:
                 effect = await self._store.effects.get()
                 if effect.id > last:
                     self._begin(group, effect)
+
+    async def _settle_cut_short(self, effect: Effect) -> None:
+        await self._finish(effect, dead=await self._cut_short(effect))
+
+    async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
+        """For what must not be carried out again, whatever the disk says."""
+        await persist(lambda: self._manager.finished(effect, dead=dead))
 
     async def _cut_short(self, effect: Effect) -> str:
         """What to say of an effect that was under way when the last daemon died."""
@@ -121,7 +129,7 @@ class Outbox:
 
     async def _after(self, before: "asyncio.Task[None] | None", effect: Effect, *, crowded: bool) -> None:
         if crowded:
-            await self._manager.finished(effect, dead=f"{_LANE_MAX} wait to be told there already")
+            await self._finish(effect, dead=f"{_LANE_MAX} wait to be told there already")
             return
         if before is not None:
             await asyncio.wait([before])
@@ -144,9 +152,10 @@ class Outbox:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
                 if effect.kind == START:  # nobody may wait for ever for what will not come
-                    await self._manager.start_failed(effect, Bug(dead))
+                    bug = Bug(dead)
+                    await persist(lambda bug=bug: self._manager.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
                 else:
-                    await self._manager.finished(effect, dead=dead)
+                    await self._finish(effect, dead=dead)
                 return
 
     async def _carry_out(self, effect: Effect) -> None:
@@ -195,16 +204,16 @@ class Outbox:
         session = self._store.sessions[effect.session_id]
         await self._manager.taken(effect)  # from here on it is never repeated
         if launch.typed_prompt is None or session.exit is not None:
-            await self._manager.finished(effect)
+            await self._finish(effect)
             return
         try:
             await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
         except (NoTerminal, NoServer):  # the watcher tells of the ending
-            await self._manager.finished(effect)
+            await self._finish(effect)
         except SmError as error:
-            await self._manager.finished(effect, dead=f"its prompt may not have been typed: {error.message}")
+            await self._finish(effect, dead=f"its prompt may not have been typed: {error.message}")
         else:
-            await self._manager.finished(effect)
+            await self._finish(effect)
 
     async def _kill(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
@@ -222,9 +231,14 @@ class Outbox:
     async def _interrupt(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
         await self._manager.taken(effect)  # a second one could do more than the first
-        with suppress(NoTerminal, NoServer):  # there is nothing to interrupt
+        dead = None
+        try:
             await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
-        await self._manager.finished(effect)
+        except (NoTerminal, NoServer):
+            pass  # there is nothing to interrupt
+        except SmError as error:
+            dead = f"it may not have been interrupted: {error.message}"
+        await self._finish(effect, dead=dead)
 
     async def _archive(self, effect: Effect) -> None:
         try:
@@ -256,9 +270,9 @@ class Outbox:
                 break
             except NotTold as error:
                 if not error.again or time.time() > give_up_s:
-                    await self._manager.finished(effect, dead=error.message)
+                    await self._finish(effect, dead=error.message)
                     return
                 log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_TELL_PAUSE_S)
-        await self._manager.finished(effect)
+        await self._finish(effect)

@@ -60,7 +60,12 @@ async def recover(
         return False
     boot = boot_id()
     watcher.unverified.difference_update(s.id for s in sessions)
-    await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
+    try:
+        await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
+    except StorageFull as error:
+        log.warning("could not write down what has become of the sessions: %s", error.message)
+        watcher.unverified.update(s.id for s in sessions)
+        return False
     log.info("recovered %d sessions", len(sessions))
     return True
 
@@ -73,11 +78,8 @@ async def recover_later(
     while True:
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        try:
-            if await recover(sessions, manager, terminals, watcher):
-                return
-        except StorageFull as error:
-            log.warning("put off the recovery: %s", error.message)
+        if await recover(sessions, manager, terminals, watcher):
+            return
 
 
 async def _settle(

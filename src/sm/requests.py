@@ -78,6 +78,8 @@ class Requests:
             earlier = await recall.recalled(tx, caller, key)
             if earlier is not None:
                 return await tx.mail.request(int(earlier))
+            if tx.session(session.id).exit is not None:
+                raise IllegalState(f"session {session.id} has ended, its process is gone")
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= _OPEN_MAX:
                 raise IllegalState(f"session {session.id} has {_OPEN_MAX} open requests already")
             expires_at = later(at, EXPIRES_S if expires_s is None else expires_s)

@@ -23,7 +23,7 @@ from sm.errors import (
     TerminalError,
     UsageError,
 )
-from sm.handling import CALLER, Daemon, json_answer
+from sm.handling import CALLER, Daemon, connected, json_answer
 from sm.hostos import peer_of
 from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
@@ -204,7 +204,11 @@ class Server:
         )
         wait_s = body.number("wait_s")
         answer = await self._d.manager.spawn(
-            request[CALLER], wanted, read_key(request, body), _SPAWN_WAIT_S if wait_s is None else wait_s
+            request[CALLER],
+            wanted,
+            read_key(request, body),
+            _SPAWN_WAIT_S if wait_s is None else wait_s,
+            lambda: connected(request),
         )
         return self._answer(answer)
 
@@ -263,6 +267,10 @@ class Server:
             force=body.flag("force"),
             tree=body.flag("tree"),
         )
+        for each in killed:
+            self._d.mailroom.hold(each.id, request[CALLER].session_id)
+        if connected(request):
+            await self._d.manager.heard(request[CALLER], [s.id for s in killed])
         session = self._find(request)
         below = [self._view(s) for s in killed if s.id != session.id]
         return json_answer({**self._view(session), "killed": [s.id for s in killed], "killed_too": below})

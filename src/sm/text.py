@@ -50,6 +50,8 @@ def folded(text: str, limit: int = QUOTE_MAX) -> str:
 MARK = "[sm]"
 """How a line begins that only the daemon writes."""
 _LINE_ENDS = re.compile("([\n\u2028\u2029])")
+_CLAIMS_IN_ASCII = re.compile(r"^([ \t]*\[sm\])", re.IGNORECASE | re.MULTILINE)
+_LOOKED_AT = 500
 _UNSEEN = frozenset({"Cf", "Cn", "Me", "Mn"})
 _BLANK = "\u115f\u1160\u2800"
 """What nobody sees before or within a word: general categories, and fillers that count as letters."""
@@ -57,15 +59,26 @@ _BLANK = "\u115f\u1160\u2800"
 
 def claims_to_be_ours(line: str) -> bool:
     """Whether a reader could take the line for one of the daemon's, however it is spelt."""
-    plain = unicodedata.normalize("NFKD", line)
-    seen = "".join(c for c in plain if unicodedata.category(c) not in _UNSEEN and c not in _BLANK)
-    return seen.lstrip().casefold().startswith(MARK)
+    seen = ""
+    for character in line[:_LOOKED_AT]:
+        for part in unicodedata.normalize("NFKD", character):
+            if unicodedata.category(part) in _UNSEEN or part in _BLANK or (not seen and part.isspace()):
+                continue
+            seen += part.casefold()
+            if not MARK.startswith(seen[: len(MARK)]):
+                return False
+            if len(seen) >= len(MARK):
+                return True
+    return len(line) > _LOOKED_AT  # so much that nobody sees stands there for a purpose
 
 
 def marked(text: str) -> str:
     """A text of somebody else, in which every line that claims to be ours has `> ` in front."""
-    parts = _LINE_ENDS.split(text)
-    return "".join(f"> {part}" if claims_to_be_ours(part) else part for part in parts)
+    if text.isascii():
+        return _CLAIMS_IN_ASCII.sub(r"> \1", text)
+    parts = _LINE_ENDS.split(text)  # every second one is a line's end
+    lines = [f"> {part}" if part and claims_to_be_ours(part) else part for part in parts[::2]]
+    return "".join(piece for pair in zip(lines, [*parts[1::2], ""], strict=True) for piece in pair)
 
 
 def header(sender: str, message_id: int) -> str:

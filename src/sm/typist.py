@@ -24,10 +24,11 @@ from sm.models import (
     SignalKind,
     Status,
 )
+from sm.persisting import persist
 from sm.providers.base import Input
 from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
-from sm.text import LINE_MAX_BYTES, cut_to_bytes, typed, typed_entries
+from sm.text import LINE_MAX_BYTES, cut_to_bytes, header, typed, typed_entries
 from sm.wording import sender_label
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ _AFTER_AN_INTERRUPT_S = 0.2
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _HEADER_ROOM = 300
+_LOOKED_AT = 500  # lines of a terminal
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
@@ -55,7 +57,7 @@ class Typist:
         """Give up what the last daemon was typing when it died, then deliver what comes. Never returns."""
         for message in list(self._store.mail.open.messages.values()):
             if message.state is MessageState.DELIVERING and message.via == TERMINAL:
-                await self._settle(message, MessageState.UNCONFIRMED, await self._left_off(message))
+                await self._settle(message, MessageState.UNCONFIRMED, *await self._left_off(message))
         async with asyncio.TaskGroup() as group:
             while True:
                 for session_id in self._ready():
@@ -63,22 +65,28 @@ class Typist:
                     group.create_task(self._serve(session_id))
                 await self._store.changed(lambda: bool(self._ready()))
 
-    async def _left_off(self, message: Message) -> str:
-        """Finish a message that stands in its terminal without Enter, else the next one would become a part of it."""
+    async def _left_off(self, message: Message) -> tuple[str, bool]:
+        """Finish a message that stands in its terminal without Enter, else the next one would become a part of it.
+
+        What to say of it, and whether it is there.
+        """
         session = self._store.sessions.get(message.session_id or "")
         left = "the daemon ended while it was typed"
         if session is None or session.exit is not None:
-            return left
+            return left, False
         try:
             text = (await self._store.mail.texts([message.id]))[message.id]
             for line in reversed(self._lines(message, text)):
                 if await self._terminals.enter_if_unsent(session.terminal, line):
-                    return f"{left}; its last line stood there, and Enter was pressed"
+                    return f"{left}; its last line stood there, and Enter was pressed", True
+            mark = header(self._sender(message), message.id)
+            if any(mark in line for line in await self._terminals.capture(session.terminal, _LOOKED_AT)):
+                return f"{left}; it stands in its terminal", True
         except SmError as error:
             log.warning(
                 "could not look for an unsent line: %s", error.message, extra={"sm_session": session.id}
             )
-        return left
+        return left, False
 
     def _ready(self) -> list[str]:
         queued = self._store.mail.queued()
@@ -155,17 +163,20 @@ class Typist:
         except SmError as error:
             await self._settle(taken, MessageState.UNCONFIRMED, error.message)
         else:
-            await self._settle(taken, MessageState.UNCONFIRMED, _TYPED)
+            await self._settle(taken, MessageState.UNCONFIRMED, _TYPED, expected=True)
         return False
 
     def _lines(self, message: Message, text: str) -> list[str]:
         if message.sender == SM_ITSELF:
             return list(typed_entries(message.id, text.split("\n")))
-        sender = sender_label(message.sender, self._store.sessions.get(message.sender))
+        sender = self._sender(message)
         # Who sent it was told what does not fit; an answer to a request is what else there is.
         return [
             typed(sender, message.id, cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM))
         ]
+
+    def _sender(self, message: Message) -> str:
+        return sender_label(message.sender, self._store.sessions.get(message.sender))
 
     async def _take(self, message: Message) -> Message | None:
         """Mark it before the first key: from here on it is never typed again."""
@@ -183,16 +194,20 @@ class Typist:
 
         return await self._store.write(unit)
 
-    async def _settle(self, message: Message, state: MessageState, reason: str) -> None:
+    async def _settle(
+        self, message: Message, state: MessageState, reason: str, expected: bool = False
+    ) -> None:
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> None:
             now = tx.mail.open.messages.get(message.id)
-            if now is None or now.state is not MessageState.DELIVERING:
+            if now is None:
                 return  # its session has ended meanwhile, and that settled it
             if state is MessageState.QUEUED:
                 tx.mail.move_message(now, state, at, reason=reason)
+            elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
+                await self._messages.settle(tx, now, MessageState.FAILED, at, reason)
             else:
-                await self._messages.settle(tx, now, state, at, reason)
+                await self._messages.settle(tx, now, state, at, reason, expected=expected)
 
-        await self._store.write(unit)
+        await persist(lambda: self._store.write(unit))

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
-from sm.errors import StorageFull
 from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Session, Signal, SignalKind, Status
 from sm.notices import WAITS_FOR_SESSIONS
+from sm.persisting import persist
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -101,10 +101,10 @@ class Waiting:
             signal = None if session is None else self._wanted(session, now)
             if signal is not None:
                 try:
-                    await self._manager.observe(session_id, signal)
-                except StorageFull as error:
-                    log.warning("put off a status: %s", error.message, extra={"sm_session": session_id})
-                    return _BETWEEN_S
+                    await persist(lambda: self._manager.observe(session_id, signal))  # noqa: B023 - awaited here
+                except Exception:
+                    log.exception("failed a status", extra={"sm_session": session_id})
+                    await asyncio.sleep(_BETWEEN_S)
         self._waits = +self._waits
         # What has come while a status was written is for the next time.
         self._until = {s: u for s, u in self._until.items() if u > now or looked_at.get(s) != u}

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 _MOST_UNITS_IN_A_COMMIT = 64
 _CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
 _SQLITE_FULL = 13
+# A quota, a limit of the file's size, or a shared-memory file that cannot grow are no SQLITE_FULL:
+# SQLITE_IOERR_WRITE, _FSYNC, _TRUNCATE, _SHMSIZE (sqlite.org, Result and Error Codes).
+_CANNOT_GROW = frozenset({778, 1034, 1546, 4874})
 _LOG_ROOM_BYTES = 4 * 1024 * 1024
 
 
@@ -128,6 +131,11 @@ class Store:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._units.put_nowait((unit, future))
         return await future
+
+    async def ended(self) -> None:
+        """Wait for the end of the writer, and raise what it ended by. Without it nothing can be written any more."""
+        assert self._task is not None
+        await asyncio.shield(self._task)
 
     async def _run(self) -> None:
         going_on = True
@@ -319,6 +327,10 @@ class Store:
         db = await _connect(self._path)  # one of its own: VACUUM INTO tolerates no other statement beside it
         try:
             await db.execute("VACUUM INTO ?", (target + ".new",))
+        except aiosqlite.Error as error:
+            with suppress(FileNotFoundError):  # half of one would only keep the disk full
+                os.unlink(target + ".new")
+            raise _refusal(self._path, error) from error
         finally:
             await db.close()
         os.rename(target + ".new", target)
@@ -395,7 +407,8 @@ def _quoted(path: str) -> str:
 
 
 def _refusal(path: str, error: aiosqlite.Error) -> Exception:
-    if getattr(error, "sqlite_errorcode", None) == _SQLITE_FULL:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == _SQLITE_FULL or code in _CANNOT_GROW:
         return StorageFull(
             f"the disk is full: {path} cannot grow; nothing was changed", "make room, then repeat"
         )

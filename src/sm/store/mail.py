@@ -257,9 +257,11 @@ class MailReads:
         query = f"{_MESSAGES} WHERE {where} ORDER BY id DESC LIMIT {int(limit)}"
         return [message_from(dict(row)) for row in reversed(await self._rows(query, *values))]
 
-    async def texts(self, message_ids: Collection[int]) -> dict[int, str]:
+    async def texts(self, message_ids: Collection[int], most: int = -1) -> dict[int, str]:
+        """Their texts; `most`: only so many characters of each."""
+        text = "text" if most < 0 else f"substr(text, 1, {int(most)})"
         rows = await self._rows(
-            "SELECT id, text FROM messages WHERE id IN (SELECT value FROM json_each(?))",
+            f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 - a number
             encoded(list(message_ids)),
         )
         return {row[0]: row[1] for row in rows}

@@ -72,7 +72,10 @@ class Terminals(Protocol):
         """
 
     async def press(self, name: str, key: str) -> None:
-        """Press one key, by its name in tmux(1), send-keys. Raises NoTerminal."""
+        """Press one key, by its name in tmux(1), send-keys.
+
+        Raises NoTerminal, TerminalHeld when nothing was pressed, CouldNotAsk when nobody knows.
+        """
 
     async def session_of_tty(self, tty: str) -> str | None:
         """The session id carried by the terminal session that `tty` belongs to, split panes included."""

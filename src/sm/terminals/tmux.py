@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from sm.errors import NoServer, NoTerminal, TerminalError, TerminalHeld
+from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
 from sm.models import Exit
 from sm.terminals import panes
 from sm.terminals.base import Pane
@@ -369,10 +369,13 @@ class Tmux:
     async def type_line(
         self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
     ) -> None:
-        pane = await self._living(name)
-        # Out of copy mode and any other: there a key is a command, and what is shown is not what is going on.
-        leave: Command = ("copy-mode", "-q", "-t", pane.pane_id)
-        why = holds(await self._screen(pane, leave))
+        try:
+            pane = await self._living(name)
+            # Out of copy mode and any other: there a key is a command, and what is shown is not what is going on.
+            leave: Command = ("copy-mode", "-q", "-t", pane.pane_id)
+            why = holds(await self._screen(pane, leave))
+        except CouldNotAsk as error:  # so far nothing was typed
+            raise TerminalHeld(f"terminal {name} does not answer: {error.message}") from None
         if why is not None:
             raise TerminalHeld(f"terminal {name} takes no text now: {why}")
         try:
@@ -429,7 +432,10 @@ class Tmux:
         return True
 
     async def press(self, name: str, key: str) -> None:
-        pane = await self._living(name)
+        try:
+            pane = await self._living(name)
+        except CouldNotAsk as error:
+            raise TerminalHeld(f"terminal {name} does not answer: {error.message}") from None
         to = ("-t", pane.pane_id)
         try:
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
