@@ -46,13 +46,20 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
     DaemonUnavailable when it ends without a word or is not ready within START_S.
     """
     deadline = time.monotonic() + START_S
+    locked = False
     while True:
-        answer = _launched(places, environ, deadline)
+        try:
+            answer = _launched(places, environ, deadline)
+        except DaemonUnavailable:
+            if locked and time.monotonic() > deadline:  # so long one has held it, whatever became of this one
+                raise _held() from None
+            raise
         if answer.get("ready"):
             return
         error = _error(answer)
         if not isinstance(error, AlreadyRunning):
             raise error
+        locked = True
         # Somebody holds the lock: a daemon that is about to listen, or one that is about to let go.
         again = time.monotonic() + _AGAIN_S
         while time.monotonic() < again:
@@ -60,7 +67,11 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
                 return
             time.sleep(0.02)
         if time.monotonic() > deadline:
-            raise DaemonUnavailable("another daemon holds the lock and does not answer", "sm daemon logs")
+            raise _held()
+
+
+def _held() -> DaemonUnavailable:
+    return DaemonUnavailable("another daemon holds the lock and does not answer", "sm daemon logs")
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
