@@ -76,10 +76,12 @@ class Typist:
             return left, False
         try:
             text = (await self._store.mail.texts([message.id]))[message.id]
-            for line in reversed(self._lines(message, text)):
+            lines = self._lines(message, text)
+            for line in reversed(lines):
                 if await self._terminals.enter_if_unsent(session.terminal, line):
-                    return f"{left}; its last line stood there, and Enter was pressed", True
-            mark = header(self._sender(message), message.id)
+                    # Of a notice of several lines those after this one were not typed.
+                    return f"{left}; a line of it stood there, and Enter was pressed", line is lines[-1]
+            mark = header(self._sender(message), message.id) if len(lines) == 1 else lines[-1].rstrip()
             if any(mark in line for line in await self._terminals.capture(session.terminal, _LOOKED_AT)):
                 return f"{left}; it stands in its terminal", True
         except SmError as error:
