@@ -22,6 +22,9 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
         (Status.STARTING, SignalKind.STARTED): Status.RUNNING,
         (Status.SPAWNED, SignalKind.START_FAILED): Status.ERROR,
         (Status.STARTING, SignalKind.START_FAILED): Status.ERROR,
+        # An obstacle at the start of an agent (a first-run dialog), and the end of it.
+        (Status.STARTING, SignalKind.ASKED): Status.WAITING_INPUT,
+        (Status.WAITING_INPUT, SignalKind.STARTED): Status.RUNNING,
         (Status.IDLE, SignalKind.BUSY): Status.RUNNING,
         (Status.WAITING_INPUT, SignalKind.BUSY): Status.RUNNING,
         (Status.RUNNING, SignalKind.WENT_IDLE): Status.IDLE,

@@ -210,7 +210,7 @@ class Manager:
     async def _start_of(self, session_id: str, wait_s: float) -> Session:
         try:
             async with asyncio.timeout(wait_s):
-                await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
+                await self._store.changed(lambda: self._has_process(session_id))
         except TimeoutError:
             raise NotInTime(
                 f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
@@ -222,6 +222,11 @@ class Manager:
             raise error or AgentStartFailed(session.status_reason)
         return session
 
+    def _has_process(self, session_id: str) -> bool:
+        """Whether it runs, or has ended: its start is settled."""
+        session = self._store.sessions[session_id]
+        return session.process is not None or session.status not in _NOT_STARTED
+
     # What the outbox found
 
     async def launching(self, session_id: str) -> None:
@@ -230,13 +235,19 @@ class Manager:
         )
 
     async def started(self, effect: Effect, process: Process | None, typed: bool) -> None:
-        """The agent's process came to be (`process` None: and has ended since)."""
+        """The agent's process came to be (`process` None: and has ended since).
+
+        An agent with turns goes on starting until it says itself that it is ready.
+        """
         signal = self._signal(SignalKind.STARTED, "process", "its process runs")
 
         async def unit(tx: Transaction) -> None:
-            session = await self.move(
-                tx, effect.session_id, signal, process=process, started_at=signal.emitted_at
-            )
+            session = tx.session(effect.session_id)
+            facts = {"process": process, "started_at": signal.emitted_at}
+            if self.provider(session).has_turns and process is not None:
+                session = await tx.update(session, **facts)
+            else:
+                session = await self.move(tx, session.id, signal, **facts)
             if typed:
                 await tx.effect(TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
@@ -276,15 +287,17 @@ class Manager:
 
     # What the watcher found
 
-    async def process_ended(self, session_id: str, exit: Exit) -> None:
-        """The session's process is gone, and `exit` is how."""
-        await self._process_gone(session_id, exit, None)
+    async def process_ended(self, session_id: str, exit: Exit, screen: Sequence[str] = ()) -> None:
+        """The session's process is gone, and `exit` is how; `screen` is what its terminal showed last."""
+        await self._process_gone(session_id, exit, None, screen)
 
     async def terminal_lost(self, session_id: str, reason: str, *, process_gone: bool) -> None:
         """The session's terminal is gone, and with it the knowledge of how its process ended or will end."""
         await self._process_gone(session_id, Exit() if process_gone else None, reason)
 
-    async def _process_gone(self, session_id: str, exit: Exit | None, lost: str | None) -> None:
+    async def _process_gone(
+        self, session_id: str, exit: Exit | None, lost: str | None, screen: Sequence[str] = ()
+    ) -> None:
         at = self.now()
 
         async def unit(tx: Transaction) -> None:
@@ -298,7 +311,8 @@ class Manager:
                     SignalKind.TERMINAL_LOST, "terminal", lost or "its terminal is gone", at, exit
                 )
             else:
-                signal = self._providers[session.provider].read_exit(exit, at)
+                provider = self._providers[session.provider]
+                signal = provider.read_exit(exit, at, screen=screen, session=session)
             after = await self.move(tx, session_id, signal, exit=exit)
             if after.exit is not None:
                 await self._endings.process_gone(tx, after, self.move)

@@ -201,6 +201,10 @@ class Session:
     openings: int = 1
     """How many times it was opened: an ending is counted once for each."""
     token_hash: str | None = None
+    conversation: str | None = None
+    """The agent CLI's own id of what is said in the session; it may change (`/clear`)."""
+    transcript: str | None = None
+    """The file in which the agent CLI keeps it, as it said itself."""
 
     @property
     def display_name(self) -> str:
@@ -222,6 +226,10 @@ class Launch:
     """A first line to type once the process runs."""
     prompt_file: str | None = field(default=None, repr=False)
     """Text for the file that SM_PROMPT_FILE names."""
+    flags: tuple[str, ...] = ()
+    """The program and the options that every later process of the session is started with too (`sm restore`)."""
+    has_prompt: bool = False
+    """Whether the process is given something to do when it starts."""
 
 
 @dataclass(frozen=True, slots=True)

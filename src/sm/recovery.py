@@ -32,8 +32,11 @@ def unsettled(store: Store) -> list[Session]:
 
     Without those that were being started: they are left to the outbox, which asks by itself.
     """
-    left = [s for s in store.sessions.values() if s.exit is None and s.status not in _NOT_STARTED]
-    return [s for s in left if is_live(s.status) or s.process is not None]
+    return [
+        s
+        for s in store.sessions.values()
+        if s.exit is None and (s.process is not None or (is_live(s.status) and s.status not in _NOT_STARTED))
+    ]
 
 
 async def recover(

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from sm.config import Config
-from sm.errors import NotPermitted, PathRefused, SandboxUnavailable, UnknownAgentType, UsageError
+from sm.errors import (
+    IllegalState,
+    NotPermitted,
+    PathRefused,
+    SandboxUnavailable,
+    UnknownAgentType,
+    UsageError,
+)
 from sm.models import Caller, CallerKind, Launch, Mode, Session, SpawnRequest, Status, TrustLevel
 from sm.places import Places
 from sm.policy import Action, may
-from sm.providers.base import Provider
+from sm.providers.base import AgentPlan, Provider, Start
 from sm.text import PROMPT_MAX, accepted, folded
 from sm.trust import child_trust, normalize_trust_level
 
@@ -46,6 +53,7 @@ class Spawning:
     ) -> None:
         self._config = config
         self._places = places
+        self._providers = providers
         self._provider_of = {
             kind: provider for provider in providers.values() for kind in provider.agent_types
         }
@@ -65,7 +73,6 @@ class Spawning:
         provider = self._provider(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
-        plan = provider.plan(replace(request, prompt=prompt))
         trust_level, effective_mode, warnings = self._trust(caller, parent, request.trust)
         working_dir = await self._working_dir(parent, request)
         if inherited is None:
@@ -80,7 +87,6 @@ class Spawning:
             friendly_name=None if request.name is None else _friendly(naming.pattern, kind, request.name),
             agent_type=request.agent_type,
             provider=provider.name,
-            model=request.model,
             status=Status.SPAWNED,
             status_source="manager",
             status_reason="asked for",
@@ -96,15 +102,103 @@ class Spawning:
             created_at=at,
             token_hash=digest(token),
         )
-        launch = Launch(
+        plan = provider.plan(
+            replace(request, prompt=prompt), self._start(session, parent, inherited, provider)
+        )
+        session = replace(session, model=plan.model, conversation=plan.conversation)
+        launch = self._launch(session, plan, inherited, provider, has_prompt=prompt is not None)
+        return Planned(session, launch, prompt, token, (*warnings, *plan.warnings))
+
+    def plan_again(self, session: Session, parent: Session | None, launch: Launch) -> tuple[Launch, str]:
+        """How to go on with the session's conversation in a new process, and its new token.
+
+        A program that has no conversations is started as it was before. Raises IllegalState when there is
+        none to go on with.
+        """
+        provider = self._provider_of_session(session)
+        if provider.reader is None:
+            return launch, secrets.token_hex(32)
+        start = self._start(session, parent, launch.inherited, provider)
+        plan = provider.resume(start, launch.flags, _conversation(session), fork=False)
+        again = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
+        return again, secrets.token_hex(32)
+
+    async def plan_fork(
+        self, caller: Caller, original: Session, parent: Session | None, launch: Launch, name: str | None
+    ) -> Planned:
+        """A session of its own that goes on with a copy of the original's conversation.
+
+        Raises UsageError and IllegalState where there is none, PathRefused when its directory is gone.
+        """
+        provider = self._provider_of_session(original)
+        trouble = await asyncio.to_thread(_trouble_with, original.working_dir)
+        if trouble is not None:
+            raise PathRefused(f"working directory {original.working_dir} {trouble}")
+        at = self._now()
+        session_id, token = secrets.token_hex(4), secrets.token_hex(32)
+        kind = original.agent_type.lower()
+        naming = self._config.sessions.naming
+        session = Session(
+            id=session_id,
+            name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
+            friendly_name=None if name is None else _friendly(naming.pattern, kind, name),
+            agent_type=original.agent_type,
+            provider=original.provider,
+            model=original.model,
+            status=Status.SPAWNED,
+            status_source="manager",
+            status_reason=f"asked for, as a fork of {original.display_name}",
+            status_at=at,
+            mode=original.mode,
+            parent_id=None if parent is None else parent.id,
+            created_by=str(caller),
+            working_dir=original.working_dir,
+            workspace=original.workspace,
+            trust_level=original.trust_level,
+            effective_mode=original.effective_mode,
+            terminal=f"{provider.name}-{session_id}",
+            created_at=at,
+            token_hash=digest(token),
+        )
+        start = self._start(session, parent, launch.inherited, provider)
+        plan = provider.resume(start, launch.flags, _conversation(original), fork=True)
+        session = replace(session, conversation=plan.conversation)
+        forked = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
+        return Planned(session, forked, None, token, plan.warnings)
+
+    def _provider_of_session(self, session: Session) -> Provider:
+        return self._providers[session.provider]
+
+    def _start(
+        self, session: Session, parent: Session | None, inherited: Mapping[str, str], provider: Provider
+    ) -> Start:
+        return Start(
+            session=session,
+            sm=f"{self._places.bin}/sm",
+            environment=_without(inherited, provider.never_inherited),
+            parent=None if parent is None else parent.display_name,
+        )
+
+    def _launch(
+        self,
+        session: Session,
+        plan: AgentPlan,
+        inherited: Mapping[str, str],
+        provider: Provider,
+        *,
+        has_prompt: bool,
+    ) -> Launch:
+        given = _without({**inherited, **plan.environment}, provider.never_inherited)
+        return Launch(
             argv=plan.argv,
-            environment=self._environment(session, inherited, plan.environment, plan.prompt_file is not None),
+            environment=self._environment(session, given, plan.prompt_file is not None),
             inherited=inherited,
-            working_dir=working_dir,
+            working_dir=session.working_dir,
             typed_prompt=plan.typed_prompt,
             prompt_file=plan.prompt_file,
+            flags=plan.flags,
+            has_prompt=has_prompt,
         )
-        return Planned(session, launch, prompt, token, warnings)
 
     def _provider(self, agent_type: str) -> Provider:
         provider = self._provider_of.get(agent_type)
@@ -179,10 +273,10 @@ class Spawning:
         }
 
     def _environment(
-        self, session: Session, inherited: Mapping[str, str], added: Mapping[str, str], has_prompt_file: bool
+        self, session: Session, given: Mapping[str, str], has_prompt_file: bool
     ) -> Mapping[str, str]:
         """Built from nothing; `SM_*` last, over anything a configuration says (design section 7)."""
-        environment = {**inherited, **added}
+        environment = dict(given)
         environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
         environment |= {
             "SM_SESSION_ID": session.id,
@@ -195,6 +289,18 @@ class Spawning:
         if has_prompt_file:
             environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
         return environment
+
+
+def _without(environment: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in environment.items() if name not in names}
+
+
+def _conversation(session: Session) -> str:
+    if session.conversation is None:
+        raise IllegalState(
+            f"session {session.id} has no conversation to go on with", "sm spawn starts a new one"
+        )
+    return session.conversation
 
 
 def digest(token: str) -> str:

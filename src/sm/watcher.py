@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_S = 15.0
 _SETTLE_WITHIN_S = 3.0
+_LAST_LINES = 50
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 
@@ -111,12 +112,20 @@ class Watcher:
             if pane is None:
                 raise NoTerminal("its terminal was closed")
             exit = await self._terminals.ending(pane)
+            screen = await self._last_words(session_id, pane)
         except NoTerminal:
             await self._manager.terminal_lost(session_id, "its terminal was closed", process_gone=True)
         except NoServer:
             await self._manager.terminal_lost(session_id, "the tmux server is gone", process_gone=True)
         else:
-            await self._manager.process_ended(session_id, exit)
+            await self._manager.process_ended(session_id, exit, screen)
+
+    async def _last_words(self, session_id: str, pane: Pane) -> list[str]:
+        """What the terminal showed last, where an agent says there why it ended."""
+        session = self._store.sessions.get(session_id)
+        if session is None or self._manager.provider(session).reader is None:
+            return []
+        return await self._terminals.capture(pane.name, _LAST_LINES)
 
     async def _sweep(self) -> None:
         """Find terminals that went while their process lives on (it ignored the hang-up)."""

@@ -3,9 +3,25 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
-from sm.models import Exit, Signal, SpawnRequest
+from sm.evidence import Observation
+from sm.models import Exit, Process, Session, Signal, SpawnRequest
+from sm.usage import ToolUse, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a provider is told of the session that it plans a process for."""
+
+    session: Session
+    """As it will be: with its id, names, parent, trust, directory."""
+    sm: str
+    """The absolute path of the `sm` command that agents find."""
+    environment: Mapping[str, str] = field(repr=False)
+    """What the session inherits, before the configuration and `SM_*`."""
+    parent: str | None = None
+    """How people call its parent; None: the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +32,12 @@ class AgentPlan:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     typed_prompt: str | None = field(default=None, repr=False)
     prompt_file: str | None = field(default=None, repr=False)
+    flags: tuple[str, ...] = ()
+    """The program and the options that every later process of this session is started with too."""
+    model: str | None = None
+    conversation: str | None = None
+    """The agent CLI's own id of what is said and done in the session."""
+    warnings: tuple[str, ...] = ()
 
 
 class Input(StrEnum):
@@ -25,6 +47,79 @@ class Input(StrEnum):
     """It asks for them (`sm inbox --take`)."""
     TTY = "tty"
     """Each is typed into its terminal as one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookNews:
+    """What one hook event of an agent CLI means."""
+
+    name: str
+    """The event's own name."""
+    said: Observation | None = None
+    conversation: str | None = None
+    """The conversation that it belongs to, where that may have changed."""
+    transcript: str | None = None
+    model: str | None = None
+    ready: bool = False
+    """The agent takes input from here on."""
+    started: bool = False
+    """A conversation begins or goes on in this process: what was seen of another one means nothing any more."""
+    ending: str | None = None
+    """Why the agent is about to end, in its own word."""
+    activity: str | None = None
+    """What it does now, in one line."""
+    final_words: str | None = None
+    """The text with which a turn ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptNews:
+    """What some new lines of a transcript mean, in their order."""
+
+    said: tuple[Observation, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    """By message id; a later one of the same id counts in its place when it has more output."""
+    tools: tuple[ToolUse, ...] = ()
+    todo: tuple[tuple[str, str], ...] | None = None
+    """(status, text) of each entry of the agent's list, when these lines have it."""
+    context_tokens: int | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps an agent from starting, and what to type."""
+
+    message: str
+    hint: str
+
+
+class Reader(Protocol):
+    """How the agents of one provider are observed. Pure but for nothing: paths and contents in, meaning out."""
+
+    def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
+        """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""
+
+    def state_file(self, environment: Mapping[str, str], pid: int) -> str:
+        """Where the agent publishes its state, absolute."""
+
+    def state(self, text: bytes, process: Process) -> tuple[Observation, str] | None:
+        """The state in such a file and the conversation it names; None when it is not of this process."""
+
+    def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
+        """Where the transcript of a conversation is expected before the agent has said so."""
+
+    def lines(self, lines: Sequence[bytes], *, sidechain: bool) -> TranscriptNews:
+        """What whole lines of a transcript mean; `sidechain`: of a sub-agent's."""
+
+    def title(self, glyph: str, at: float) -> Observation | None:
+        """What the first character of the terminal's title says."""
+
+    def screen(self, lines: Sequence[str], at: float) -> Observation | None:
+        """What the visible lines of the terminal say."""
+
+    def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
+        """What keeps the agent from starting, by what its terminal shows."""
 
 
 class Provider(Protocol):
@@ -38,15 +133,29 @@ class Provider(Protocol):
     interrupt_key: str
     """The key (tmux(1), send-keys) that makes an agent leave off what it does."""
 
+    reader: Reader | None
+    """How its agents are observed; None: nothing is known of them but that they run."""
+
+    never_inherited: frozenset[str]
+    """Variables that an agent is never given from a shell, whatever the configuration says."""
+
     @property
     def agent_types(self) -> Collection[str]:
         """The agent types that this provider starts, as configured."""
 
-    def plan(self, request: SpawnRequest) -> AgentPlan:
+    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
         """What to run for this request. Raises UsageError when an option means nothing to this provider."""
 
-    def read_exit(self, exit: Exit, emitted_at: str) -> Signal:
-        """What the end of the agent's process means."""
+    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
+        """What to run to go on with a conversation, or with a copy of it (`fork`) in a session of its own.
+
+        `flags` are those of the plan that it was started with. Raises UsageError where there is no such thing.
+        """
+
+    def read_exit(
+        self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
+    ) -> Signal:
+        """What the end of the agent's process means. `screen`: what its terminal showed last."""
 
     def input_of(self, agent_type: str) -> Input:
         """How agents of this type get messages; also for a type that is configured no more."""

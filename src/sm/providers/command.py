@@ -1,11 +1,12 @@
 """Any program as an agent: the types under `commands:` in the configuration (design section 13)."""
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from sm.config import Command
 from sm.errors import UsageError
-from sm.models import Exit, Signal, SignalKind, SpawnRequest
-from sm.providers.base import AgentPlan, Input
+from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest
+from sm.providers.base import AgentPlan, Input, Reader, Start
 
 
 class CommandProvider:
@@ -14,6 +15,8 @@ class CommandProvider:
     name = "command"
     has_turns = False
     interrupt_key = "C-c"
+    reader: Reader | None = None
+    never_inherited: frozenset[str] = frozenset()
 
     def __init__(self, commands: Mapping[str, Command]) -> None:
         self._commands = commands
@@ -22,7 +25,7 @@ class CommandProvider:
     def agent_types(self) -> tuple[str, ...]:
         return tuple(self._commands)
 
-    def plan(self, request: SpawnRequest) -> AgentPlan:
+    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
         for option, value in (("--model", request.model), ("--preset", request.preset)):
             if value is not None:
                 raise UsageError(
@@ -43,7 +46,12 @@ class CommandProvider:
                     )
                 return AgentPlan(argv, command.env, typed_prompt=request.prompt)
 
-    def read_exit(self, exit: Exit, emitted_at: str) -> Signal:
+    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> NoReturn:
+        raise UsageError(f"{start.session.agent_type} is a command: there is no conversation to go on with")
+
+    def read_exit(
+        self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
+    ) -> Signal:
         ended_well = exit.code == 0
         return Signal(
             SignalKind.EXITED if ended_well else SignalKind.CRASHED,

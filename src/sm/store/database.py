@@ -22,6 +22,7 @@ import aiosqlite
 from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
 from sm.models import Checkpoint, Event, EventType, Launch, Session
 from sm.store.mail import Effect, MailReads
+from sm.store.measures import MeasureReads
 from sm.store.migrations import migrate, refuse_newer, version_of
 from sm.store.rows import COLUMNS, decoded, encoded, from_row, launch_from_json
 from sm.store.transaction import Transaction
@@ -53,6 +54,7 @@ class Store:
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
         self.mail = MailReads(reader)
+        self.measures = MeasureReads(reader)
         self.instance = ""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()

@@ -144,7 +144,46 @@ _V2 = (
     "CREATE INDEX notices_of_message ON notices (message_id)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2)
+_V3 = (
+    "ALTER TABLE sessions ADD COLUMN conversation TEXT",
+    "ALTER TABLE sessions ADD COLUMN transcript TEXT",
+    # How far each file of a session's transcript was read: the rows below come in the same transaction.
+    """CREATE TABLE transcripts (
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        path TEXT NOT NULL,
+        inode INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        PRIMARY KEY (session_id, path)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE usage (
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        message_id TEXT NOT NULL,
+        model TEXT NOT NULL,
+        at TEXT NOT NULL,
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        cache_write_1h INTEGER NOT NULL,
+        sidechain INTEGER NOT NULL,
+        PRIMARY KEY (session_id, message_id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE tool_uses (
+        session_id TEXT NOT NULL REFERENCES sessions (id),
+        tool_use_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        at TEXT NOT NULL,
+        sidechain INTEGER NOT NULL,
+        PRIMARY KEY (session_id, tool_use_id)
+    ) WITHOUT ROWID""",
+    # What else is known of a session, as JSON: its newest tool, its list of tasks, its context.
+    """CREATE TABLE observed (
+        session_id TEXT PRIMARY KEY REFERENCES sessions (id),
+        facts TEXT NOT NULL
+    ) WITHOUT ROWID""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

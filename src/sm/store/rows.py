@@ -95,7 +95,7 @@ def launch_to_json(launch: Launch) -> str:
 def launch_from_json(text: str) -> Launch:
     value = decoded(text)
     known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
-    return Launch(**known | {"argv": tuple(known["argv"])})
+    return Launch(**known | {"argv": tuple(known["argv"]), "flags": tuple(known.get("flags", ()))})
 
 
 MESSAGE_COLUMNS = tuple(f.name for f in fields(Message))

@@ -11,6 +11,7 @@ from sm.errors import Bug, IllegalState, NotFound
 from sm.lifecycle import Decision, is_ended, is_live
 from sm.models import Checkpoint, Event, EventType, Launch, Session
 from sm.store.mail import Effect, MailWrites, Numbers, Open
+from sm.store.measures import MeasureWrites
 from sm.store.rows import encoded, launch_to_json, to_row
 
 
@@ -40,6 +41,7 @@ class Transaction:
         self.effects: list[Effect] = []
         self.removed: set[str] = set()
         self.mail = MailWrites(self, open, numbers)
+        self.measures = MeasureWrites(self.write)
 
     def write(
         self, sql: str, values: tuple[Any, ...], then: Callable[[sqlite3.Cursor], None] | None = None
@@ -114,6 +116,7 @@ class Transaction:
             "UPDATE outbox SET payload = '{}' WHERE session_id = ? AND state IN ('done', 'dead')",
             (session.id,),
         )
+        self.measures.forget(session.id)
         self.mail.forget(session.id)
         self.removed.add(session.id)
 

@@ -55,6 +55,9 @@ class Terminals(Protocol):
     async def capture(self, name: str, lines: int) -> list[str]:
         """The last `lines` lines of history and screen, without trailing blank ones. Raises NoTerminal."""
 
+    async def visible(self, name: str) -> list[str]:
+        """The visible lines as they are, top to bottom, of a living or a dead terminal. Raises NoTerminal."""
+
     async def type_line(
         self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
     ) -> None:
@@ -85,3 +88,6 @@ class Terminals(Protocol):
 
     def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
         """Call `told` with {session id: activity_s} whenever some of them moved (at most about once a second)."""
+
+    def on_titles(self, told: Callable[[Mapping[str, str]], None]) -> None:
+        """As `on_activity`, with the first character of each terminal's title that is another now."""

@@ -97,6 +97,10 @@ class Tmux:
         self._spare: str | None = None
         """The name of a session that stands ready for the next agent; it goes after an hour."""
         self._activity: Mapping[str, int] = {}
+        self._titles: Mapping[str, str] = {}
+        self._subscribing = False
+        self._told_activity: Callable[[Mapping[str, int]], None] = lambda moved: None
+        self._told_titles: Callable[[Mapping[str, str]], None] = lambda changed: None
         self._tidying: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -366,6 +370,13 @@ class Tmux:
                 break
         return kept[-lines:] if lines > 0 else []
 
+    async def visible(self, name: str) -> list[str]:
+        pane = (await self._row_of(name)).pane
+        try:
+            return await self._server.ask_for_text(("capture-pane", "-p", "-t", pane.pane_id))
+        except Refused:
+            raise _not_there(name) from None
+
     async def type_line(
         self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
     ) -> None:
@@ -469,22 +480,38 @@ class Tmux:
 
     def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
         """As in `Terminals`, for one listener. After a lost connection it goes on with the next call of any kind."""
+        self._told_activity = told
+        self._subscribe()
 
-        def value_changed(value: str) -> None:
-            seen: dict[str, int] = {}
-            for word in value.split():
-                session_id, _, activity = word.partition("=")
-                if activity.isdigit():
-                    seen[session_id] = int(activity)
-            moved = {key: value for key, value in seen.items() if self._activity.get(key) != value}
-            self._activity = seen
-            if moved:
-                told(moved)
+    def on_titles(self, told: Callable[[Mapping[str, str]], None]) -> None:
+        self._told_titles = told
+        self._subscribe()
 
+    def _subscribe(self) -> None:
+        if self._subscribing:
+            return
+        self._subscribing = True
         # window_activity, because session_activity does not move while nobody is attached.
-        pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity} ,}"
+        pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity}=#{=1:pane_title} ,}"
         mine = f"#{{==:#{{@sm_instance}},{self._instance}}}"
-        self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", value_changed)
+        self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", self._subscribed)
+
+    def _subscribed(self, value: str) -> None:
+        activity: dict[str, int] = {}
+        titles: dict[str, str] = {}
+        for word in value.split():
+            session_id, _, rest = word.partition("=")
+            moment, _, glyph = rest.partition("=")
+            if moment.isdigit():
+                activity[session_id] = int(moment)
+                titles[session_id] = glyph
+        moved = {key: each for key, each in activity.items() if self._activity.get(key) != each}
+        changed = {key: each for key, each in titles.items() if self._titles.get(key) != each}
+        self._activity, self._titles = activity, titles
+        if moved:
+            self._told_activity(moved)
+        if changed:
+            self._told_titles(changed)
 
     async def _row_of(self, name: str) -> panes.Row:
         (lines,) = await self._server.ask(

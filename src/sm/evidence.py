@@ -1,0 +1,196 @@
+"""What is observed of an agent that has turns, and what to believe of it. Pure: the clock is an argument.
+
+Sources disagree all the time: a hook is lost, a title lags, a screen quotes another. Each keeps what it said last;
+`Ledger.verdict` weighs them (design section 5). Going busy or blocked is believed at once, from anyone. Leaving it
+takes evidence of the turn's end, or agreement for a while.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """Where an observation comes from, strongest first."""
+
+    HOOK = "hook"
+    STATE_FILE = "state file"
+    TRANSCRIPT = "transcript"
+    TITLE = "title"
+    SCREEN = "screen"
+
+
+_STRENGTH: Mapping[Source, int] = {source: rank for rank, source in enumerate(Source)}
+STANDING = frozenset({Source.STATE_FILE, Source.TITLE, Source.SCREEN})
+"""Sources that say how it is, each time they are read; the others say what happened."""
+
+
+class Activity(StrEnum):
+    BUSY = "busy"
+    BLOCKED = "blocked"
+    """It waits for an answer: a permission, a question, a dialog, an obstacle at its start."""
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing that one source said. Times are seconds since the epoch."""
+
+    source: Source
+    activity: Activity
+    at: float
+    """When it was so: emitted by the agent, not when it was read."""
+    reason: str
+    turn: str | None = None
+    """The turn that it belongs to, where the agent names one."""
+    opens: bool = False
+    """It begins its turn: what comes late from the turn before is dropped from here on."""
+    final: bool = False
+    """Idle: it tells of the turn's end itself, and not only of how it looks."""
+    doubtful: bool = False
+    """Idle as the source cannot tell it from blocked (a title)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a source says now: since when the same, and when that was seen last."""
+
+    said: Observation
+    since: float
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to believe, the observation that it rests on, and why others were not believed."""
+
+    said: Observation
+    overruled: Mapping[Source, str]
+
+
+AGREEMENT_S = 1.5
+"""How long weak evidence of being idle must last when nothing tells of the turn's end."""
+PUBLISHED_S = 0.25
+"""The same for what the agent itself publishes: it may flip between two turns."""
+SETTLED_S = 0.5
+"""An agent publishes a change within 0.1 s: what it still says this long after an event is how it is."""
+LAG_S = 0.4
+"""A title and a screen show the moment before: what they say counts when it is this much newer."""
+FRESH_S = 120.0
+"""A session that nothing was seen of for so long is stale. A standing source is seen whenever it is read."""
+
+
+class Ledger:
+    """What all sources say of one session. `off`: sources that are not believed (for tests and measurements)."""
+
+    def __init__(self, off: Collection[Source] = ()) -> None:
+        self._off = frozenset(off)
+        self._entries: dict[Source, Entry] = {}
+        self._turn: str | None = None
+
+    @property
+    def entries(self) -> Mapping[Source, Entry]:
+        return self._entries
+
+    def add(self, said: Observation, seen: float | None = None) -> bool:
+        """Take note; False for what comes too late to mean anything: of another turn, or older than what is known."""
+        if said.source in self._off:
+            return False
+        known = self._entries.get(said.source)
+        if known is not None and said.at < known.said.at:
+            return False
+        if said.final and said.turn is not None and self._turn is not None and said.turn != self._turn:
+            return False
+        if said.opens and said.turn is not None:
+            self._turn = said.turn
+        same = known is not None and known.said.activity is said.activity and not said.final
+        since = known.since if same and known is not None else said.at
+        self._entries[said.source] = Entry(said, since, max(said.at, seen or said.at))
+        return True
+
+    def seen(self, source: Source, now: float) -> None:
+        """A standing source was read, and says what it said before."""
+        if (entry := self._entries.get(source)) is not None:
+            self._entries[source] = replace(entry, seen=now)
+
+    def forget(self, *sources: Source) -> None:
+        """These sources say nothing any more: the file is gone, the conversation is another."""
+        for source in sources or tuple(Source):
+            self._entries.pop(source, None)
+
+    def verdict(self, now: float) -> Verdict | None:
+        """What to believe at `now`; None when nobody has said anything.
+
+        From the strongest source to the weakest, each may overrule what is believed so far.
+        """
+        believed: Entry | None = None
+        overruled: dict[Source, str] = {}
+        for source in Source:
+            entry = self._entries.get(source)
+            if entry is None:
+                continue
+            if believed is None:
+                believed = entry
+                continue
+            if entry.said.activity is believed.said.activity:
+                continue
+            why = self._overrules(entry, believed, now)
+            if why is None:
+                overruled[source] = f"the {believed.said.source} is believed"
+            else:
+                overruled[believed.said.source] = why
+                believed = entry
+        return None if believed is None else Verdict(believed.said, overruled)
+
+    def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
+        """Why the weaker `entry`, which says something else, is believed nevertheless; None: it is not."""
+        said, at = entry.said, believed.said.at
+        match said.source:
+            case Source.STATE_FILE:
+                return self._published(entry, at, now)
+            case Source.SCREEN if (
+                said.activity is Activity.BLOCKED and believed.said.activity is Activity.IDLE
+            ):
+                # The agent publishes idle below a dialog that a person has opened.
+                return f"the {said.source} shows a dialog" if said.at > at + LAG_S else None
+            case _ if Source.STATE_FILE in self._entries:
+                return None  # what the agent publishes is worth more than how it looks
+            case _ if said.activity is not Activity.IDLE:
+                lag = 0.0 if said.source is Source.TRANSCRIPT else LAG_S
+                return f"the {said.source} says {said.activity} since" if said.at > at + lag else None
+            case _ if said.doubtful and believed.said.activity is Activity.BLOCKED:
+                return None
+            case _ if said.final:
+                return f"the {said.source} tells of the turn's end" if said.at > at else None
+            case _:
+                agreed_s = now - max(entry.since, at)
+                return (
+                    f"the {said.source} says idle for {agreed_s:.1f} s" if agreed_s >= AGREEMENT_S else None
+                )
+
+    def _published(self, entry: Entry, at: float, now: float) -> str | None:
+        """Whether what the agent publishes is believed against an event of the time `at`."""
+        source, activity = entry.said.source, entry.said.activity
+        idle = activity is Activity.IDLE
+        if entry.since > at and (not idle or now - entry.since >= PUBLISHED_S):
+            return f"the {source} says {activity} since"
+        if entry.seen - at >= (AGREEMENT_S if idle else SETTLED_S):
+            return f"the {source} still says {activity}"
+        return None
+
+    def next_look(self, now: float) -> float | None:
+        """Seconds until time alone, or reading a standing source again, may change the verdict; None: only news can."""
+        believed = self.verdict(now)
+        if believed is None:
+            return None
+        dues = [
+            max(entry.since, believed.said.at) + wait
+            for source, entry in self._entries.items()
+            if source in STANDING and entry.said.activity is not believed.said.activity
+            for wait in (PUBLISHED_S, SETTLED_S, AGREEMENT_S)
+        ]
+        return min((due - now for due in dues if due > now), default=None)
+
+    def is_stale(self, now: float) -> bool:
+        """Whether no source has given a sign of what it says for too long."""
+        return all(now - entry.seen > FRESH_S for entry in self._entries.values())
