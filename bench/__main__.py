@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, listing, mail, restart, watching
+from bench import agents, commands, listing, mail, restart, screens, states, watching
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -22,15 +22,24 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "restart": restart.measure,
 }
 
+JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "screens": screens.main,
+    "states": states.main,
+}
+"""How right sm is, not how fast: each with options of its own."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every gate holds, else 1."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] in JUDGING:
+        return JUDGING[given[0]](given[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how fast sm is.")
     parser.add_argument(
         "names", nargs="*", metavar="NAMES", help=f"some of: {' '.join(GROUPS)} (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="print one array of rows")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     unknown = [name for name in options.names if name not in GROUPS]
     if unknown:
         parser.error(f"unknown: {' '.join(unknown)}; there are: {' '.join(GROUPS)}")

@@ -1,11 +1,12 @@
-"""What a command costs as a whole process, and how soon a follower sees an agent's report."""
+"""What a command or a hook costs as a whole process, and how soon a follower sees an agent's report."""
 
+import json
 import os
 import select
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from bench.instance import PASS, SM, Instance, following
@@ -27,6 +28,49 @@ def measure(effort: Effort) -> Iterator[Row]:
             pairs = alternate(effort.pairs, partial(instance.run, *argv), partial(instance.run, *PASS))
             yield pairs.row(what, _FLOOR_IS, Judged.RATIO, gate, aim)
         yield _report(instance, own, effort.pairs)
+        yield from _hooks(instance, own, effort.pairs)
+
+
+# An event of claude as it comes at each use of each tool.
+_EVENT = json.dumps(
+    {
+        "session_id": "6f1d3c52-7a0b-4a57-9a51-0d6f4a8f5f10",
+        "transcript_path": "/home/user/.claude/projects/-work/6f1d3c52-7a0b-4a57-9a51-0d6f4a8f5f10.jsonl",
+        "cwd": "/work",
+        "permission_mode": "default",
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "python -m pytest -q", "description": "Run the tests"},
+        "tool_use_id": "toolu_01A09q90qw90lq917835lq9",
+        "tool_response": {"stdout": "....................\n" * 100, "stderr": "", "interrupted": False},
+        "duration_ms": 3100,
+    }
+).encode()
+
+
+def _hooks(instance: Instance, own: str, times: int) -> Iterator[Row]:
+    """The agent stands still meanwhile: the whole process, with the daemon's answer or with what it leaves behind."""
+    session = instance.spawn()["session_id"]
+    token = str(instance.home / f"state/launch/{session}.token")
+    environ = instance.env | {"SM_SESSION_ID": session, "SM_TOKEN_FILE": token}
+    away = str(instance.home / "away/run/sm.sock")
+    for what, socket, gate, aim in (
+        ("sm hook", instance.socket, 1.6, 1.2),
+        ("sm hook, the daemon is away", away, None, None),
+    ):
+        hook = partial(_hook, own, environ | {"SM_SOCKET": socket})
+        pairs = alternate(times, hook, partial(instance.run, *PASS))
+        yield pairs.row(what, _FLOOR_IS, Judged.RATIO, gate, aim)
+    if len(os.listdir(instance.home / f"away/spool/{session}")) != times + 1:
+        raise RuntimeError("sm hook did not leave its events in the spool")
+
+
+def _hook(own: str, environ: Mapping[str, str]) -> None:
+    read, write = os.pipe()
+    os.write(write, _EVENT)
+    os.close(write)
+    with open(read, "rb") as stdin:
+        subprocess.run((own, "hook", "claude"), env=environ, stdin=stdin, check=True)
 
 
 def _report(instance: Instance, own: str, times: int) -> Row:

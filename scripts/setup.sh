@@ -44,7 +44,7 @@ install_with() {
     $sudo env DEBIAN_FRONTEND=noninteractive $* >/dev/null
 }
 
-# $@: what is missing, of tmux, git, python, venv (the module of the Python in $python) and pythonX.Y.
+# $@: what is missing, of tmux, git, npm, python, venv (the module of the Python in $python) and pythonX.Y.
 install() {
     names="" debian=""
     for need; do
@@ -136,4 +136,30 @@ setup_venv() {
     # Compiled now, so that the first command is fast, and every one where nothing may be written later.
     $venv/bin/python -m compileall -q src
     printf '%s' "$wanted ${1:-}" >$venv/.installed
+}
+
+# The real Claude Code, for the tests that run it. Where it cannot be had, one line says so and they are skipped:
+# whoever has no way to it can still check all the rest.
+setup_claude() {
+    version=2.1.197
+    package=node_modules/@anthropic-ai/claude-code
+    runs_claude && return
+    if ! have npm && ! (install npm) 2>/dev/null; then
+        say "there is no npm and it could not be installed: tests of the real claude will be skipped"
+        return
+    fi
+    say "installing claude $version, which some tests run, into node_modules"
+    # Its one script is run here and not by npm, whose settings may forbid scripts. Nothing is written beside node_modules.
+    if ! problem=$(npm install --prefix . --global=false --no-save --no-package-lock --no-audit --no-fund \
+        --loglevel=error --include=optional --ignore-scripts --fetch-retries=1 --fetch-retry-mintimeout=1000 \
+        --fetch-timeout=120000 "@anthropic-ai/claude-code@$version" 2>&1) || ! problem=$(node $package/install.cjs 2>&1); then
+        problem=$(printf '%s\n' "$problem" | sed -nE 's/^npm (ERR!|error) code //p' | head -n 1)
+        say "claude could not be fetched${problem:+ ($problem)}: tests of it will be skipped"
+    elif ! runs_claude; then
+        say "claude $version does not run here: tests of it will be skipped"
+    fi
+}
+
+runs_claude() {
+    case $(node_modules/.bin/claude --version 2>/dev/null) in "$version "*) ;; *) return 1 ;; esac
 }

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from sm.config import Command, Config, Loaded, example, load
-from sm.config.model import NOT_YET
-from sm.config.reading import MAX_BYTES
+from sm.config import AgentConfig, Claude, Command, Config, Loaded, ModelArgs, example, load, read_briefing
+from sm.config.model import NOT_YET, Prices
+from sm.config.reading import BRIEFING_MAX_BYTES, MAX_BYTES
 from sm.errors import ConfigError
 from sm.models import TrustLevel
 
@@ -70,6 +70,7 @@ def test_shipped_defaults_are_as_documented() -> None:
             "notify_parent_on_idle": True,
             "notify_parent_on_checkpoint": False,
         },
+        "progress": {"enable_token_tracking": True, "enable_tool_tracking": True, "snapshot_interval": 30},
         "allow_args": False,
     }
     assert config.notify.model_dump() == {"command": None, "webhooks": ()}
@@ -89,6 +90,146 @@ def test_shipped_defaults_are_as_documented() -> None:
     assert config.daemon.log_level == "info"
 
 
+def test_shipped_agent_types_are_those_of_the_seed_with_options_that_exist() -> None:
+    claude = Config().claude
+    assert claude.default_command == ("claude",)
+    assert claude.default_args == ()
+    assert (claude.prompt_via, claude.env, claude.briefing) == ("argument", {}, None)
+    bypass, plan = ("--permission-mode", "bypassPermissions"), ("--permission-mode", "plan")
+    assert {name: (agent.model, agent.args) for name, agent in claude.agent_configs.items()} == {
+        "Engineer": ("sonnet", bypass),
+        "Architect": ("opus", plan),
+        "Explore": ("haiku", bypass),
+        "general-purpose": ("sonnet", ()),
+    }
+    assert {name: (preset.model, preset.args) for name, preset in claude.presets.items()} == {
+        "quick-fix": ("sonnet", bypass),
+        "deep-analysis": ("opus", plan),
+    }
+    assert claude.what.model_dump() == {"enabled": False, "model": "haiku", "timeout_s": 60}
+    assert claude.prices == {}
+
+
+def test_configuration_of_the_seed_loads(path: Path) -> None:
+    claude = loaded(
+        path,
+        """
+claude:
+  default_command: "claude"
+  default_args:
+    - "--bypass-permissions"
+  agent_configs:
+    Engineer: {model: "sonnet", args: ["--bypass-permissions"]}
+    general-purpose: {model: "sonnet", args: []}
+  presets:
+    quick-fix: {model: "sonnet", args: ["--bypass-permissions", "--compact"]}
+child_agents:
+  progress: {enable_token_tracking: true, enable_tool_tracking: true, snapshot_interval: 30}
+""",
+    ).config.claude
+    assert claude.default_command == ("claude",)
+    assert claude.default_args == ("--bypass-permissions",)
+    assert list(claude.agent_configs) == ["Engineer", "general-purpose"]
+    assert claude.presets == {
+        "quick-fix": ModelArgs(model="sonnet", args=("--bypass-permissions", "--compact"))
+    }
+
+
+def test_every_key_of_claude_is_read(path: Path) -> None:
+    briefing = path.parent / "briefing.md"
+    briefing.write_text("Hello {name}")
+    config = loaded(
+        path,
+        f"""
+claude:
+  default_command: [/opt/claude, --verbose]
+  default_args: [--effort, high]
+  prompt_via: file
+  env: {{IS_SANDBOX: "1"}}
+  briefing: {briefing}
+  agent_configs:
+    Tester: {{model: claude-opus-4-8, args: [--plan], description: tests, prompt: "Be strict."}}
+    Other:
+  presets: {{fast: {{model: haiku}}, none: }}
+  what: {{enabled: true, model: sonnet, timeout_s: 5}}
+  prices: {{claude-opus: {{input: 1, output: 2.5, cache_read: 0, cache_write: 0.5}}, x: {{input: 0, output: 0}}}}
+child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: false, snapshot_interval: 5}}}}
+""",
+    ).config
+    assert config.claude == Claude(
+        default_command=("/opt/claude", "--verbose"),
+        default_args=("--effort", "high"),
+        prompt_via="file",
+        env={"IS_SANDBOX": "1"},
+        briefing=str(briefing),
+        agent_configs={
+            "Tester": AgentConfig(
+                model="claude-opus-4-8", args=("--plan",), description="tests", prompt="Be strict."
+            ),
+            "Other": AgentConfig(),
+        },
+        presets={"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
+        what=Claude().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
+        prices={
+            "claude-opus": Prices(input=1, output=2.5, cache_read=0, cache_write=0.5),
+            "x": Prices(input=0, output=0),
+        },
+    )
+    assert config.child_agents.progress.model_dump() == {
+        "enable_token_tracking": False,
+        "enable_tool_tracking": False,
+        "snapshot_interval": 5,
+    }
+
+
+@pytest.mark.parametrize("word", ["claude", "/opt/with blank/claude", "[claude]"])
+def test_program_alone_needs_no_list(path: Path, word: str) -> None:
+    config = loaded(path, f"claude: {{default_command: {word}}}").config
+    assert config.claude.default_command == (word.strip("[]"),)
+
+
+def test_command_takes_the_place_of_a_shipped_agent_type(path: Path) -> None:
+    config = loaded(path, "commands: {engineer: {command: [x]}}").config
+    assert config.claude_agents == ("Architect", "Explore", "general-purpose")
+    assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose")
+
+
+# ------------------------------------------------------------------------------------------- the briefing's file
+
+
+def test_briefing_that_cannot_be_read_is_told_with_its_place(path: Path) -> None:
+    missing = path.parent / "none.md"
+    [mistake] = mistakes(path, f"claude:\n  briefing: {missing}\n")
+    assert mistake == f"2:13: claude.briefing: {missing} cannot be read: no such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"x" * BRIEFING_MAX_BYTES, None),
+        ("fünf {name}".encode(), None),
+        (b"x" * (BRIEFING_MAX_BYTES + 1), "is larger than 32 KiB"),
+        (b"caf\xe9", "is not UTF-8 text"),
+        (b"a\0", "holds a NUL character"),
+    ],
+)
+def test_briefing_is_bounded_text(path: Path, content: bytes, what: str | None) -> None:
+    path.write_bytes(content)
+    if what is None:
+        assert read_briefing(str(path)) == content.decode()
+    else:
+        with pytest.raises(ConfigError, match=what):
+            read_briefing(str(path))
+
+
+def test_named_pipe_and_directory_are_no_briefing(path: Path) -> None:
+    with pytest.raises(ConfigError, match="directory"):
+        read_briefing(str(path.parent))
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="is not a file"):
+        read_briefing(str(path))
+
+
 def test_missing_file_means_the_defaults(path: Path) -> None:
     assert load(str(path)) == Loaded(Config())
     assert load(str(path.parent / "no" / "such" / "folder")) == Loaded(Config())
@@ -104,7 +245,8 @@ def test_missing_file_means_the_defaults(path: Path) -> None:
         "null\n",
         "{}\n",
         "\ufeff# a byte order mark\n",
-        "tmux:\ncommands:\nsessions:\n  naming:\ndaemon:\nchild_agents:\n",
+        "tmux:\ncommands:\nsessions:\n  naming:\ndaemon:\nchild_agents:\nclaude:\n",
+        "claude:\n  what:\n  prices:\n",
         "child_agents:\n  cleanup:\n  notifications:\nnotify:\n",
     ],
 )
@@ -149,7 +291,7 @@ notify:
 daemon: {log_level: debug}
 """
     config = loaded(path, text).config
-    assert config.model_dump(mode="json") == {
+    assert config.model_dump(mode="json", exclude={"claude"}) == {
         "default_trust": "direct",
         "tmux": {"socket_name": "mine", "history_limit": 10, "width": 80, "height": 24},
         "commands": {
@@ -176,6 +318,11 @@ daemon: {log_level: debug}
                 "notify_parent_on_idle": False,
                 "notify_parent_on_checkpoint": True,
             },
+            "progress": {
+                "enable_token_tracking": True,
+                "enable_tool_tracking": True,
+                "snapshot_interval": 30,
+            },
             "allow_args": True,
         },
         "sessions": {
@@ -198,7 +345,7 @@ daemon: {log_level: debug}
                 },
             ],
         },
-        "daemon": {"log_level": "debug"},
+        "daemon": {"log_level": "debug", "ignore_evidence": []},
     }
     assert isinstance(config.commands["Reviewer"].command, tuple)
 
@@ -254,16 +401,14 @@ def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) 
     assert set(answer.warnings) == {
         f"`{key}` has no effect in this version"
         for key in (
-            "claude",
             "limits",
             "telegram",
             "sandbox",
             "default_capabilities",
             "child_agents.auto_complete",
-            "child_agents.progress",
         )
     }
-    assert len(answer.warnings) == 7
+    assert len(answer.warnings) == 5
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"
     assert answer.config.notify.command == ("x",)
@@ -284,6 +429,8 @@ def test_key_without_effect_is_not_in_the_model() -> None:
 def test_variable_that_sm_sets_itself_has_no_effect(path: Path) -> None:
     answer = loaded(path, "commands: {A: {command: [x], env: {SM_TRUST_LEVEL: direct, SM_OTHER: x}}}")
     assert answer.warnings == ("`commands.A.env.SM_TRUST_LEVEL` has no effect: sm sets it itself",)
+    answer = loaded(path, "claude: {env: {SM_SESSION_ID: x}}")
+    assert answer.warnings == ("`claude.env.SM_SESSION_ID` has no effect: sm sets it itself",)
 
 
 # ----------------------------------------------------------------------------------------------- what is refused
@@ -432,6 +579,71 @@ def command(keys: str) -> str:
             "1:21: daemon.log_level: must be one of debug, info, warning, error, and is 'warn' "
             "(did you mean `warning`?)",
         ),
+        ("claude: {defaultargs: []}", "1:10: claude.defaultargs: unknown key (did you mean `default_args`?)"),
+        (
+            "claude: {agent_configs: {A: {modell: x}}}",
+            "1:30: claude.agent_configs.A.modell: unknown key (did you mean `model`?)",
+        ),
+        (
+            "claude: {presets: {A: {prompt: x}}}",
+            "1:24: claude.presets.A.prompt: unknown key",
+        ),
+        (
+            "claude: {prices: {m: {input: 1, outputs: 1}}}",
+            "1:19: claude.prices.m.output: is missing | "
+            "1:33: claude.prices.m.outputs: unknown key (did you mean `output`?)",
+        ),
+        (
+            "claude: {default_command: npx claude}",
+            "1:27: claude.default_command: must be a program; with arguments it is a list: [npx, claude]",
+        ),
+        (
+            "claude: {default_command: []}",
+            "1:27: claude.default_command: must begin with a program: its name, or its path",
+        ),
+        ("claude: {default_command: 5}", "1:27: claude.default_command: must be a list: [one, two]"),
+        ("claude: {default_args: --verbose}", "1:24: claude.default_args: must be a list: [one, two]"),
+        (
+            "claude: {prompt_via: argv}",
+            "1:22: claude.prompt_via: must be one of argument, file, and is 'argv'",
+        ),
+        ("claude: {env: {A: 12345}}", "1:19: claude.env.A: must be text: quote it"),
+        ("claude: {briefing: b.md}", "1:20: claude.briefing: must be an absolute path"),
+        (
+            "claude: {agent_configs: {A: {model: ''}}}",
+            "1:37: claude.agent_configs.A.model: is no name of a model: opus, sonnet, haiku, or a full name",
+        ),
+        (
+            "claude: {agent_configs: {a b: {}}}",
+            "1:26: claude.agent_configs.a b: is no name for an agent type: "
+            "letters, digits, dash and underscore, at most 64",
+        ),
+        (
+            "claude: {agent_configs: {Ab: {}, aB: {}}}",
+            "1:34: claude.agent_configs.aB: differs from `Ab` only in case",
+        ),
+        (
+            "claude: {agent_configs: {Ab: {}}}\ncommands: {aB: {command: [x]}}",
+            "1:26: claude.agent_configs.Ab: is an agent type of `commands`, too",
+        ),
+        (
+            "claude: {presets: {a b: {}}}",
+            "1:20: claude.presets.a b: is no name: letters, digits, dot, dash and underscore, at most 64",
+        ),
+        ("claude: {what: {timeout_s: 0}}", "1:28: claude.what.timeout_s: must be at least 1, and is 0"),
+        (
+            "claude: {prices: {m: {input: a, output: -1}}}",
+            "1:30: claude.prices.m.input: must be a number, and is 'a' | "
+            "1:41: claude.prices.m.output: must be at least 0.0, and is -1",
+        ),
+        (
+            "claude: {prices: {m: {input: .inf, output: 1}}}",
+            "1:30: claude.prices.m.input: must be a number, and is inf",
+        ),
+        (
+            "child_agents: {progress: {snapshot_interval: 0}}",
+            "1:46: child_agents.progress.snapshot_interval: must be at least 1, and is 0",
+        ),
         ("tmux: &a {}", None),
         ("tmux: &a {}\ndaemon: *a", "2:9: aliases (*name) are not allowed"),
         ("a: b: c", "1:5: mapping values are not allowed here"),
@@ -450,7 +662,7 @@ def test_mistake_is_told_with_its_place(path: Path, text: str, mistake: str | No
     if mistake is None:  # an anchor that nothing uses harms nobody
         assert loaded(path, text) == Loaded(Config())
     else:
-        assert mistakes(path, text) == [mistake]
+        assert mistakes(path, text) == mistake.split(" | ")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/x", "a b", "x" * 65, "ünï"])
@@ -661,8 +873,8 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
             if isinstance(field.default, BaseModel):
                 check(type(field.default))
 
-    check(Config)
-    check(Command)
+    for model in (Config, Command, AgentConfig, ModelArgs, Prices):
+        check(model)
 
 
 # ------------------------------------------------------------------------------------------------------ anything
@@ -700,6 +912,8 @@ _KEYS = st.sampled_from(
         "A",
         "input",
         "limits",
+        "agent_configs",
+        "prices",
     ]
 )
 

@@ -13,7 +13,9 @@ MODULES = {
 
 PURE = {
     f"sm.{name}"
-    for name in "store.rows errors models lifecycle policy trust text progress family wording views places wire".split()
+    for name in (
+        "store.rows errors models evidence lifecycle policy trust text progress usage family wording views places wire"
+    ).split()
 }
 IMPURE_STANDARD = {
     "asyncio", "ctypes", "fcntl", "glob", "io", "logging", "os", "pathlib", "random", "secrets", "select",
@@ -32,7 +34,7 @@ MAY_IMPORT = {
         "sm.asking", "sm.config", "sm.lifecycle", "sm.models", "sm.notices", "sm.store", "sm.wording",
     },
     "sm.manager": {
-        "sm.asking", "sm.endings", "sm.errors", "sm.family", "sm.lifecycle", "sm.models", "sm.notices",
+        "sm.asking", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.lifecycle", "sm.models", "sm.notices",
         "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.store",
         "sm.text", "sm.wording",
     },
@@ -53,6 +55,12 @@ MAY_IMPORT = {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
         "sm.store", "sm.wording",
     },
+    # It looks at processes, because the sessions that it adopts were started by nobody here.
+    "sm.revival": {
+        "sm", "sm.endings", "sm.errors", "sm.family", "sm.hostos", "sm.lifecycle", "sm.manager", "sm.models",
+        "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.store",
+        "sm.terminals.base", "sm.text", "sm.wording",
+    },
     "sm.waiting": {
         "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.persisting", "sm.store",
     },
@@ -60,24 +68,43 @@ MAY_IMPORT = {
         "sm.asking", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models", "sm.notices",
         "sm.requests", "sm.store", "sm.views", "sm.waiting", "sm.wording",
     },
+    # What is said of a session in a few sentences: it runs a program, and knows nothing but what it is handed.
+    "sm.summary": {"sm.errors", "sm.models", "sm.text"},
+    # Agents with turns: what they consume, and what they do. Both know them by the provider's Reader alone.
+    "sm.transcripts": {"sm.usage"},
+    "sm.measuring": {
+        "sm.config", "sm.evidence", "sm.models", "sm.persisting", "sm.providers.base", "sm.store",
+        "sm.transcripts", "sm.usage",
+    },
+    "sm.observer": {
+        "sm.errors", "sm.evidence", "sm.hostos", "sm.lifecycle", "sm.manager", "sm.measuring", "sm.models",
+        "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
+    },
+    "sm.look_routes": {
+        "sm.errors", "sm.evidence", "sm.handling", "sm.intake", "sm.models", "sm.policy", "sm.progress",
+        "sm.summary", "sm.usage", "sm.views",
+    },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {
-        "sm.config", "sm.identity", "sm.mailroom", "sm.manager", "sm.messages", "sm.models", "sm.records",
-        "sm.reports", "sm.requests", "sm.store", "sm.terminals.base", "sm.waiting", "sm.watcher",
+        "sm.config", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring", "sm.messages", "sm.models",
+        "sm.observer", "sm.records", "sm.reports", "sm.summary", "sm.requests", "sm.revival", "sm.store", "sm.terminals.base", "sm.waiting", "sm.watcher",
     },
+    "sm.agent_routes": {"sm.handling", "sm.intake", "sm.manager", "sm.models", "sm.revival"},
     "sm.mail_routes": {
         "sm.errors", "sm.handling", "sm.intake", "sm.lifecycle", "sm.messages", "sm.models", "sm.policy",
         "sm.requests", "sm.views", "sm.waiting", "sm.wording",
     },
-    "sm.store.": {"sm.errors", "sm.lifecycle", "sm.models", "sm.store."},
+    "sm.store.": {"sm.errors", "sm.lifecycle", "sm.models", "sm.store.", "sm.usage"},
     "sm.notifiers.": {"sm.config", "sm.errors", "sm.notices", "sm.notifiers."},
     "sm.notifiers.command": {"sm.notifiers.base"},
     "sm.notifiers.webhook": {"sm.config", "sm.notifiers.base"},
     "sm.terminals.": {"sm.errors", "sm.models", "sm.terminals."},
     "sm.sandboxes.": {"sm", "sm.errors", "sm.hostos", "sm.models", "sm.places", "sm.sandboxes."},
-    "sm.providers.": {"sm.config.", "sm.errors", "sm.models", "sm.providers."},
+    "sm.providers.": {
+        "sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.providers.", "sm.text", "sm.usage", "sm.wording",
+    },
     "sm.hostos": {"sm.errors", "sm.models"},
-    "sm.config.": {"sm.config.", "sm.errors", "sm.models", "sm.trust"},
+    "sm.config.": {"sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.trust"},
 }  # fmt: skip
 
 
@@ -134,7 +161,8 @@ def test_one_module_knows_each_outside_thing() -> None:
     # sqlite3: the types of what aiosqlite's thread is handed (ADR 4).
     assert {name.rpartition(".")[0] for name in importers("sqlite3")} == {"sm.store"}
     assert importers("aiohttp") == {
-        "sm.daemon", "sm.server", "sm.intake", "sm.handling", "sm.mail_routes", "sm.notifiers.webhook",
+        "sm.agent_routes", "sm.daemon", "sm.handling", "sm.intake", "sm.look_routes", "sm.mail_routes",
+        "sm.notifiers.webhook", "sm.server",
     }  # fmt: skip
     for package in ("yaml", "pydantic"):
         assert {name.rpartition(".")[0] for name in importers(package)} <= {"sm.config", "sm.cli"}

@@ -23,6 +23,10 @@ ALLOWED_TO_A_SESSION = {
     Action.ARCHIVE: {BELOW},
     Action.REMOVE: {BELOW},
     Action.REPARENT: {BELOW},
+    Action.INTERRUPT: {BELOW},
+    Action.RESTORE: {BELOW},
+    Action.FORK: {BELOW},
+    Action.ADOPT: set(),
     Action.ADD_ARGUMENTS: set(),
     Action.STOP_DAEMON: set(),
 }

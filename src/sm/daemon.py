@@ -32,9 +32,11 @@ from sm.hostos import check_platform, death_with_parent, raise_fd_limit
 from sm.identity import Identity
 from sm.mailroom import Mailroom
 from sm.manager import KILL, Manager
+from sm.measuring import Measuring
 from sm.messages import Messages
 from sm.notices import Notices
 from sm.notifiers import NOTIFIERS
+from sm.observer import Observer
 from sm.outbox import Outbox
 from sm.places import SOCKET_PATH_MAX_BYTES, Places, places
 from sm.providers import PROVIDERS
@@ -42,11 +44,13 @@ from sm.records import Records
 from sm.recovery import recover, recover_later, remove_strays, unsettled
 from sm.reports import Reports
 from sm.requests import Requests
+from sm.revival import Revival
 from sm.sandboxes.host import HostSandbox
 from sm.server import Server
 from sm.spawning import Spawning
 from sm.spool import replay
 from sm.store import Store
+from sm.summary import Summary
 from sm.terminals.tmux import Tmux
 from sm.typist import Typist
 from sm.views import iso
@@ -207,9 +211,10 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
         async with tmux as terminals:
             notices = Notices(config, now)
             endings = Endings(config, notices, now, KILL)
+            spawning = Spawning(config, place, providers, now)
             manager = Manager(
                 store=store,
-                spawning=Spawning(config, place, providers, now),
+                spawning=spawning,
                 sandbox=sandbox,
                 providers=providers,
                 notices=notices,
@@ -220,14 +225,22 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             watcher = Watcher(store, manager, terminals)
             archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
             notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
-            outbox = Outbox(store, manager, terminals, sandbox, watcher.watch, notifiers, archives)
+            revival = Revival(store, manager, spawning, sandbox, terminals, providers)
+            outbox = Outbox(
+                store, manager, terminals, sandbox, watcher.watch, notifiers, archives, revival.launch_again
+            )
             messages, waiting = Messages(store, manager), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
             typist = Typist(store, manager, messages, terminals)
+            measuring = Measuring(store, config)
+            observer = Observer(store, manager, terminals, measuring, off=config.daemon.ignore_evidence)
+            watcher.observed_by(observer)
+            what = config.claude
+            summary = Summary(what.what, what.default_command, f"{place.state}/what")
             with listen(place.socket) as sock:
                 await remove_strays(place, store, sandbox)
                 # Reports first: what a session said came before its process was found gone.
-                await replay(place.spool, store.sessions, reports)
+                await replay(place.spool, store.sessions, reports, observer)
                 left = unsettled(store)
                 settled = await recover(left, manager, terminals, watcher)
                 server = Server(
@@ -239,8 +252,12 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         messages=messages,
                         requests=Requests(store, manager, reports),
                         records=Records(store, manager),
+                        revival=revival,
                         waiting=waiting,
                         mailroom=mailroom,
+                        observer=observer,
+                        measuring=measuring,
+                        summary=summary,
                         terminals=terminals,
                         watcher=watcher,
                         identity=Identity(store.sessions, terminals, watcher.tty_owner),
@@ -269,7 +286,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         ("typist", typist.run()),
                         ("mailroom", mailroom.run()),
                         ("waiting", waiting.run()),
-                        ("upkeep", _upkeep(place, store, reports)),
+                        ("upkeep", _upkeep(place, store, reports, observer)),
                         ("stop", stopping.wait()),
                     )
                 ]
@@ -283,6 +300,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
+                    observer.close()
                     with suppress(FileNotFoundError):
                         os.unlink(place.socket)
                     with suppress(TerminalError, TimeoutError):  # a stopped tmux must not keep us
@@ -292,14 +310,14 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
     log.info("stopped")
 
 
-async def _upkeep(place: Places, store: Store, reports: Reports) -> None:
+async def _upkeep(place: Places, store: Store, reports: Reports, observer: Observer) -> None:
     """Timers: late reports, the write-ahead log, old keys, a backup a day."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
     next_log_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(place.spool, store.sessions, reports)
+            await replay(place.spool, store.sessions, reports, observer)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S

@@ -5,6 +5,7 @@ Sources disagree all the time: a hook is lost, a title lags, a screen quotes ano
 takes evidence of the turn's end, or agreement for a while.
 """
 
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,6 +77,7 @@ SETTLED_S = 0.5
 """An agent publishes a change within 0.1 s: what it still says this long after an event is how it is."""
 LAG_S = 0.4
 """A title and a screen show the moment before: what they say counts when it is this much newer."""
+_TURNS_KEPT = 64
 FRESH_S = 120.0
 """A session that nothing was seen of for so long is stale. A standing source is seen whenever it is read."""
 
@@ -87,21 +89,24 @@ class Ledger:
         self._off = frozenset(off)
         self._entries: dict[Source, Entry] = {}
         self._turn: str | None = None
+        self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
 
     @property
     def entries(self) -> Mapping[Source, Entry]:
         return self._entries
 
     def add(self, said: Observation, seen: float | None = None) -> bool:
-        """Take note; False for what comes too late to mean anything: of another turn, or older than what is known."""
+        """Take note; False for what comes too late to mean anything: of a turn before, or older than what is known."""
         if said.source in self._off:
             return False
         known = self._entries.get(said.source)
         if known is not None and said.at < known.said.at:
             return False
-        if said.final and said.turn is not None and self._turn is not None and said.turn != self._turn:
-            return False
-        if said.opens and said.turn is not None:
+        if said.turn is not None and said.turn != self._turn:
+            if said.turn in self._past:
+                return False
+            if self._turn is not None:
+                self._past.append(self._turn)
             self._turn = said.turn
         same = known is not None and known.said.activity is said.activity and not said.final
         since = known.since if same and known is not None else said.at
@@ -172,8 +177,9 @@ class Ledger:
         """Whether what the agent publishes is believed against an event of the time `at`."""
         source, activity = entry.said.source, entry.said.activity
         idle = activity is Activity.IDLE
-        if entry.since > at and (not idle or now - entry.since >= PUBLISHED_S):
-            return f"the {source} says {activity} since"
+        if entry.since > at:
+            settled = not idle or now - entry.since >= PUBLISHED_S
+            return f"the {source} says {activity} since" if settled else None
         if entry.seen - at >= (AGREEMENT_S if idle else SETTLED_S):
             return f"the {source} still says {activity}"
         return None

@@ -11,12 +11,16 @@ from sm.config import Config
 from sm.identity import Identity
 from sm.mailroom import Mailroom
 from sm.manager import Manager
+from sm.measuring import Measuring
 from sm.messages import Messages
 from sm.models import Caller
+from sm.observer import Observer
 from sm.records import Records
 from sm.reports import Reports
 from sm.requests import Requests
+from sm.revival import Revival
 from sm.store import Store
+from sm.summary import Summary
 from sm.terminals.base import Terminals
 from sm.waiting import Waiting
 from sm.watcher import Watcher
@@ -38,8 +42,12 @@ class Daemon:
     messages: Messages
     requests: Requests
     records: Records
+    revival: Revival
     waiting: Waiting
     mailroom: Mailroom
+    observer: Observer
+    measuring: Measuring
+    summary: Summary
     terminals: Terminals
     watcher: Watcher
     identity: Identity

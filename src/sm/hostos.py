@@ -139,6 +139,25 @@ def environ_value(pid: int, name: str) -> str | None:
     return None
 
 
+def environment(pid: int) -> dict[str, str]:
+    """What `pid` was started with, but for what is no text; empty when it is gone or not ours to read."""
+    found = {}
+    for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
+        with contextlib.suppress(UnicodeDecodeError):
+            name, _, value = entry.decode().partition("=")
+            if name:
+                found[name] = value
+    return found
+
+
+def working_dir(pid: int) -> str | None:
+    """Where the process is now; None when it is gone or not ours to look at."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return None
+
+
 def environments() -> Iterator[bytes]:
     """What every other process that is ours to read was started with (proc(5))."""
     for name in os.listdir("/proc"):
@@ -393,6 +412,8 @@ def death_with_parent() -> Callable[[], None]:
 
 IN_MODIFY = 0x2
 IN_CLOSE_NOWRITE = 0x10
+IN_CHANGES = 0x2 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
+"""A file of a directory was written to, closed after that, moved away or there, made, or removed."""
 IN_Q_OVERFLOW = 0x4000
 IN_IGNORED = 0x8000
 

@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sm import recall
@@ -23,6 +24,7 @@ from sm.errors import (
     OutsideFailed,
     SmError,
 )
+from sm.evidence import Source
 from sm.family import Family
 from sm.lifecycle import decide, is_ended, is_live
 from sm.models import (
@@ -157,11 +159,22 @@ class Manager:
                 )
         inherited = None if parent is None else (await self._store.launch(parent.id)).inherited
         planned = await self._spawning.plan(caller, request, parent, inherited)
+        return await self.begin(caller, planned, key, wait_s, listens)
+
+    async def begin(
+        self,
+        caller: Caller,
+        planned: Planned,
+        key: RequestKey | None,
+        wait_s: float,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """Insert a planned session and start its agent; as `spawn`."""
         session_id = planned.session.id
         argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
         self.prepared[session_id] = (planned.launch, argv)
         try:
-            session = await self._store.write(lambda tx: self._insert(tx, planned, caller, key))
+            session = await self._store.write(lambda tx: self.insert(tx, planned, caller, key))
         except (
             Exception
         ):  # not a cancellation: the commit goes on without us, and the start needs what is prepared
@@ -170,15 +183,21 @@ class Manager:
         if session.id != session_id:  # this request was carried out before, under another id
             await self._unprepare(session_id)
         try:
-            return Answer(await self._start_of(session.id, wait_s), planned.warnings)
+            return Answer(await self.start_of(session.id, wait_s), planned.warnings)
         except (SmError, TimeoutError):
             if listens():
                 await self.heard(caller, [session.id])
             raise
 
-    async def _insert(
-        self, tx: Transaction, planned: Planned, caller: Caller, key: RequestKey | None
+    async def insert(
+        self,
+        tx: Transaction,
+        planned: Planned,
+        caller: Caller,
+        key: RequestKey | None,
+        payload: Mapping[str, Any] = MappingProxyType({}),
     ) -> Session:
+        """Write a planned session, and the effect that starts its agent (with `payload`)."""
         earlier = await recall.recalled(tx, caller, key)
         if earlier is not None:
             return tx.session(earlier)
@@ -194,7 +213,7 @@ class Manager:
         await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
-        await tx.effect(START, session.id, {}, at)
+        await tx.effect(START, session.id, payload, at)
         await recall.remember(tx, caller, key, session.id, at)
         return session
 
@@ -207,7 +226,8 @@ class Manager:
         self.prepared.pop(session_id, None)
         await self._sandbox.forget(session_id)
 
-    async def _start_of(self, session_id: str, wait_s: float) -> Session:
+    async def start_of(self, session_id: str, wait_s: float) -> Session:
+        """The session, once its process runs, or has run and ended. Raises as `spawn`."""
         try:
             async with asyncio.timeout(wait_s):
                 await self._store.changed(lambda: self._has_process(session_id))
@@ -222,6 +242,26 @@ class Manager:
             raise error or AgentStartFailed(session.status_reason)
         return session
 
+    async def ready(self, session_id: str, wait_s: float) -> Session:
+        """The session, once its agent takes input; an agent without turns does so from exec on.
+
+        Raises AgentStartFailed when something keeps it from that, or has ended it; NotInTime.
+        """
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
+        except TimeoutError:
+            raise NotInTime(
+                f"session {session_id} is not ready after {wait_s:g} s; it goes on", f"sm why {session_id}"
+            ) from None
+        session = self._store.sessions[session_id]
+        stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
+        if self.provider(session).has_turns and (stuck or session.status is Status.ERROR):
+            raise AgentStartFailed(
+                f"session {session_id}: {session.status_reason}", f"sm attach {session_id} shows it"
+            )
+        return session
+
     def _has_process(self, session_id: str) -> bool:
         """Whether it runs, or has ended: its start is settled."""
         session = self._store.sessions[session_id]
@@ -234,17 +274,19 @@ class Manager:
             session_id, self._signal(SignalKind.LAUNCHING, START, "its terminal is being made")
         )
 
-    async def started(self, effect: Effect, process: Process | None, typed: bool) -> None:
+    async def started(
+        self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
+    ) -> None:
         """The agent's process came to be (`process` None: and has ended since).
 
-        An agent with turns goes on starting until it says itself that it is ready.
+        An agent with turns goes on starting until it says itself that it is ready, unless it was `ready` before.
         """
         signal = self._signal(SignalKind.STARTED, "process", "its process runs")
 
         async def unit(tx: Transaction) -> None:
             session = tx.session(effect.session_id)
             facts = {"process": process, "started_at": signal.emitted_at}
-            if self.provider(session).has_turns and process is not None:
+            if self.provider(session).has_turns and process is not None and not ready:
                 session = await tx.update(session, **facts)
             else:
                 session = await self.move(tx, session.id, signal, **facts)

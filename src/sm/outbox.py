@@ -9,23 +9,33 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from sm.archives import Archives
 from sm.endings import ARCHIVE, CLOSE, INTERRUPT
-from sm.errors import Bug, CouldNotAsk, NoServer, NoTerminal, SmError, StorageFull
+from sm.errors import (
+    Bug,
+    CouldNotAsk,
+    IllegalState,
+    NoServer,
+    NoTerminal,
+    PathRefused,
+    SmError,
+    StorageFull,
+)
 from sm.lifecycle import is_live
 from sm.manager import KILL, START, TYPE, Manager
-from sm.models import Launch, Process
+from sm.models import Launch, Process, Session
 from sm.notices import COMMAND, WEBHOOK
 from sm.notifiers.base import Notifier, NotTold
 from sm.persisting import persist
 from sm.records import REMOVE
+from sm.revival import INTERRUPTIBLE, process_of
 from sm.sandboxes.base import Sandbox
 from sm.store import Effect, Store
-from sm.terminals.base import Pane, Terminals
+from sm.terminals.base import Pane, Stranger, Terminals
 from sm.text import marked
 
 log = logging.getLogger(__name__)
@@ -45,7 +55,11 @@ def lane(effect: Effect) -> str:
         return str(effect.payload.get("url"))
     if effect.kind == COMMAND:
         return COMMAND
-    return f"{effect.session_id}/end" if effect.kind in _ON_TERMINALS else effect.session_id
+    return _end_lane(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
+
+
+def _end_lane(session_id: str) -> str:
+    return f"{session_id}/end"
 
 
 class Outbox:
@@ -60,6 +74,7 @@ class Outbox:
         watch: Callable[[str, Process, Pane], None],
         notifiers: Mapping[str, Notifier],
         archives: Archives,
+        launch_again: Callable[[str], Awaitable[Launch]],
     ) -> None:
         self._store = store
         self._manager = manager
@@ -68,6 +83,7 @@ class Outbox:
         self._watch = watch
         self._notifiers = notifiers
         self._archives = archives
+        self._launch_again = launch_again
         self._last: dict[str, asyncio.Task[None]] = {}
         """The newest effect of each lane that is not done: the next one waits for it."""
         self._waiting: Counter[str] = Counter()
@@ -116,7 +132,9 @@ class Outbox:
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
         where = lane(effect)
-        before = self._last.get(where)
+        # A restored session's new terminal has the name of the old one: what is still to be done to that comes first.
+        after = (where, _end_lane(effect.session_id)) if effect.payload.get("again") else (where,)
+        before = [self._last[each] for each in after if each in self._last]
         self._waiting[where] += 1
         task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _LANE_MAX))
         self._last[where] = task
@@ -127,12 +145,12 @@ class Outbox:
         if self._last.get(where) is done:
             del self._last[where], self._waiting[where]
 
-    async def _after(self, before: "asyncio.Task[None] | None", effect: Effect, *, crowded: bool) -> None:
+    async def _after(self, before: Sequence["asyncio.Task[None]"], effect: Effect, *, crowded: bool) -> None:
         if crowded:
             await self._finish(effect, dead=f"{_LANE_MAX} wait to be told there already")
             return
-        if before is not None:
-            await asyncio.wait([before])
+        if before:
+            await asyncio.wait(before)
         await self._until_known(effect)
 
     async def _until_known(self, effect: Effect) -> None:
@@ -167,11 +185,23 @@ class Outbox:
 
     async def _start(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
+        if "adopt" in effect.payload:
+            await self._adopt(effect, session)
+            return
+        again = bool(effect.payload.get("again"))
+        if again:
+            await self._close_old(session, effect.payload.get("pane_pid"))
         if not is_live(session.status) and session.id not in await self._terminals_now():
             await self._manager.finished(effect)  # ended before it was started
             return
         prepared = self._manager.prepared.pop(session.id, None)
-        launch, argv = await self._prepared_again(session.id) if prepared is None else prepared
+        try:
+            launch, argv = (
+                await self._prepared_again(session.id, again=again) if prepared is None else prepared
+            )
+        except (PathRefused, IllegalState) as error:  # what was there when it was restored is gone
+            await self._manager.start_failed(effect, error)
+            return
 
         async def opened() -> tuple[Pane, Process | None]:
             pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
@@ -189,8 +219,33 @@ class Outbox:
         # Watched also when it has ended already: then the watcher learns at once how.
         self._watch(session.id, process or Process(pane.pid, "gone"), pane)
 
-    async def _prepared_again(self, session_id: str) -> tuple[Launch, tuple[str, ...]]:
-        launch = await self._store.launch(session_id)
+    async def _close_old(self, session: Session, pane_pid: int | None) -> None:
+        """Close the terminal that a restored session had, if it still stands: it is known by its process."""
+        try:
+            pane = (await self._terminals.snapshot()).get(session.id)
+        except NoServer:
+            return
+        if pane is not None and pane.pid == pane_pid:
+            await self._terminals.close(session.terminal)
+
+    async def _adopt(self, effect: Effect, session: Session) -> None:
+        """Take over an agent that runs already. Repeated, it marks the same pane again."""
+        adopted = effect.payload["adopt"]
+        process = process_of(adopted)
+        stranger = Stranger(str(adopted["pane_id"]), int(adopted["pane_pid"]), None)
+        try:
+            pane = await self._terminals.adopt(
+                session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
+            )
+        except (NoTerminal, NoServer) as error:
+            await self._manager.start_failed(effect, error)
+            return
+        # It will not say that it is ready: it was, before anybody here knew of it.
+        await self._manager.started(effect, process, typed=False, ready=True)
+        self._watch(session.id, process, pane)
+
+    async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
+        launch = await (self._launch_again(session_id) if again else self._store.launch(session_id))
         return launch, await self._sandbox.prepare(session_id, launch)
 
     async def _terminals_now(self) -> frozenset[str]:
@@ -231,6 +286,12 @@ class Outbox:
     async def _interrupt(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
         await self._manager.taken(effect)  # a second one could do more than the first
+        has_turns = self._manager.provider(session).has_turns
+        if "by" in effect.payload and has_turns and session.status not in INTERRUPTIBLE:
+            await self._finish(
+                effect
+            )  # it has left off by itself meanwhile, and now the key could mean something else
+            return
         dead = None
         try:
             await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
@@ -245,6 +306,10 @@ class Outbox:
             dead = await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
         except (NoTerminal, NoServer):
             dead = None  # it went with its process: there is nothing to keep
+        session = self._store.sessions.get(effect.session_id)
+        if session is not None and session.token_hash is None:
+            # It was adopted: what comes next in a person's own terminal is none of ours.
+            await self._terminals.release(str(effect.payload["terminal"]))
         await self._manager.finished(effect, dead=dead)
 
     async def _close(self, effect: Effect) -> None:

@@ -20,6 +20,10 @@ class Action(StrEnum):
     REMOVE = "remove"
     REPARENT = "give another parent to"
     ATTACH = "attach to"
+    INTERRUPT = "interrupt"
+    RESTORE = "restore"
+    FORK = "fork"
+    ADOPT = "adopt an agent as"
     ADD_ARGUMENTS = "give extra arguments to"
     STOP_DAEMON = "stop"
 
@@ -56,11 +60,14 @@ def _session_may(action: Action) -> frozenset[Relation]:
             | Action.ARCHIVE
             | Action.REMOVE
             | Action.REPARENT
+            | Action.INTERRUPT
+            | Action.RESTORE
+            | Action.FORK
         ):
             return _BELOW
         case Action.REPORT:
             return _OWN
-        case Action.ADD_ARGUMENTS | Action.STOP_DAEMON:
+        case Action.ADOPT | Action.ADD_ARGUMENTS | Action.STOP_DAEMON:
             return _NONE
         case _:
             assert_never(action)

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +15,7 @@ import orjson
 from aiohttp import web
 
 from sm import __version__
+from sm.agent_routes import AgentRoutes
 from sm.errors import (
     Bug,
     LimitReached,
@@ -27,12 +29,12 @@ from sm.handling import CALLER, Daemon, connected, json_answer
 from sm.hostos import peer_of
 from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
+from sm.look_routes import LookRoutes
 from sm.mail_routes import MailRoutes
 from sm.manager import Answer
 from sm.messages import Letter
 from sm.models import SM_ITSELF, Caller, Session, SpawnRequest
 from sm.policy import Action, may, visible
-from sm.progress import report
 from sm.views import checkpoint_json, event_json, nest, pruned, session_json
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
 
@@ -76,12 +78,13 @@ class Server:
                 web.post("/v1/sessions/{ref}/reparent", self.reparent),
                 web.get("/v1/sessions/{ref}/output", self.output),
                 web.get("/v1/sessions/{ref}/attach", self.attach),
-                web.get("/v1/sessions/{ref}/progress", self.progress),
                 web.get("/v1/sessions/{ref}/checkpoints", self.checkpoints),
                 web.post("/v1/sessions/me/checkpoints", self.checkpoint),
                 web.post("/v1/sessions/me/note", self.note),
                 web.post("/v1/sessions/me/complete", self.complete),
+                *AgentRoutes(self._d, self._view).routes(),
                 *MailRoutes(self._d, self._view).routes(),
+                *LookRoutes(self._d, self._view).routes(),
                 web.get("/v1/events", self.events),
                 web.get("/v1/events/stream", self.stream),
             ]
@@ -203,6 +206,7 @@ class Server:
             environment=body.mapping("environment", str),
         )
         wait_s = body.number("wait_s")
+        until_s = time.monotonic() + (wait_s or 0.0)
         answer = await self._d.manager.spawn(
             request[CALLER],
             wanted,
@@ -210,6 +214,9 @@ class Server:
             _SPAWN_WAIT_S if wait_s is None else wait_s,
             lambda: connected(request),
         )
+        if wait_s is not None:
+            ready = await self._d.manager.ready(answer.session.id, max(0.0, until_s - time.monotonic()))
+            answer = replace(answer, session=ready)
         return self._answer(answer)
 
     async def all(self, request: web.Request) -> web.Response:
@@ -314,12 +321,6 @@ class Server:
         return json_answer(
             {"session_id": session.id, "argv": self._d.terminals.attach_command(session.terminal)}
         )
-
-    async def progress(self, request: web.Request) -> web.Response:
-        session = self._find(request)
-        checkpoints = await self._d.store.checkpoints(session.id)
-        output = await self._last_output(session)
-        return json_answer(report(session, checkpoints, output, self._d.manager.now()))
 
     async def _last_output(self, session: Session) -> list[str]:
         try:
@@ -437,8 +438,11 @@ class Server:
         return [s for s in sessions if visible(viewer, s) and (archived or not s.archived)]
 
     def _view(self, session: Session) -> dict[str, Any]:
-        stale = session.id in self._d.watcher.unverified
+        stale = self._is_stale(session)
         return session_json(session, self._d.watcher.activity.get(session.id), stale=stale)
+
+    def _is_stale(self, session: Session) -> bool:
+        return session.id in self._d.watcher.unverified or self._d.observer.is_stale(session.id)
 
     def _sessions(self, sessions: Sequence[Session]) -> web.Response:
         return json_answer([self._text(s) for s in sessions])
@@ -446,7 +450,7 @@ class Server:
     def _text(self, session: Session) -> orjson.Fragment:
         """What `_view` shows as JSON text: made once for each change, since lists are long and asked for often."""
         activity_s = self._d.watcher.activity.get(session.id)
-        stale = session.id in self._d.watcher.unverified
+        stale = self._is_stale(session)
         kept = self._listed.get(session.id)
         if kept is not None and kept[0] is session and kept[1:3] == (activity_s, stale):
             return kept[3]

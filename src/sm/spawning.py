@@ -109,19 +109,25 @@ class Spawning:
         launch = self._launch(session, plan, inherited, provider, has_prompt=prompt is not None)
         return Planned(session, launch, prompt, token, (*warnings, *plan.warnings))
 
-    def plan_again(self, session: Session, parent: Session | None, launch: Launch) -> tuple[Launch, str]:
+    async def plan_again(
+        self, session: Session, parent: Session | None, launch: Launch
+    ) -> tuple[Launch, str]:
         """How to go on with the session's conversation in a new process, and its new token.
 
         A program that has no conversations is started as it was before. Raises IllegalState when there is
-        none to go on with.
+        none to go on with, PathRefused when its directory is gone.
         """
         provider = self._provider_of_session(session)
+        trouble = await asyncio.to_thread(_trouble_with, session.working_dir)
+        if trouble is not None:
+            raise PathRefused(f"working directory {session.working_dir} {trouble}")
         if provider.reader is None:
-            return launch, secrets.token_hex(32)
+            environment = {**launch.environment, "SM_PARENT_ID": session.parent_id or ""}
+            return replace(launch, environment=environment), secrets.token_hex(32)
         start = self._start(session, parent, launch.inherited, provider)
         plan = provider.resume(start, launch.flags, _conversation(session), fork=False)
         again = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
-        return again, secrets.token_hex(32)
+        return replace(again, forked=launch.forked), secrets.token_hex(32)
 
     async def plan_fork(
         self, caller: Caller, original: Session, parent: Session | None, launch: Launch, name: str | None
@@ -131,6 +137,7 @@ class Spawning:
         Raises UsageError and IllegalState where there is none, PathRefused when its directory is gone.
         """
         provider = self._provider_of_session(original)
+        conversation = "" if provider.reader is None else _conversation(original)
         trouble = await asyncio.to_thread(_trouble_with, original.working_dir)
         if trouble is not None:
             raise PathRefused(f"working directory {original.working_dir} {trouble}")
@@ -161,9 +168,11 @@ class Spawning:
             token_hash=digest(token),
         )
         start = self._start(session, parent, launch.inherited, provider)
-        plan = provider.resume(start, launch.flags, _conversation(original), fork=True)
+        plan = provider.resume(start, launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
-        forked = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
+        forked = replace(
+            self._launch(session, plan, launch.inherited, provider, has_prompt=False), forked=True
+        )
         return Planned(session, forked, None, token, plan.warnings)
 
     def _provider_of_session(self, session: Session) -> Provider:
@@ -177,6 +186,7 @@ class Spawning:
             sm=f"{self._places.bin}/sm",
             environment=_without(inherited, provider.never_inherited),
             parent=None if parent is None else parent.display_name,
+            prompt_file=self._places.prompt_file(session.id),
         )
 
     def _launch(

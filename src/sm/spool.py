@@ -16,6 +16,7 @@ import orjson
 from sm.errors import SmError, StorageFull, UsageError
 from sm.intake import fingerprint
 from sm.models import Caller, CallerKind, RequestKey, Session
+from sm.observer import Observer
 from sm.reports import Reports
 from sm.spawning import digest
 from sm.views import iso
@@ -39,7 +40,9 @@ class Report:
     body: Mapping[str, Any] = field(repr=False)
 
 
-async def replay(directory: str, sessions: Mapping[str, Session], reports: Reports) -> None:
+async def replay(
+    directory: str, sessions: Mapping[str, Session], reports: Reports, observer: Observer
+) -> None:
     """Carry out every spooled report once and remove it; one that is refused is logged and removed."""
     for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
         session = sessions.get(report.session_id)
@@ -51,7 +54,7 @@ async def replay(directory: str, sessions: Mapping[str, Session], reports: Repor
             )
         else:
             try:
-                await _carry_out(report, reports)
+                await _carry_out(report, reports, observer)
             except (
                 StorageFull
             ) as error:  # nothing was written, so it is still to be done, and so are the rest
@@ -65,7 +68,7 @@ async def replay(directory: str, sessions: Mapping[str, Session], reports: Repor
             os.unlink(report.path)
 
 
-async def _carry_out(report: Report, reports: Reports) -> None:
+async def _carry_out(report: Report, reports: Reports, observer: Observer) -> None:
     caller = Caller(CallerKind.SESSION, report.session_id)
     body, at = report.body, report.emitted_at
     match report.action:
@@ -82,6 +85,11 @@ async def _carry_out(report: Report, reports: Reports) -> None:
             key = _key(report, "/v1/sessions/me/complete")
             status = str(body.get("status") or "completed")
             await reports.complete(caller, None if message is None else str(message), status, key, at)
+        case "hook":
+            payload = body.get("payload")
+            if not isinstance(payload, dict):
+                raise UsageError("payload must be a dict")
+            await observer.hook(report.session_id, payload, at)
         case _:
             log.warning("did not know a spooled action", extra={"sm_session": report.session_id})
 

@@ -29,6 +29,27 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Todo:
+    """One entry of an agent's own list."""
+
+    content: str
+    status: str
+    """`pending`, `in_progress` or `completed`, in today's versions."""
+    id: str | None = None
+    """Where the agent's tools name one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLine:
+    """Something an agent did, in one line."""
+
+    at: str | None
+    kind: str
+    """`prompt`, `text`, `tool`, `error` or `mark`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolUse:
     """One use of a tool. Counted once for each `id`."""
 
@@ -39,3 +60,11 @@ class ToolUse:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Shortened."""
     sidechain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a file was read: `offset` bytes of the file with this inode."""
+
+    inode: int
+    offset: int

@@ -9,6 +9,7 @@ from sm.hostos import ProcessWatch, is_alive, tty_of
 from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Process
+from sm.observer import Observer
 from sm.store import Store
 from sm.terminals.base import Pane, Terminals
 
@@ -34,7 +35,17 @@ class Watcher:
         self._activity: dict[str, int] = {}
         self.unverified: set[str] = set()
         """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
-        terminals.on_activity(self._activity.update)
+        self._observer: Observer | None = None
+        terminals.on_activity(self._printed)
+
+    def observed_by(self, observer: Observer) -> None:
+        """Tell it which processes come and go, and which terminals print."""
+        self._observer = observer
+
+    def _printed(self, moved: Mapping[str, int]) -> None:
+        self._activity.update(moved)
+        if self._observer is not None:
+            self._observer.printed(moved)
 
     @property
     def activity(self) -> Mapping[str, int]:
@@ -59,6 +70,8 @@ class Watcher:
         if pane is not None:
             self._panes[session_id] = pane
             self._activity.setdefault(session_id, pane.activity_s)
+        if self._observer is not None:
+            self._observer.watch(session_id, process)
         self._processes.watch(process, lambda: self._gone.put_nowait(session_id))
 
     async def settle(self, session_id: str, pane: Pane) -> None:
@@ -105,6 +118,8 @@ class Watcher:
         self._panes.pop(session_id, None)
         self._activity.pop(session_id, None)
         self.unverified.discard(session_id)
+        if self._observer is not None:
+            self._observer.forget(session_id)
 
     async def _settle_end(self, session_id: str) -> None:
         pane = self._panes.get(session_id)

@@ -294,15 +294,6 @@ def test_events_are_printed_as_in_seed_003(run: Sm, peer: Peer) -> None:
     ]
 
 
-def test_tail_shows_the_sessions_own_events_newest_last(run: Sm, peer: Peer) -> None:
-    found = [event(n, session_id="99999999" if n % 2 else SESSION) for n in range(1, 9)]
-    peer.script("GET /v1/sessions/x", answer(session()))
-    peer.script("GET /v1/events", answer({"events": found, "last_seq": 9}))
-    assert run("tail", "x", "-n", "2").out == "[15:10] spawned: event 6\n[15:10] spawned: event 8\n"
-    assert run("tail", "x", "-n", "0").out == ""
-    assert [shown["seq"] for shown in json.loads(run("tail", "x", "--json").out)] == [2, 4, 6, 8]
-
-
 # How a command ends
 
 

@@ -1,6 +1,7 @@
 """`sm doctor` on machines where something is missing."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,27 @@ def tool(home: Path, name: str, script: str) -> None:
     path.chmod(0o700)
 
 
+ACCEPTED: dict[str, object] = {"skipDangerousModePermissionPrompt": True}
+
+
+def of_claude(home: Path, *, settings: dict[str, object] = ACCEPTED, **changes: object) -> None:
+    """What claude keeps of a person who uses it; a value None leaves the key out."""
+    state = {"hasCompletedOnboarding": True, "projects": {"/": {"hasTrustDialogAccepted": True}}} | changes
+    kept = {name: value for name, value in state.items() if value is not None}
+    (home / ".claude.json").write_text(json.dumps(kept))
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude" / "settings.json").write_text(json.dumps(settings))
+
+
 @pytest.fixture
 def machine(run: Sm, home: Path) -> Sm:
     """A machine whose PATH holds only what a test puts there."""
     tool(home, "tmux", "echo tmux 3.3a")
     tool(home, "sm", "exit 1")
+    tool(home, "claude", '[ "$*" = --version ] && echo "2.1.197 (Claude Code)"')
+    of_claude(home)
+    (home / ".claude" / ".credentials.json").touch(0o000)
+    (home / "config.yaml").write_text('claude: {env: {IS_SANDBOX: "1"}}\n')
     run.environ["PATH"] = str(home / "bin")
     return run
 
@@ -58,6 +75,10 @@ def test_a_machine_with_everything_has_no_problem(machine: Sm, home: Path) -> No
         "state directory",
         "socket path",
         "daemon",
+        "claude 2.1.197 at ",
+        "claude has been set up",
+        "claude has a login",
+        f"claude trusts {os.getcwd()}",
     ):
         assert part in done.out
     assert not (home / "state").exists(), "it starts nothing"
@@ -119,3 +140,113 @@ def test_the_json_has_every_check(machine: Sm, home: Path) -> None:
     assert done["ok"] is False
     assert [check["what"] for check in done["checks"] if not check["ok"]] == ["tmux is not installed"]
     assert {"ok", "what", "todo", "needed"} == set(done["checks"][0])
+
+
+# ------------------------------------------------------------------------------------------------------- claude
+
+
+def test_machine_without_claude_is_told_what_to_type_and_works(machine: Sm, home: Path) -> None:
+    (home / "bin" / "claude").unlink()
+    (line,) = problems(machine("doctor"))
+    assert line == (
+        "problem  claude is not on your PATH: no agent of type Engineer, Architect, Explore, general-purpose "
+        "can start  -> npm install -g @anthropic-ai/claude-code"
+    )
+
+
+def test_claude_is_nobodys_concern_where_no_agent_type_is_one(machine: Sm, home: Path) -> None:
+    (home / "bin" / "claude").unlink()
+    (home / "config.yaml").write_text("claude: {agent_configs: {}}\n")
+    done = machine("doctor")
+    assert problems(done) == []
+    assert "claude" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "fine"),
+    [
+        ("echo 2.1.330", "claude 2.1.330 at {}, not the version that sm was measured with (2.1.197)", True),
+        ("echo 2.0.99", "claude 2.0.99 at {} is too old, 2.1 is needed", False),
+        ("echo hello", "{} --version names no version", False),
+        ("exit 1", "{} --version names no version", False),
+    ],
+)
+def test_the_version_of_claude_is_told(machine: Sm, home: Path, script: str, said: str, fine: bool) -> None:
+    tool(home, "claude", script)
+    done = machine("doctor")
+    assert said.format(home / "bin" / "claude") in done.out
+    assert bool(problems(done)) is not fine
+
+
+def test_another_program_is_not_run(machine: Sm, home: Path) -> None:
+    tool(home, "npx", 'touch "$HOME/was-run"')
+    (home / "config.yaml").write_text('claude: {default_command: [npx, claude], env: {IS_SANDBOX: "1"}}\n')
+    assert "whose version is not asked" in machine("doctor").out
+    assert not (home / "was-run").exists()
+
+
+def test_what_claude_asks_at_its_first_start_is_told(machine: Sm, home: Path) -> None:
+    of_claude(home, hasCompletedOnboarding=None)
+    assert "claude would ask what it asks at its first start  -> claude" in problems(machine("doctor"))[0]
+    (home / ".claude.json").write_text("{")
+    assert "is not JSON" in problems(machine("doctor"))[0]
+    (home / ".claude.json").unlink()
+    (line,) = problems(machine("doctor"))
+    assert "claude has never been started here" in line
+
+
+def test_directory_that_nobody_trusted_is_told(machine: Sm, home: Path) -> None:
+    of_claude(home, projects={"/srv": {"hasTrustDialogAccepted": True}})
+    (line,) = problems(machine("doctor"))
+    assert line.endswith(f"claude would ask whether to trust {os.getcwd()}  -> sm trust {os.getcwd()}")
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings", "approved", "said", "fine"),
+    [
+        ({}, {}, [], "claude has no login that sm knows of", False),
+        ({"ANTHROPIC_API_KEY": "k" * 30}, {}, ["k" * 20], "claude logs in with ANTHROPIC_API_KEY", True),
+        (
+            {"ANTHROPIC_API_KEY": "k" * 30}, {}, [],
+            "claude would ask whether it may use ANTHROPIC_API_KEY", False,
+        ),
+        (
+            {"ANTHROPIC_AUTH_TOKEN": "t"}, {}, [],
+            "claude has no login: ANTHROPIC_AUTH_TOKEN is not handed to agents", False,
+        ),
+        ({}, {"apiKeyHelper": "x"}, [], "claude logs in with apiKeyHelper", True),
+        ({}, {"env": {"ANTHROPIC_AUTH_TOKEN": "t"}}, [], "claude logs in with ANTHROPIC_AUTH_TOKEN", True),
+    ],
+)  # fmt: skip
+def test_login_of_claude_is_looked_for_and_never_read(
+    machine: Sm, home: Path, environ: dict[str, str], settings: dict[str, object], approved: list[str],
+    said: str, fine: bool,
+) -> None:  # fmt: skip
+    (home / ".claude" / ".credentials.json").unlink()
+    of_claude(home, settings=ACCEPTED | settings, customApiKeyResponses={"approved": approved})
+    done = machine("doctor", environ=environ)
+    assert said in done.out
+    assert bool(problems(done)) is not fine
+    assert "kkkk" not in done.out
+
+
+def test_agents_that_bypass_permissions_are_held_up_unless_that_was_accepted(machine: Sm, home: Path) -> None:
+    of_claude(home, settings={})
+    (line,) = problems(machine("doctor"))
+    assert "claude would ask Engineer, Explore to accept bypassing permissions" in line
+    of_claude(home, settings={}, bypassPermissionsModeAccepted=True)
+    assert problems(machine("doctor")) == []
+
+
+def test_bypassing_as_root_is_a_problem(machine: Sm, home: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only for root")
+    (home / "config.yaml").unlink()
+    (line,) = problems(machine("doctor"))
+    assert "claude refuses to bypass permissions as root, so that Engineer, Explore cannot start" in line
+
+
+def test_option_that_claude_must_not_get_is_a_problem(machine: Sm, home: Path) -> None:
+    (home / "config.yaml").write_text("claude: {agent_configs: {A: {args: [--print]}}}\n")
+    (line,) = problems(machine("doctor"))
+    assert "A: claude's option --print cannot be used here" in line

@@ -126,14 +126,3 @@ def test_a_follower_ends_quietly_when_its_reader_goes(run: Sm, peer: Peer, words
     assert process.stderr.read() == ""  # until it ends, without another event to write
     assert process.wait(30) == 0
     process.stderr.close()
-
-
-def test_tail_follows_the_session_alone(run: Sm, peer: Peer) -> None:
-    theirs = json.dumps(event(2, session_id="99999999")).encode()
-    peer.script("GET /v1/sessions/x", answer(session()))
-    peer.script("GET /v1/events", answer({"events": [event(1)], "last_seq": 1}))
-    peer.script("GET /v1/events/stream", Open(HEAD + b"id: 2\ndata: " + theirs + b"\n\n" + sse(3)))
-    with run.start("tail", "x", "--follow") as process:
-        assert lines(process, 2) == shown(1, 3)
-        process.send_signal(signal.SIGINT)
-    assert peer.asked[2].query == "session=1a2b3c4d&since=1"

@@ -180,6 +180,59 @@ def test_progress_is_the_block_of_seed_003() -> None:
     ]
 
 
+def test_progress_shows_the_cost_the_context_and_the_list_when_they_are_known() -> None:
+    shown = progress(
+        tokens_used=2450,
+        subagents={"tokens": {"input": 50, "output": 1200, "cache_read": 9000, "cache_write": 1}},
+        cost_usd=1234.567,
+        context_percent=38,
+        context_tokens=76_000,
+        context_window=200_000,
+        todo=[
+            {"status": "completed", "text": "model"},
+            {"status": "in_progress", "text": "tests"},
+            {"status": "pending", "text": "docs"},
+            {"status": "odd", "text": "more\x1b[2J"},
+        ],
+        checkpoints=[{"timestamp": "2026-01-27T15:10:00Z", "message": "Started", "metadata": {}}],
+    )
+    assert render.progress_block(shown, NOW, UTC)[1:] == [
+        "Tokens: 2,450, 1,250 of them by sub-agents",
+        "Cost: $1,234.57",
+        "Context: 38% of 200,000 tokens",
+        "",
+        "Todo: 1 of 4 done",
+        "  [x] model",
+        "  [>] tests",
+        "  [ ] docs",
+        "  [ ] more [2J",
+        "",
+        "Checkpoints:",
+        "  [15:10] Started",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("done", "first", "last"), [(0, 0, 11), (2, 0, 11), (20, 18, 29), (38, 28, 39), (40, 28, 39)]
+)
+def test_of_a_long_list_the_part_is_shown_that_is_worked_at(done: int, first: int, last: int) -> None:
+    todo = [{"status": "completed" if n < done else "pending", "text": f"task {n}"} for n in range(40)]
+    head, *shown, rest = render.progress_block(progress(todo=todo), NOW, UTC)[2:]
+    assert head == f"Todo: {done} of 40 done"
+    assert [text[6:] for text in shown] == [f"task {n}" for n in range(first, last + 1)]
+    assert rest == "  (28 more)"
+
+
+def test_what_costs_nothing_is_told_and_no_sub_agents_are_not() -> None:
+    none = {"tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}}
+    shown = progress(tokens_used=0, subagents=none, cost_usd=0.0, context_percent=0, context_window=200_000)
+    assert render.progress_block(shown, NOW, UTC)[1:] == [
+        "Tokens: 0",
+        "Cost: $0.00",
+        "Context: 0% of 200,000 tokens",
+    ]
+
+
 def test_progress_of_a_program_shows_what_there_is_and_invents_nothing() -> None:
     shown = progress(completion_percentage=60, last_output=[f"line {n}" for n in range(50)])
     block = render.progress_block(shown, NOW, UTC)
@@ -367,6 +420,7 @@ def test_every_text_of_a_session_is_folded() -> None:
         completion_message=EVIL,
         tools_used={EVIL: 1},
         last_tool={"name": EVIL, "args": {"x": EVIL}, "timestamp": ago(seconds=1)},
+        todo=[{"status": EVIL, "text": EVIL}],
         checkpoints=[{"timestamp": ago(seconds=1), "message": EVIL}],
         last_output=[EVIL],
     )

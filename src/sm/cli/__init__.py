@@ -19,7 +19,11 @@ ITSELF = "The daemon, its settings, and the rest"
 COMMANDS = (
     (AGENTS, "spawn", "Start an agent in a terminal of its own."),
     (AGENTS, "kill", "End agents and everything they started."),
+    (AGENTS, "interrupt", "Make agents leave off what they do."),
     (AGENTS, "attach", "Put an agent's terminal on yours."),
+    (AGENTS, "restore", "Start ended sessions again, where they left off."),
+    (AGENTS, "fork", "Start a second agent with all that another one knows."),
+    (AGENTS, "adopt", "Make a session of an agent that runs in a tmux pane of yours."),
     (AGENTS, "reparent", "Give a session another parent, who is told of it from then on."),
     (AGENTS, "archive", "Put ended sessions out of sight."),
     (AGENTS, "unarchive", "Bring archived sessions back into sight."),
@@ -37,6 +41,8 @@ COMMANDS = (
     (LOOKING, "children", "List the children of a session."),
     (LOOKING, "all", "Show every session as a tree."),
     (LOOKING, "status", "Show the whole system, or everything about one session."),
+    (LOOKING, "why", "Show what a session's status rests on."),
+    (LOOKING, "what", "Say in a few sentences what a session is about."),
     (LOOKING, "progress", "Show how far a session has come."),
     (LOOKING, "events", "Show or follow what happened."),
     (LOOKING, "tail", "Show the last things one session did."),
@@ -52,9 +58,11 @@ COMMANDS = (
     (ITSELF, "daemon", "Start, stop and inspect the daemon."),
     (ITSELF, "config", "Show the configuration in effect."),
     (ITSELF, "doctor", "Check that everything needed is there."),
+    (ITSELF, "trust", "Answer claude's question whether it may work in a directory."),
     (ITSELF, "demo", "Watch a small team of agents work, then clean up."),
     (ITSELF, "version", "Show the version."),
     (ITSELF, "completion", "Print the completion script for a shell."),
+    (ITSELF, "hook", "Hand over an event of an agent; for its hooks, not for people."),
 )
 """(section, name, first line of its help), in the order of `sm --help`; which thus imports no command."""
 
@@ -64,6 +72,8 @@ def main() -> "NoReturn":
     import gc
 
     gc.disable()  # what the imports make is here to stay: 1.5 ms of collecting nothing
+    if len(sys.argv) == 3 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
+        _hook(sys.argv[2])
     try:
         from sm.cli.group import run
 
@@ -79,6 +89,23 @@ def main() -> "NoReturn":
 
         code = told(error, sys.argv[1:])
     _end(code)
+
+
+def _hook(provider: str) -> "NoReturn":
+    """`sm hook PROVIDER`, without click. Nothing that goes wrong here may reach the agent.
+
+    A hook that fails is shown to the agent's user, and one that ends with 2 stops what the agent was about to do.
+    """
+    import posix
+    import time
+
+    try:
+        at_ns = time.time_ns()
+        from sm.cli.emitting import emit
+
+        emit(provider, at_ns)
+    finally:
+        posix._exit(0)  # `os` would cost 2 ms
 
 
 def _end(code: int) -> "NoReturn":

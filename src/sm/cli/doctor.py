@@ -54,6 +54,7 @@ def command(as_json: bool) -> int:
         *_state(instance),
         *_daemon(instance),
         _path(),
+        *_claude(instance),
     ]
     ok = all(check.ok for check in checks if check.needed)
     if as_json:
@@ -191,3 +192,15 @@ def _path() -> Check:
         directory = os.path.dirname(sys.executable)
         return Check(False, "sm is not on your PATH", f'export PATH="{directory}:$PATH"', needed=False)
     return Check(True, f"sm at {found}")
+
+
+def _claude(instance: Instance) -> Iterator[Check]:
+    from sm.cli.doctor_claude import checks
+    from sm.config import load
+
+    try:
+        config = load(instance.places.config).config
+    except SmError:
+        return  # told already
+    for ok, what, todo in checks(config, os.environ, os.getcwd()):
+        yield Check(ok, what, todo, needed=False)

@@ -28,6 +28,8 @@ _COLOURS = {
     "abandoned": "33",
     "completed": "2",
 }
+_TODO_MAX = 12
+_BOXES = {"completed": "x", "in_progress": ">"}
 # DEL and C1, which JSON leaves as they are; a terminal takes U+009B for the start of an escape sequence.
 _JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
 
@@ -244,8 +246,14 @@ def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[
         lines.append(f"Status: {line(progress['current_activity'])}")
     if progress.get("last_tool"):
         lines.append(_last_tool(progress["last_tool"], now))
+    if progress.get("cost_usd") is not None:
+        lines.append(f"Cost: ${progress['cost_usd']:,.2f}")
+    if progress.get("context_percent") is not None:
+        lines.append(f"Context: {progress['context_percent']}% of {progress['context_window']:,} tokens")
     if progress.get("completion_message"):
         lines.append(f'Result: "{line(progress["completion_message"])}"')
+    if progress.get("todo"):
+        lines += ["", *_todo(progress["todo"])]
     if progress.get("checkpoints"):
         lines += ["", "Checkpoints:"]
         lines += [f"  {checkpoint_line(checkpoint, zone)}" for checkpoint in progress["checkpoints"]]
@@ -265,7 +273,11 @@ def _tokens(progress: Shown) -> str:
     remaining = progress.get("tokens_remaining_estimate")
     if remaining is not None:
         text += f" / ~{used + remaining:,} est"
-    return text if percentage is None else f"{text} ({percentage}%)"
+    if percentage is not None:
+        text += f" ({percentage}%)"
+    below = (progress.get("subagents") or {}).get("tokens") or {}
+    theirs = below.get("input", 0) + below.get("output", 0)
+    return f"{text}, {theirs:,} of them by sub-agents" if theirs else text
 
 
 def _last_tool(tool: Shown, now: datetime) -> str:
@@ -273,6 +285,17 @@ def _last_tool(tool: Shown, now: datetime) -> str:
     target = next((str(value) for value in arguments.values()), "") if isinstance(arguments, Mapping) else ""
     arrow = f" → {line(target, 80)}" if target else ""
     return f"Last tool: {line(tool['name'])}{arrow} ({age(tool.get('timestamp'), now)})"
+
+
+def _todo(entries: Sequence[Shown]) -> list[str]:
+    """The agent's own list of tasks; of a long one the part that it works at."""
+    done = [entry["status"] == "completed" for entry in entries]
+    at = max(0, min([*done, False].index(False) - 2, len(entries) - _TODO_MAX))
+    part = entries[at : at + _TODO_MAX]
+    lines = [f"  [{_BOXES.get(entry['status'], ' ')}] {line(entry['text'], 200)}" for entry in part]
+    if len(part) < len(entries):
+        lines.append(f"  ({len(entries) - len(part)} more)")
+    return [f"Todo: {sum(done)} of {len(entries)} done", *lines]
 
 
 def session_block(session: Shown, now: datetime) -> list[str]:

@@ -2,21 +2,25 @@
 
 import os
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
-from string import hexdigits
-from typing import Any
 
-from sm.cli.instance import Instance
+from sm.cli.emitting import stamp
 from sm.client import Away, Client, new_key
 from sm.errors import DaemonUnavailable, LimitReached, SmError, StorageFull
 from sm.wire import SPOOL_MAX_BYTES, encode
 
+TYPE_CHECKING = False  # see wire.py: hooks come here too
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from sm.cli.instance import Instance
+
+HOOKS_MAX_BYTES = SPOOL_MAX_BYTES * 3 // 4
+"""How full the events of hooks may make it. The rest is for what the session itself says, which must not be lost."""
 _TOKEN_MAX_BYTES = 4096
 
 
-def report(instance: Instance, action: str, path: str, body: Mapping[str, object]) -> Any | None:
+def report(instance: "Instance", action: str, path: str, body: "Mapping[str, object]") -> "Any | None":
     """Post a session's report: the daemon's answer, or None when it was left in the spool.
 
     The report is in the spool before anything is waited for, so that it survives this command being killed; the
@@ -43,10 +47,23 @@ def report(instance: Instance, action: str, path: str, body: Mapping[str, object
     return answer
 
 
-def write(instance: Instance, action: str, body: Mapping[str, object], key: str) -> str:
-    """Leave one report for the daemon, whole or not at all, and return the file's path."""
+def write(
+    instance: "Instance",
+    action: str,
+    body: "Mapping[str, object]",
+    key: str,
+    *,
+    emitted_at: str | None = None,
+    most: int = SPOOL_MAX_BYTES,
+    durable: bool = True,
+) -> str:
+    """Leave one report for the daemon, whole or not at all, and return the file's path.
+
+    The session's directory then holds at most `most` bytes. One that is not `durable` may be lost or empty when the
+    machine fails.
+    """
     session_id = instance.session_id or ""
-    if len(session_id) != 8 or not set(session_id) <= set(hexdigits.lower()):
+    if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
         raise DaemonUnavailable("no daemon answers, and SM_SESSION_ID names no session", "sm daemon start")
     _check(action, body)
     directory = f"{instance.places.spool}/{session_id}"
@@ -54,7 +71,7 @@ def write(instance: Instance, action: str, body: Mapping[str, object], key: str)
         {
             "key": key,
             "token": _token(instance.environ),
-            "emitted_at": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "emitted_at": emitted_at or stamp(time.time_ns()),
             "action": action,
             "body": dict(body),
         }
@@ -64,9 +81,7 @@ def write(instance: Instance, action: str, body: Mapping[str, object], key: str)
     try:
         for wanted in (instance.places.spool, directory):
             os.makedirs(wanted, 0o700, exist_ok=True)
-        with os.scandir(directory) as entries:
-            used = sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
-        if used + len(text) > SPOOL_MAX_BYTES:
+        if _used(directory) + len(text) > most:
             raise LimitReached(
                 f"the daemon is away and the spool of session {session_id} is full", "sm daemon start"
             )
@@ -74,7 +89,8 @@ def write(instance: Instance, action: str, body: Mapping[str, object], key: str)
         with os.fdopen(file, "wb") as stream:
             stream.write(text.encode("ascii"))
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         os.rename(hidden, f"{directory}/{name}")
     except OSError as error:
         _remove(hidden)
@@ -84,8 +100,22 @@ def write(instance: Instance, action: str, body: Mapping[str, object], key: str)
     return f"{directory}/{name}"
 
 
-def _check(action: str, body: Mapping[str, object]) -> None:
+def _used(directory: str) -> int:
+    """How many bytes lie there. Others write and remove there at the same time."""
+    used = 0
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                used += entry.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+    return used
+
+
+def _check(action: str, body: "Mapping[str, object]") -> None:
     """Refuse now what the daemon would refuse when nobody listens any more. Raises TextRefused."""
+    if action == "hook":
+        return  # nobody listens to it now either
     from sm.text import NOTE_MAX, REPORT_MAX, accepted
 
     if action == "note":
@@ -94,7 +124,7 @@ def _check(action: str, body: Mapping[str, object]) -> None:
         accepted(str(body["message"]), "message", REPORT_MAX)
 
 
-def _token(environ: Mapping[str, str]) -> str:
+def _token(environ: "Mapping[str, str]") -> str:
     """The proof of who reports. Raises DaemonUnavailable without one, for the daemon would not believe the report."""
     path = environ.get("SM_TOKEN_FILE", "")
     try:
@@ -108,5 +138,7 @@ def _token(environ: Mapping[str, str]) -> str:
 
 
 def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):  # the daemon was quicker
+    try:  # noqa: SIM105  contextlib would cost 2 ms
         os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # the daemon was quicker, or it never was there

@@ -4,7 +4,18 @@ Only the daemon and the commands that show or check the configuration import thi
 """
 
 from sm.config.example import example
-from sm.config.model import Command, Config, Webhook
-from sm.config.reading import Loaded, load
+from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook
+from sm.config.reading import Loaded, load, read_briefing
 
-__all__ = ["Command", "Config", "Loaded", "Webhook", "example", "load"]
+__all__ = [
+    "AgentConfig",
+    "Claude",
+    "Command",
+    "Config",
+    "Loaded",
+    "ModelArgs",
+    "Webhook",
+    "example",
+    "load",
+    "read_briefing",
+]

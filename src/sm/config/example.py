@@ -1,25 +1,22 @@
 """config.yaml.example, made from the model, so that neither can say what the other does not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import yaml
 from pydantic import BaseModel
 
-from sm.config.model import NOT_YET, Command, Config
+from sm.config.model import NOT_YET, Command, Config, Prices
 from sm.models import TrustLevel
 
 _HEAD = """\
 # Configuration of sm: every key, with its default. It lies in $SM_HOME/config.yaml, else in
 # $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). `sm daemon restart` applies a change.
 """
-_AGENT_EXAMPLE = {
-    "Reviewer": {
-        "command": ["python3", "review.py"],
-        "prompt": "argv",
-        "input": "inbox",
-        "env": {"REVIEW_DEPTH": "2"},
-    }
+_EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
+    "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
+    "prices": ("claude-sonnet", Prices(input=3, output=15)),
 }
+"""What stands as a comment below a key that has names of people's own below it, and none as shipped."""
 
 
 def example() -> str:
@@ -31,30 +28,36 @@ def example() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _example_of(section: BaseModel, depth: int) -> Iterator[str]:
+def _example_of(section: BaseModel, depth: int, *, told: bool = True) -> Iterator[str]:
+    """`told`: with what each key means; else only the keys that differ from what they are without being given."""
     space = "  " * depth
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        yield from _comment(field.description or "", space)
+        if not told and value == field.default:
+            continue
+        if told:
+            yield from _comment(field.description or "", space)
         if isinstance(value, BaseModel):
             yield f"{space}{name}:"
             yield from _example_of(value, depth + 1)
+        elif isinstance(value, dict) and any(isinstance(each, BaseModel) for each in value.values()):
+            yield f"{space}{name}:"
+            yield from _named(value, depth + 1)
         else:
             yield from _entry(name, value, space)
-        if name == "commands":
-            yield "# for example:"
-            yield from (f"# {line}" for line in _commands_example())
+        if name in _EXAMPLES:
+            key, example = _EXAMPLES[name]
+            yield f"{space}# for example:"
+            yield from (f"{space}# {line}" for line in (f"{name}:", *_named({key: example}, 1)))
         if depth == 0:
             yield ""
 
 
-def _commands_example() -> Iterator[str]:
-    yield "commands:"
-    for name, keys in _AGENT_EXAMPLE.items():
-        yield f"  {name}:"
-        for key, value in keys.items():
-            yield from _comment(Command.model_fields[key].description or "", "    ")
-            yield from _entry(key, value, "    ")
+def _named(sections: Mapping[str, BaseModel], depth: int) -> Iterator[str]:
+    """Sections under names; what their keys mean is said at the first."""
+    for index, (name, section) in enumerate(sections.items()):
+        yield f"{'  ' * depth}{name}:"
+        yield from _example_of(section, depth + 1, told=index == 0)
 
 
 def _comment(text: str, space: str) -> Iterator[str]:

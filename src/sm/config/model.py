@@ -6,17 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from sm.evidence import Source
 from sm.models import TrustLevel
 from sm.trust import normalize_trust_level
 
 NOT_YET = (
-    "claude",
     "limits",
     "telegram",
     "sandbox",
     "default_capabilities",
     "child_agents.auto_complete",
-    "child_agents.progress",
 )
 """Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
 
@@ -38,6 +37,10 @@ def _trust(value: object) -> object:
     return normalize_trust_level(value) if isinstance(value, str) else value
 
 
+def _source(value: object) -> object:
+    return Source(value) if isinstance(value, str) and value in Source.__members__.values() else value
+
+
 def _file_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) or value in (".", ".."):
         raise ValueError("must be a plain file name: letters, digits, dot, dash and underscore, at most 64")
@@ -56,9 +59,30 @@ def _program(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _words(value: object) -> object:
+    """A program alone may stand as it is; with arguments it is a list, so that nobody has to guess at quotes."""
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("/") and re.search(r"\s", value):
+        raise ValueError(f"must be a program; with arguments it is a list: [{', '.join(value.split())}]")
+    return (value,)
+
+
 def _agent_type(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
         raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
+        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def _model(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", value):
+        raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
     return value
 
 
@@ -99,6 +123,11 @@ def _template(value: str, needed: str) -> str:
 Text = Annotated[str, AfterValidator(_without_nul)]
 Variable = Annotated[str, AfterValidator(_variable)]
 AgentType = Annotated[str, AfterValidator(_agent_type)]
+Name = Annotated[str, AfterValidator(_name)]
+Model = Annotated[str, AfterValidator(_model)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
+"""`commands:` with nothing below it."""
 
 
 class _Section(BaseModel):
@@ -144,6 +173,85 @@ class Command(_Section):
     env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
 
 
+class ModelArgs(_Section):
+    """What `sm spawn --preset` adds to an agent type."""
+
+    model: Model | None = Field(
+        default=None, description="What claude calls --model; null leaves it as it is."
+    )
+    args: tuple[Text, ...] = Field(default=(), description="Options of claude; of two the later one counts.")
+
+
+class AgentConfig(ModelArgs):
+    """An agent type that is Claude Code."""
+
+    description: Text | None = Field(
+        default=None, description="What it is for, in a few words: agents that delegate are told."
+    )
+    prompt: Text | None = Field(default=None, description="Added to its briefing.")
+
+
+class What(_Section):
+    enabled: bool = Field(
+        default=False, description="Whether a model may be asked; it costs tokens of your account."
+    )
+    model: Model = Field(default="haiku", description="Which one.")
+    timeout_s: int = Field(default=60, ge=1, le=600, description="How long it may take.")
+
+
+class Prices(_Section):
+    """US dollars for a million tokens."""
+
+    input: Price = Field(description="US dollars for a million tokens that are sent.")
+    output: Price = Field(description="And for as many that are made.")
+    cache_read: Price | None = Field(default=None, description="From the cache; null is a tenth of input.")
+    cache_write: Price | None = Field(default=None, description="Into the cache; null is 1.25 of input.")
+
+
+_BYPASS = ("--permission-mode", "bypassPermissions")
+_PLAN = ("--permission-mode", "plan")
+
+
+class Claude(_Section):
+    default_command: Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)] = Field(
+        default=("claude",),
+        description="The program: its name, its absolute path, or a list with its first arguments.",
+    )
+    default_args: tuple[Text, ...] = Field(default=(), description="Options for every agent type below.")
+    prompt_via: Literal["argument", "file"] = Field(
+        default="argument",
+        description="How it gets the prompt: as an argument, which `ps` shows to every user of this machine, or "
+        "in a file that it is told to read.",
+    )
+    env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
+    briefing: Annotated[str, AfterValidator(_absolute)] | None = Field(
+        default=None,
+        description="An absolute path: a text that every agent is told before its task, in place of the shipped "
+        "one. {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in.",
+    )
+    agent_configs: Annotated[dict[AgentType, AgentConfig], _NOTHING] = Field(
+        default={
+            "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
+            "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
+            "Explore": AgentConfig(model="haiku", args=_BYPASS, description="looks things up, quickly"),
+            "general-purpose": AgentConfig(model="sonnet", description="anything else"),
+        },
+        description="Agent types that are Claude Code, by name. In the file, they replace these.",
+    )
+    presets: Annotated[dict[Name, ModelArgs], _NOTHING] = Field(
+        default={
+            "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
+            "deep-analysis": ModelArgs(model="opus", args=_PLAN),
+        },
+        description="What `sm spawn --preset NAME` adds. In the file, they replace these.",
+    )
+    what: What = Field(default=What(), description="How `sm what` sums up what a session does.")
+    prices: Annotated[dict[Model, Prices], _NOTHING] = Field(
+        default={},
+        description="Prices that differ from the public ones, by the beginning of the model's full name.",
+    )
+
+
 class Cleanup(_Section):
     auto_kill_on_complete: bool = Field(
         default=False, description="End the process of a session that has reported its completion."
@@ -172,6 +280,14 @@ class Notifications(_Section):
     )
 
 
+class Progress(_Section):
+    enable_token_tracking: bool = Field(default=True, description="Count tokens, and what they cost.")
+    enable_tool_tracking: bool = Field(default=True, description="Count tools, and remember the last ones.")
+    snapshot_interval: int = Field(
+        default=30, ge=1, le=3600, description="Seconds after which what was counted is kept on disk."
+    )
+
+
 class ChildAgents(_Section):
     mode: Literal["auto", "manual", "supervised"] = Field(
         default="auto",
@@ -186,6 +302,7 @@ class ChildAgents(_Section):
     notifications: Notifications = Field(
         default=Notifications(), description="What a parent is told, in one message for all of a moment."
     )
+    progress: Progress = Field(default=Progress(), description="What is read from an agent's transcript.")
     allow_args: bool = Field(default=False, description="Whether sessions, too, may use `sm spawn --args`.")
 
 
@@ -254,6 +371,11 @@ class DaemonSection(_Section):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="What `sm daemon logs` shows."
     )
+    ignore_evidence: tuple[Annotated[Source, BeforeValidator(_source)], ...] = Field(
+        default=(),
+        description="Sources of an agent's state that are not believed: hook, state file, transcript, title, screen; "
+        "to measure what each is worth, or when a new version of an agent makes one of them lie.",
+    )
 
 
 class Config(_Section):
@@ -264,12 +386,19 @@ class Config(_Section):
         description="Trust level of a session that asks for none: sandboxed or direct.",
     )
     tmux: TmuxSection = Field(default=TmuxSection(), description="The terminals.")
-    commands: Annotated[
-        dict[AgentType, Command], BeforeValidator(lambda value: {} if value is None else value)
-    ] = Field(default={}, description="Agent types that are any program, by name.")
+    claude: Claude = Field(default=Claude(), description="Claude Code.")
+    commands: Annotated[dict[AgentType, Command], _NOTHING] = Field(
+        default={}, description="Agent types that are any program, by name."
+    )
     child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
     sessions: Sessions = Field(default=Sessions(), description="What a new session is given.")
     notify: Notify = Field(
         default=Notify(), description="Who else is told what the operator's inbox is told."
     )
     daemon: DaemonSection = Field(default=DaemonSection(), description="The daemon itself.")
+
+    @property
+    def claude_agents(self) -> tuple[str, ...]:
+        """The agent types that are Claude Code: a command of the same name takes the place of a shipped one."""
+        taken = {name.lower() for name in self.commands}
+        return tuple(name for name in self.claude.agent_configs if name.lower() not in taken)

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from sm.config.model import NOT_YET, SET_BY_SM, Command, Config
+from sm.config.model import NOT_YET, SET_BY_SM, Config
 from sm.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 32
+BRIEFING_MAX_BYTES = 32 * 1024
 _HINT = "sm config --example shows every key with its default"
 
 
@@ -142,8 +143,13 @@ def load(path: str) -> Loaded:
             in_key = detail["type"] == "extra_forbidden" or detail["loc"][-1:] == ("[key]",)
             place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
             document.mistake(place, _sentence(detail), in_key=in_key)
-    for name, twin in _twins(document.data):
-        document.mistake(("commands", name), f"differs from `{twin}` only in case", in_key=True)
+    for path_of, what in _twins(document.data):
+        document.mistake(path_of, what, in_key=True)
+    if config is not None and config.claude.briefing is not None:
+        try:
+            read_briefing(config.claude.briefing)
+        except ConfigError as error:
+            document.mistake(("claude", "briefing"), error.message)
     if config is None or document.mistakes:
         mistakes = sorted(document.mistakes, key=lambda each: (each.line, each.column))
         lines = (f"{path}:{each.line}:{each.column}: {each.what}" for each in mistakes)
@@ -206,20 +212,47 @@ def _take_not_yet(data: Any) -> tuple[str, ...]:
     return tuple(sentence for dotted in NOT_YET for sentence in find(data, dotted.split("."), ()))
 
 
-def _twins(data: Any) -> Iterator[tuple[str, str]]:
-    """Agent types that differ only in case from one before them: names of sessions are in lower case."""
-    commands = data.get("commands") if isinstance(data, dict) else None
-    seen: dict[str, str] = {}
-    for name in commands if isinstance(commands, dict) else ():
-        twin = seen.setdefault(name.lower(), name)
-        if twin != name:
-            yield name, twin
+def read_briefing(path: str) -> str:
+    """The text of `claude.briefing`. Raises ConfigError, which names the file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise ConfigError(f"{path} is not a file")
+            content = file.read(BRIEFING_MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if len(content) > BRIEFING_MAX_BYTES:
+        raise ConfigError(f"{path} is larger than {BRIEFING_MAX_BYTES // 1024} KiB")
+    if b"\0" in content:
+        raise ConfigError(f"{path} holds a NUL character")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text") from None
+
+
+def _twins(data: Any) -> Iterator[tuple[_Path, str]]:
+    """Agent types that are another one, or differ from it in case only: names of sessions are in lower case."""
+    seen: dict[str, tuple[str, str]] = {}
+    for section in (("commands",), ("claude", "agent_configs")):
+        here = data
+        for part in section:
+            here = here.get(part) if isinstance(here, dict) else None
+        dotted = ".".join(section)
+        for name in here if isinstance(here, dict) else ():
+            where, twin = seen.setdefault(name.lower(), (dotted, name))
+            if where != dotted:
+                yield (*section, name), f"is an agent type of `{where}`, too"
+            elif twin != name:
+                yield (*section, name), f"differs from `{twin}` only in case"
 
 
 def _overridden(config: Config) -> Iterator[str]:
-    for name, command in config.commands.items():
-        for variable in sorted(SET_BY_SM & command.env.keys()):
-            yield f"`commands.{name}.env.{variable}` has no effect: sm sets it itself"
+    environments = {f"commands.{name}": command.env for name, command in config.commands.items()}
+    for where, environment in {**environments, "claude": config.claude.env}.items():
+        for variable in sorted(SET_BY_SM & environment.keys()):
+            yield f"`{where}.env.{variable}` has no effect: sm sets it itself"
 
 
 def _sentence(detail: ErrorDetails) -> str:
@@ -250,6 +283,8 @@ def _sentence(detail: ErrorDetails) -> str:
             return f"must be at least {context['ge']}, and is {got}"
         case "less_than_equal":
             return f"must be at most {context['le']}, and is {got}"
+        case "float_type" | "finite_number":
+            return f"must be a number, and is {got}"
         case "bool_type":
             return f"must be true or false, and is {got}"
         case "tuple_type":
@@ -263,9 +298,11 @@ def _sentence(detail: ErrorDetails) -> str:
 def _nearest_key(path: _Path) -> str:
     """` (did you mean ...?)` for an unknown key: a neighbour that is spelt alike, or the same word elsewhere."""
     *above, key = map(str, path)
-    prefix = ["*" if above[:1] == ["commands"] and index == 1 else part for index, part in enumerate(above)]
     known = [dotted.split(".") for dotted in (*_all_keys(Config), *NOT_YET)]
-    neighbours = {parts[len(prefix)] for parts in known if parts[: len(prefix)] == prefix and parts != prefix}
+    for index in range(len(above)):
+        if [*above[:index], "*"] in known:
+            above[index] = "*"
+    neighbours = {parts[len(above)] for parts in known if parts[: len(above)] == above and parts != above}
     lower = {name.lower(): name for name in sorted(neighbours - {"*"})}
     near = get_close_matches(key.lower(), lower, n=1)
     if near:
@@ -275,9 +312,17 @@ def _nearest_key(path: _Path) -> str:
 
 
 def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key, dotted; `*` is a name that people choose."""
     for name, field in section.model_fields.items():
         yield prefix + name
         if isinstance(field.default, BaseModel):
             yield from _all_keys(type(field.default), f"{prefix}{name}.")
-        elif name == "commands":
-            yield from _all_keys(Command, f"{prefix}{name}.*.")
+        elif (named := _sections_in(field.annotation)) is not None:
+            yield f"{prefix}{name}.*"
+            yield from _all_keys(named, f"{prefix}{name}.*.")
+
+
+def _sections_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that a dict holds under each name; None for whatever else."""
+    inner = get_args(annotation)[-1:]
+    return inner[0] if inner and isinstance(inner[0], type) and issubclass(inner[0], BaseModel) else None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sm.evidence import Observation
 from sm.models import Exit, Process, Session, Signal, SpawnRequest
-from sm.usage import ToolUse, Usage
+from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Start:
     """What the session inherits, before the configuration and `SM_*`."""
     parent: str | None = None
     """How people call its parent; None: the operator."""
+    prompt_file: str = ""
+    """The absolute path at which AgentPlan.prompt_file will lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,10 @@ class TranscriptNews:
     usage: tuple[Usage, ...] = ()
     """By message id; a later one of the same id counts in its place when it has more output."""
     tools: tuple[ToolUse, ...] = ()
-    todo: tuple[tuple[str, str], ...] | None = None
-    """(status, text) of each entry of the agent's list, when these lines have it."""
+    todo: tuple[Todo, ...] = ()
+    """The agent's list after them."""
     context_tokens: int | None = None
-    model: str | None = None
+    """Tokens that the conversation holds after them; None: they do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,9 @@ class Reader(Protocol):
     def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
         """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""
 
+    def home(self, environment: Mapping[str, str]) -> str:
+        """The directory below which the agent CLI keeps all its files, absolute."""
+
     def state_file(self, environment: Mapping[str, str], pid: int) -> str:
         """Where the agent publishes its state, absolute."""
 
@@ -109,8 +114,17 @@ class Reader(Protocol):
     def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
         """Where the transcript of a conversation is expected before the agent has said so."""
 
-    def lines(self, lines: Sequence[bytes], *, sidechain: bool) -> TranscriptNews:
-        """What whole lines of a transcript mean; `sidechain`: of a sub-agent's."""
+    def lines(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptNews:
+        """What whole lines of a transcript mean; `sidechain`: of a sub-agent's; `todo`: the list before them."""
+
+    def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
+        """The last things done in these lines, for a person, oldest first."""
+
+    def cost_usd(self, usages: Sequence[Usage]) -> float | None:
+        """What these sums by model cost; None when the price of one of them is not known."""
+
+    def context_window(self, model: str) -> int:
+        """How many tokens a conversation with this model may hold."""
 
     def title(self, glyph: str, at: float) -> Observation | None:
         """What the first character of the terminal's title says."""
@@ -156,6 +170,9 @@ class Provider(Protocol):
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
     ) -> Signal:
         """What the end of the agent's process means. `screen`: what its terminal showed last."""
+
+    def adopts(self, argv: Sequence[str]) -> bool:
+        """Whether a process with this argv is an agent of this provider, which somebody else has started."""
 
     def input_of(self, agent_type: str) -> Input:
         """How agents of this type get messages; also for a type that is configured no more."""

@@ -61,6 +61,9 @@ class CommandProvider:
             exit=exit,
         )
 
+    def adopts(self, argv: Sequence[str]) -> bool:
+        return False  # any program may be one, so none can be told from others
+
     def input_of(self, agent_type: str) -> Input:
         command = self._commands.get(agent_type)
         return Input.INBOX if command is None else Input(command.input)

@@ -2,7 +2,6 @@
 
 from sm.store.database import Store, backups
 from sm.store.mail import Effect, Open
-from sm.store.measures import Place
 from sm.store.transaction import Transaction
 
-__all__ = ["Effect", "Open", "Place", "Store", "Transaction", "backups"]
+__all__ = ["Effect", "Open", "Store", "Transaction", "backups"]

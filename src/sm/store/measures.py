@@ -1,21 +1,12 @@
 """What agents consumed, and how far their transcripts were read: in one transaction, so that nothing counts twice."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import aiosqlite
 
 from sm.store.rows import decoded, encoded
-from sm.usage import ToolUse, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a file was read: it is this one as long as its inode is."""
-
-    inode: int
-    offset: int
+from sm.usage import Position, ToolUse, Usage
 
 
 class MeasureWrites:
@@ -24,10 +15,10 @@ class MeasureWrites:
     def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._write = write
 
-    def read_to(self, session_id: str, path: str, place: Place) -> None:
+    def read_to(self, session_id: str, path: str, position: Position) -> None:
         self._write(
             "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
-            (session_id, path, place.inode, place.offset),
+            (session_id, path, position.inode, position.offset),
         )
 
     def used(self, session_id: str, usages: Iterable[Usage]) -> None:
@@ -70,11 +61,11 @@ class MeasureReads:
     def __init__(self, reader: aiosqlite.Connection) -> None:
         self._reader = reader
 
-    async def places(self, session_id: str) -> dict[str, Place]:
+    async def positions(self, session_id: str) -> dict[str, Position]:
         rows = await self._reader.execute_fetchall(
             "SELECT path, inode, offset FROM transcripts WHERE session_id = ?", (session_id,)
         )
-        return {row[0]: Place(row[1], row[2]) for row in rows}
+        return {row[0]: Position(row[1], row[2]) for row in rows}
 
     async def usage(self, session_id: str) -> list[Usage]:
         """The sums by model, of sub-agents apart; `message_id` and `at` mean nothing in them."""

@@ -22,6 +22,19 @@ class Pane:
     """Set when `dead`; an `Exit()` without code and signal when the server does not know."""
     activity_s: int
     """When the terminal last printed something, in seconds since the epoch."""
+    foreign: bool = False
+    """The agent was adopted and is not the pane's first process: that is a person's shell, and none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A pane that somebody else has made."""
+
+    pane_id: str
+    pid: int
+    """The pane's first process."""
+    session_id: str | None
+    """The session that was adopted from it."""
 
 
 class Terminals(Protocol):
@@ -43,14 +56,27 @@ class Terminals(Protocol):
         returned as it is. Raises TerminalError (also when the name belongs to somebody else).
         """
 
+    async def look(self, target: str) -> Stranger:
+        """The pane that `target` names to the terminal server. Raises NoTerminal, and TerminalError for one of ours."""
+
+    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
+        """Make a pane that stands already this session's terminal `name`, where it stands and as it is called.
+
+        `foreign`: see `Pane`. Nothing that is done to the terminal ends what is in such a pane. Raises NoTerminal
+        when the pane, or its first process, is another by now.
+        """
+
+    async def release(self, name: str) -> None:
+        """Forget a terminal whose pane is `foreign`, and leave the pane to its owner. Any other stays as it is."""
+
     async def ending(self, pane: Pane) -> Exit:
-        """How the pane's process ended; call it when the process is known to be gone.
+        """How the agent ended; call it when its process is known to be gone. Of a `foreign` pane nobody knows: Exit().
 
         Raises NoTerminal or NoServer when the terminal went with it, CouldNotAsk when the server stays silent.
         """
 
     async def close(self, name: str) -> None:
-        """Remove a terminal. One that is not there is fine, and so is no server."""
+        """Remove a terminal; release one that is `foreign`. One that is not there is fine, and so is no server."""
 
     async def capture(self, name: str, lines: int) -> list[str]:
         """The last `lines` lines of history and screen, without trailing blank ones. Raises NoTerminal."""

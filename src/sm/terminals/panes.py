@@ -11,10 +11,13 @@ from sm.terminals.control import Command
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
+FOREIGN = "foreign"
+OWN = "own"
+"""What `@sm_adopted` says: is the pane's first process somebody else's, or is it the agent."""
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
 ROW = (
     "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
-    " #{window_activity} #{session_name}"
+    " #{window_activity} x#{@sm_adopted} #{session_name}"
 )
 
 
@@ -24,6 +27,8 @@ class Row:
 
     pane: Pane
     session_name: str
+    adopted: bool
+    """Its session is somebody else's."""
 
 
 def word(text: str) -> str:
@@ -55,10 +60,13 @@ def rows(lines: Sequence[str]) -> list[Row]:
 
 def row(line: str) -> Row:
     """One line of `TAG ROW`. Raises ValueError."""
-    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, session_name = line.split(" ", 10)
+    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, adopted, session_name = (
+        line.split(" ", 11)
+    )
     ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
-    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity))
-    return Row(pane, session_name)
+    foreign = adopted == f"x{FOREIGN}"
+    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity), foreign)
+    return Row(pane, session_name, adopted != "x")
 
 
 def _number(field: str) -> int | None:

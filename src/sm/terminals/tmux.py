@@ -7,11 +7,19 @@ A terminal is found by these options and never by its name, which hooks and peop
     session  @sm_instance     INSTANCE (the keeper of `tmux_server` carries this one alone)
     session  @sm_session_id   ID: the agent was started (set last)
 
+An agent that was adopted runs in a pane of somebody else's, in whose session others of theirs may stand. So the
+session gets no mark that names ours, but for one that tells where to look for activity:
+
+    pane     @sm_agent        INSTANCE ID NAME, as above (set last)
+    pane     @sm_session_id   ID
+    pane     @sm_adopted      own, when the agent is the pane's first process; foreign, when a shell is
+    session  @sm_hosts        INSTANCE
+
 One session more, `sm-spare-...`, stands ready after an agent was started: what waits for a spawn then waits for
 one pane and not for two. Nothing relies on it. It is marked like a keeper, so that the next connection removes
 one that a killed daemon has left.
 
-All options are set on our own sessions, windows and panes; nothing of the user's is changed.
+All other options are set on our own sessions, windows and panes; nothing of the user's is changed.
 """
 
 import asyncio
@@ -23,13 +31,14 @@ import secrets
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
 from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
 from sm.models import Exit
 from sm.terminals import panes
-from sm.terminals.base import Pane
+from sm.terminals.base import Pane, Stranger
 from sm.terminals.control import Command, Refused
 from sm.terminals.tmux_server import GLOBAL_WINDOW_SIZE, Server
 
@@ -94,6 +103,8 @@ class Tmux:
         self._history_limit = history_limit
         self._server = Server(instance, socket_name, environment, timeout_s, umask, before_exec)
         self._session_names: dict[str, str] = {}
+        self._adopted: dict[str, str] = {}
+        """The pane of each terminal that was adopted."""
         self._spare: str | None = None
         """The name of a session that stands ready for the next agent; it goes after an hour."""
         self._activity: Mapping[str, int] = {}
@@ -130,6 +141,7 @@ class Tmux:
         (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._instance} *,#{{@sm_agent}}}}"))
         rows = panes.rows(lines)
         self._session_names = {row.pane.name: row.session_name for row in rows}
+        self._adopted = {row.pane.name: row.pane.pane_id for row in rows if row.adopted}
         return {row.pane.session_id: row.pane for row in rows}
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
@@ -301,6 +313,69 @@ class Tmux:
         )
         return panes.row(outputs[4][0]).pane
 
+    async def look(self, target: str) -> Stranger:
+        if not target or not target.isprintable() or target.startswith("-"):
+            raise NoTerminal("that is no name of a pane")
+        fields = "#{pane_id} #{pane_pid} x#{pane_dead} x#{@sm_instance} #{@sm_agent}"
+        try:
+            ((line,),) = await self._server.ask(("display-message", "-p", "-t", target, fields))
+            # For a pane that is not there display-message prints empty fields, and no error.
+            pane_id, pid, dead, owner, agent = line.split(" ", 4)
+            pane = Stranger(pane_id, int(pid), None)
+        except Refused as refused:
+            raise NoTerminal(refused.text) from None
+        except ValueError:
+            raise NoTerminal("tmux does not find it") from None
+        instance, _, rest = agent.partition(" ")
+        if owner != "x" or instance not in ("", self._instance):
+            raise TerminalError(
+                f"pane {pane_id} stands in a terminal that sm has made, or that another sm uses"
+            )
+        if dead == "x1":
+            raise NoTerminal("its process has ended")
+        return replace(pane, session_id=rest.split(" ")[0] if rest else None)
+
+    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
+        tag = f"{self._instance} {panes.word(session_id)} {panes.word(name)}"
+        to = ("-t", pane.pane_id)
+        show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
+        kept = panes.FOREIGN if foreign else panes.OWN
+        # A shell's pane ends with its shell, as it always did; how an agent ended only a dead pane can tell.
+        stay: tuple[Command, ...] = (
+            ("set-option", "-p", *to, "remain-on-exit", "on"),
+            ("set-option", "-p", "-q", *to, "remain-on-exit-format", _DEAD_NOTE),
+        )
+        try:
+            ((line,),) = await self._server.ask(show)
+            if f" {pane.pane_id} {pane.pid} " not in line:
+                raise NoTerminal(f"pane {pane.pane_id} is not there any more")
+            *_, (line,) = await self._server.ask(
+                ("set-option", "-p", *to, "@sm_adopted", kept),
+                ("set-option", "-p", *to, "@sm_session_id", session_id),
+                ("set-option", *to, "@sm_hosts", self._instance),
+                *(() if foreign else stay),
+                ("set-option", "-p", *to, "@sm_agent", tag),
+                show,
+            )
+        except Refused:
+            raise NoTerminal(f"pane {pane.pane_id} is not there any more") from None
+        row = panes.row(line)
+        self._session_names[name] = row.session_name
+        self._adopted[name] = pane.pane_id
+        return row.pane
+
+    async def release(self, name: str) -> None:
+        with contextlib.suppress(NoServer, NoTerminal):
+            pane = (await self._row_of(name)).pane
+            if pane.foreign:
+                await self._unmark(pane.pane_id)
+                self._adopted.pop(name, None)
+
+    async def _unmark(self, pane_id: str) -> None:
+        marks = ("@sm_agent", "@sm_session_id", "@sm_adopted")
+        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+            await self._server.ask(*(("set-option", "-p", "-u", "-t", pane_id, mark) for mark in marks))
+
     async def ending(self, pane: Pane) -> Exit:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + EXIT_STATUS_TIMEOUT_S
@@ -315,7 +390,7 @@ class Tmux:
                 raise NoTerminal(f"terminal {pane.name} is not there any more")
             if now.exit not in (None, Exit()):
                 return now.exit
-            if loop.time() > deadline:
+            if pane.foreign or loop.time() > deadline:
                 return Exit()
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.1)
@@ -333,16 +408,20 @@ class Tmux:
     async def close(self, name: str) -> None:
         mine = f"#{{m:{self._instance} * {panes.word(name)},"
         where = f"#{{||:{mine}#{{@sm_terminal}}}},{mine}#{{@sm_agent}}}}}}"
-        fields = f"#{{?{mine}#{{@sm_terminal}}}},#{{session_id}},-}} #{{?@sm_agent,#{{pane_id}},-}}"
+        fields = f"#{{?{mine}#{{@sm_terminal}}}},#{{session_id}},-}} #{{?@sm_agent,#{{pane_id}},-}} x#{{@sm_adopted}}"
         with contextlib.suppress(NoServer):
             (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
             found = [line.split(" ") for line in lines]
-            for session in {session for session, _ in found} - {"-"}:
+            for session in {session for session, _, _ in found} - {"-"}:
                 await self._kill("kill-session", session)
             # Somebody may have moved the pane elsewhere, or hold it through another session of a group.
-            for pane in {pane for _, pane in found} - {"-"}:
-                await self._kill("kill-pane", pane)
+            for pane, adopted in {(pane, adopted) for _, pane, adopted in found if pane != "-"}:
+                if adopted == f"x{panes.FOREIGN}":
+                    await self._unmark(pane)
+                else:
+                    await self._kill("kill-pane", pane)
         self._session_names.pop(name, None)
+        self._adopted.pop(name, None)
 
     async def _kill(self, command: str, target: str) -> None:
         with contextlib.suppress(Refused):  # an id can only be refused for not being there
@@ -462,7 +541,9 @@ class Tmux:
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):
             return None
-        fields = "#{@sm_agent}|#{@sm_instance} #{@sm_session_id}"
+        # What else is done in the shell around an adopted agent is its owner's doing.
+        own = f"#{{==:#{{@sm_adopted}},{panes.FOREIGN}}}"
+        fields = f"#{{?{own},,#{{@sm_agent}}|#{{@sm_instance}} #{{@sm_session_id}}}}"
         # A dead pane still shows the name of the terminal that it had, which may be another pane's by now.
         where = f"#{{&&:#{{==:#{{pane_tty}},{tty}}},#{{!=:#{{pane_dead}},1}}}}"
         (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
@@ -476,7 +557,12 @@ class Tmux:
         # The whole path, because the person's shell may have another TMUX_TMPDIR, or run inside tmux. And
         # the name that the session was last seen with: a hook may have given it another one.
         session = self._session_names.get(name, name)
-        return ("tmux", "-S", self._server.socket_path(), "attach-session", "-t", f"={session}:")
+        client = ("tmux", "-S", self._server.socket_path())
+        attach = ("attach-session", "-t", f"={session}:")
+        if (pane := self._adopted.get(name)) is None:
+            return (*client, *attach)
+        # Its session is a person's, who may look at another window of it just now.
+        return (*client, "select-window", "-t", pane, ";", "select-pane", "-t", pane, ";", *attach)
 
     def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
         """As in `Terminals`, for one listener. After a lost connection it goes on with the next call of any kind."""
@@ -493,7 +579,7 @@ class Tmux:
         self._subscribing = True
         # window_activity, because session_activity does not move while nobody is attached.
         pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity}=#{=1:pane_title} ,}"
-        mine = f"#{{==:#{{@sm_instance}},{self._instance}}}"
+        mine = f"#{{||:#{{==:#{{@sm_instance}},{self._instance}}},#{{==:#{{@sm_hosts}},{self._instance}}}}}"
         self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", self._subscribed)
 
     def _subscribed(self, value: str) -> None:
@@ -519,6 +605,8 @@ class Tmux:
         )
         for row in panes.rows(lines):
             self._session_names[name] = row.session_name
+            if row.adopted:
+                self._adopted[name] = row.pane.pane_id
             return row
         raise _not_there(name)
 

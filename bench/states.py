@@ -1,0 +1,421 @@
+"""`python -m bench states`: is the status right? The real Claude Code through every state, sampled ten times a second.
+
+What is true is what the script does and sees itself: a prompt was entered, the API has answered to the end, a key
+was pressed. Samples within `AROUND_S` of a change are left out, as the agent itself takes a moment.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sm.client import Client
+from sm.errors import SmError
+from sm.evidence import Source
+from tests.claude_instance import ClaudeInstance
+from tests.instance import until
+from tests.scripted_api import ScriptedApi, tool
+
+AROUND_S = 0.5
+EVERY_S = 0.1
+STANDS_S = 2.5
+"""How long each state is kept, so that most of its samples are not near a change."""
+STATES = ("starting", "running", "waiting_input", "idle", "ended")
+_ENDED = frozenset({"completed", "error", "killed", "abandoned"})
+
+
+@dataclass
+class Truth:
+    """What is so since when, and what was sampled when; one session."""
+
+    changes: list[tuple[float, str]] = field(default_factory=list)
+    samples: list[tuple[float, str, str]] = field(default_factory=list)
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    """When each part of the script began."""
+
+    def now(self, state: str) -> None:
+        if not self.changes or self.changes[-1][1] != state:
+            self.changes.append((time.time(), state))
+
+    def at(self, moment: float) -> str | None:
+        """What is true then; None near a change."""
+        if any(abs(moment - changed) < AROUND_S for changed, _ in self.changes[1:]):
+            return None
+        true = [state for changed, state in self.changes if changed <= moment]
+        return true[-1] if true else None
+
+
+class Run:
+    """One session of the real program under the script's hands."""
+
+    def __init__(
+        self, instance: ClaudeInstance, api: ScriptedApi, agent: str, prompt: str | None = None
+    ) -> None:
+        self.instance, self.api = instance, api
+        self.truth = Truth()
+        self.truth.now("starting")
+        arguments = (agent,) if prompt is None else (agent, prompt)
+        self.id = instance.spawn(*arguments)["session_id"]
+        self._over = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, daemon=True)
+        self._sampler.start()
+
+    def _sample(self) -> None:
+        client = Client(str(self.instance.socket))
+        while not self._over.wait(EVERY_S):
+            at = time.time()
+            with suppress(SmError):
+                found = client.get(f"/v1/sessions/{self.id}")
+                status = "ended" if found["status"] in _ENDED else found["status"]
+                self.truth.samples.append((at, status, found["status_reason"]))
+
+    def end(self) -> None:
+        self._over.set()
+        self._sampler.join()
+
+    # What the script does
+
+    def stands(self, seconds: float = STANDS_S) -> None:
+        time.sleep(seconds)
+
+    def is_ready(self) -> None:
+        """The prompt is on the screen."""
+        until(
+            lambda: (
+                "? for shortcuts" in self.screen()
+                or "mode on" in self.screen()
+                or "edits on" in self.screen()
+            ),
+            "a prompt",
+        )
+        self.truth.now("idle")
+
+    def screen(self) -> str:
+        return self.instance.tmux("capture-pane", "-p", "-t", f"=claude-{self.id}:", check=False)
+
+    def prompts(self, text: str) -> None:
+        self.instance.prompt(self.id, text)
+        self.truth.now("running")
+
+    def presses(self, *keys: str, then: str) -> None:
+        self.instance.keys(self.id, *keys)
+        self.truth.now(then)
+
+    def answered(self, words: str, count: int, then: str) -> None:
+        """The API has given its `count`th answer in the turn with these words, to the end."""
+        self.api.wait_for(
+            lambda: sum(one.over and one.status == 200 for one in self.api.turns(words)) >= count,
+            f"answer {count} of {words}",
+            60,
+        )
+        self.truth.now(then)
+
+    def shows(self, words: str) -> None:
+        until(lambda: words in self.screen(), f"{words} on the screen")
+
+
+# ------------------------------------------------------------------------------------------------ the script
+
+
+def _text(run: Run) -> None:
+    run.prompts("alpha [[words:20:0.1]]")
+    run.answered("alpha", 1, "idle")
+    run.stands()
+
+
+def _thinks(run: Run) -> None:
+    run.prompts("beta [[think:Hm]][[wait:2]][[text:so]]")
+    run.answered("beta", 1, "idle")
+    run.stands()
+
+
+def _tool(run: Run) -> None:
+    run.prompts(f"gamma {tool('Bash', command='sleep 3')}[[then]][[text:slept]]")
+    run.answered("gamma", 2, "idle")
+    run.stands()
+
+
+def _permission_granted(run: Run) -> None:
+    run.prompts(f"delta {tool('Bash', command='python3 -c pass')}[[then]][[wait:2]][[text:touched]]")
+    run.answered("delta", 1, "waiting_input")
+    run.shows("Do you want")
+    run.stands()
+    run.presses("Enter", then="running")
+    run.answered("delta", 2, "idle")
+    run.stands()
+
+
+def _permission_rejected(run: Run) -> None:
+    run.prompts(f"epsilon {tool('Bash', command='python3 -c pass')}[[then]][[text:no]]")
+    run.answered("epsilon", 1, "waiting_input")
+    run.shows("Do you want")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+
+
+def _question(run: Run) -> None:
+    options = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
+    asked = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": options}]
+    run.prompts(f"zeta {tool('AskUserQuestion', questions=asked)}[[then]][[wait:2]][[text:red]]")
+    run.answered("zeta", 1, "waiting_input")
+    run.shows("Which colour?")
+    run.stands()
+    run.presses("Enter", then="running")
+    run.answered("zeta", 2, "idle")
+    run.stands()
+
+
+def _interrupted(run: Run) -> None:
+    run.prompts("eta [[text:first]][[hold:eta]]")
+    run.api.wait_for_hold("eta")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+    run.api.release("eta")
+
+
+def _interrupted_tool(run: Run) -> None:
+    run.prompts(f"theta {tool('Bash', command='sleep 30')}[[then]][[text:never]]")
+    run.answered("theta", 1, "running")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+
+
+def _interrupted_early(run: Run) -> None:
+    run.prompts("iota [[hold:iota]]")
+    run.api.wait_for_hold("iota")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+    run.presses("C-u", "C-u", "C-u", then="idle")  # the prompt is back in the box
+    run.api.release("iota")
+
+
+def _retries(run: Run) -> None:
+    run.prompts("kappa [[error:529:2]][[text:at last]]")
+    run.answered("kappa", 1, "idle")
+    run.stands()
+
+
+def _fails(run: Run) -> None:
+    run.prompts("lambda [[error:400:*]]")
+    run.api.wait_for(lambda: any(one.over for one in run.api.turns("lambda")), "a refusal")
+    run.truth.now("idle")
+    run.stands()
+
+
+def _sub_agent(run: Run) -> None:
+    part = tool(
+        "Agent", description="part", prompt="mu-part [[wait:3]][[text:done]]", subagent_type="general-purpose"
+    )
+    run.prompts(f"mu-main {part}[[then]][[text:all]]")
+    run.answered("mu-main", 2, "idle")
+    run.stands()
+
+
+def _background_shell(run: Run) -> None:
+    shell = tool("Bash", command="sleep 6", run_in_background=True)
+    run.prompts(f"nu {shell}[[then]][[text:started]]")
+    run.answered("nu", 2, "idle")
+    run.stands()
+    # When it ends claude begins a turn by itself.
+    run.api.wait_for(lambda: len(run.api.turns("task-notification")) >= 1, "the notification", 30)
+    run.truth.now("running")
+    run.api.wait_for(lambda: any(one.over for one in run.api.turns("task-notification")), "its answer")
+    run.truth.now("idle")
+    run.stands()
+
+
+def _queued(run: Run) -> None:
+    run.prompts(f"xi {tool('Bash', command='sleep 4')}[[then]][[text:one]]")
+    run.answered("xi", 1, "running")
+    run.stands(1)
+    run.instance.prompt(run.id, "omicron")
+    run.answered("xi", 2, "idle")  # the queued one was read with the tool's result, in the same turn
+    run.stands()
+
+
+def _model_dialog(run: Run) -> None:
+    run.instance.prompt(run.id, "/model")
+    run.shows("Esc to")
+    run.truth.now("waiting_input")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+
+
+def _rewind(run: Run) -> None:
+    run.presses("Escape", "Escape", then="waiting_input")
+    run.shows("Rewind")
+    run.stands(4)
+    run.presses("Escape", then="idle")
+    run.stands()
+
+
+def _transcript_view(run: Run) -> None:
+    run.presses("C-o", then="waiting_input")
+    run.shows("Showing detailed transcript")
+    run.stands(4)
+    run.presses("C-o", then="idle")
+    run.stands()
+
+
+def _compacts(run: Run) -> None:
+    run.instance.prompt(run.id, "/compact")
+    run.truth.now("running")
+    run.shows("Compacted")
+    run.truth.now("idle")
+    run.stands()
+
+
+def _clears(run: Run) -> None:
+    run.instance.prompt(run.id, "/clear")
+    run.stands()
+    run.prompts("pi [[words:15:0.1]]")
+    run.answered("pi", 1, "idle")
+    run.stands()
+
+
+def _exits(run: Run) -> None:
+    run.instance.prompt(run.id, "/exit")
+    run.shows("Resume this session")
+    run.truth.now("ended")
+    run.stands()
+
+
+def _plan(run: Run) -> None:
+    run.prompts(f"rho {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:planned]]")
+    run.answered("rho", 1, "waiting_input")
+    run.stands()
+    run.presses("Escape", then="idle")
+    run.stands()
+
+
+def _killed(run: Run) -> None:
+    run.prompts("sigma [[text:x]][[hold:sigma]]")
+    run.api.wait_for_hold("sigma")
+    run.stands()
+    pid = run.instance.session(run.id)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    run.truth.now("ended")
+    run.stands()
+    run.api.release("sigma")
+
+
+SCRIPTS: tuple[tuple[str, tuple[Callable[[Run], None], ...]], ...] = (
+    (
+        "Editor",
+        (
+            _text, _thinks, _tool, _permission_granted, _permission_rejected, _question, _interrupted,
+            _interrupted_tool, _interrupted_early, _retries, _fails, _sub_agent, _background_shell, _queued,
+            _model_dialog, _rewind, _transcript_view, _compacts, _clears, _exits,
+        ),
+    ),
+    ("Planner", (_plan, _killed)),
+)  # fmt: skip
+"""Agent types and what is done with a session of each."""
+
+
+def sampled(off: Source | None, scripts: Sequence[str] = ()) -> list[Truth]:
+    """Run everything with one source of evidence switched off, and return what was true and what was said."""
+    more = "" if off is None else f"daemon: {{ignore_evidence: [{off.value}]}}"
+    truths = []
+    with ScriptedApi() as api:
+        instance = ClaudeInstance(api, more=more)
+        try:
+            for agent, script in SCRIPTS:
+                run = Run(instance, api, agent)
+                truths.append(run.truth)
+                try:
+                    run.is_ready()
+                    run.stands()
+                    for step in script:
+                        if not scripts or step.__name__.lstrip("_") in scripts:
+                            print(f"  {step.__name__.lstrip('_')}", file=sys.stderr, flush=True)
+                            run.truth.steps.append((time.time(), step.__name__.lstrip("_")))
+                            step(run)
+                finally:
+                    run.end()
+        finally:
+            instance.end()
+    return truths
+
+
+def confusion(truths: Sequence[Truth]) -> Counter[tuple[str, str]]:
+    """(true, said) of every sample that is not near a change."""
+    found: Counter[tuple[str, str]] = Counter()
+    for truth in truths:
+        for at, said, _ in truth.samples:
+            true = truth.at(at)
+            if true is not None:
+                found[true, "starting" if said == "spawned" else said] += 1
+    return found
+
+
+def accuracy(matrix: Counter[tuple[str, str]]) -> float:
+    right = sum(count for (true, said), count in matrix.items() if true == said)
+    return right / max(1, matrix.total())
+
+
+def wrong(truths: Sequence[Truth]) -> Iterator[str]:
+    """The first sample of each stretch of wrong ones, with the reason that was given."""
+    for truth in truths:
+        before = False
+        for at, said, reason in truth.samples:
+            true = truth.at(at)
+            is_wrong = true is not None and true != said
+            if is_wrong and not before:
+                since = at - max(changed for changed, _ in truth.changes if changed <= at)
+                step = next((name for began, name in reversed(truth.steps) if began <= at), "start")
+                yield f"{step}: {true} for {since:.1f} s, said {said}: {reason}"
+            before = is_wrong
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when at least 99% of the samples are right in every run."""
+    parser = argparse.ArgumentParser(prog="python -m bench states", description="Is the status right?")
+    parser.add_argument("--off", choices=[*(s.value for s in Source), "none", "each"], default="each")
+    parser.add_argument("--only", nargs="*", default=(), help="some of the steps, by name")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    wanted: list[Source | None] = [None, *Source]
+    if options.off != "each":
+        wanted = [None if options.off == "none" else Source(options.off)]
+    answers = []
+    for off in wanted:
+        print(f"without {off or 'nothing'} ...", file=sys.stderr, flush=True)
+        truths = sampled(off, options.only)
+        matrix = confusion(truths)
+        answers.append(
+            {
+                "off": off,
+                "n": matrix.total(),
+                "accuracy": accuracy(matrix),
+                "matrix": {f"{true} -> {said}": count for (true, said), count in sorted(matrix.items())},
+                "errors": list(wrong(truths)),
+            }
+        )
+        if not options.json:
+            print("\n".join(_table(off, matrix)))
+            print("\n".join(f"  {error}" for error in wrong(truths)), flush=True)
+    if options.json:
+        print(json.dumps(answers, indent=2))
+    return int(any(float(str(answer["accuracy"])) < 0.99 for answer in answers))
+
+
+def _table(off: Source | None, matrix: Counter[tuple[str, str]]) -> Iterator[str]:
+    yield ""
+    title = "all sources" if off is None else f"without the {off}"
+    yield f"{title}: {100 * accuracy(matrix):.2f}% of {matrix.total()} samples"
+    yield f"{'true / said':>14}" + "".join(f"{said:>14}" for said in STATES)
+    for true in STATES:
+        yield f"{true:>14}" + "".join(f"{matrix[true, said]:>14}" for said in STATES)

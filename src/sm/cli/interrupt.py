@@ -1,0 +1,36 @@
+"""`sm interrupt`: make agents leave off."""
+
+import click
+
+from sm.cli.each import each
+from sm.cli.parameters import json_option, session_names
+from sm.cli.render import label
+from sm.wire import decode
+
+
+@click.command()
+@click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
+@json_option
+def command(sessions: tuple[str, ...], as_json: bool) -> int:
+    """Make agents leave off what they do.
+
+    As if you pressed the key for it in their terminal, once: Escape for an agent with turns, which then waits for what
+    you tell it; Ctrl-C for a program, which may end by it. With several IDs every one is tried; the JSON is then an
+    array.
+
+    \b
+    Example:
+      sm interrupt engineer-login
+    """
+    return each(sessions, "interrupt", _interrupted, as_json=as_json)
+
+
+def _interrupted(text: str) -> str:
+    session = decode(text)
+    match session["interrupted"]:
+        case True:
+            return f"Interrupted {label(session)}"
+        case False:
+            return f"Interrupt sent to {label(session)}; it is still running"
+        case _:
+            return f"Interrupt sent to {label(session)}"

@@ -1,0 +1,182 @@
+"""The routes by which agents are observed and looked at: hooks, evidence, actions, progress, summaries."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from aiohttp import web
+
+from sm.errors import NotPermitted, TerminalError, UsageError
+from sm.evidence import Entry, Ledger, Source, Verdict
+from sm.handling import CALLER, Daemon, json_answer
+from sm.intake import number, read_body
+from sm.models import Session
+from sm.policy import Action
+from sm.progress import Measured, Tokens, report
+from sm.summary import Act
+from sm.usage import ToolUse
+from sm.views import iso
+
+_LAST_LINES = 50
+_ACTIONS = 10
+_ACTIONS_MAX = 10_000
+_SUMMED_UP = 60
+
+
+class LookRoutes:
+    """`view` shows a session as every other route does."""
+
+    def __init__(self, daemon: Daemon, view: Callable[[Session], dict[str, Any]]) -> None:
+        self._d = daemon
+        self._view = view
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/hooks", self.hook),
+            web.get("/v1/sessions/{ref}/why", self.why),
+            web.get("/v1/sessions/{ref}/actions", self.actions),
+            web.get("/v1/sessions/{ref}/progress", self.progress),
+            web.post("/v1/sessions/{ref}/what", self.what),
+        ]
+
+    def _find(self, request: web.Request, action: Action = Action.SEE) -> Session:
+        return self._d.manager.find(request[CALLER], request.match_info["ref"], action)
+
+    async def hook(self, request: web.Request) -> web.Response:
+        """An event of a session's own agent, told by `sm hook`."""
+        caller = request[CALLER]
+        if caller.session_id is None:
+            raise NotPermitted("only an agent's own hooks tell what it does")
+        body = await read_body(request)
+        emitted_at = body.text("emitted_at") or ""
+        try:
+            at = datetime.fromisoformat(emitted_at)
+        except ValueError:
+            raise UsageError("emitted_at must be a time, ISO 8601") from None
+        if at.tzinfo is None:
+            raise UsageError("emitted_at must name its zone")
+        await self._d.observer.hook(caller.session_id, body.mapping("payload", object), emitted_at)
+        return json_answer({})
+
+    async def why(self, request: web.Request) -> web.Response:
+        session = self._find(request)
+        view = self._view(session)
+        shown = (
+            "session_id", "name", "friendly_name", "status", "status_source", "status_reason", "status_at",
+            "status_stale", "completion_message",
+        )  # fmt: skip
+        ledger = self._d.observer.ledger(session.id)
+        return json_answer(
+            {
+                **{key: view[key] for key in shown},
+                "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
+                "facts": self._d.observer.facts(session.id),
+            }
+        )
+
+    async def actions(self, request: web.Request) -> web.Response:
+        session = self._find(request, Action.READ)
+        count = number(request, "lines", _ACTIONS, _ACTIONS_MAX)
+        acts = await self._acts(session, count)
+        after = request.query.get("after")
+        if after is not None:
+            acts = [act for act in acts if act.timestamp > after]
+        return json_answer([{"timestamp": a.timestamp, "kind": a.kind, "text": a.text} for a in acts])
+
+    async def _acts(self, session: Session, count: int) -> list[Act]:
+        """What its transcript tells, and its own events, as one story; the last `count`, oldest first."""
+        reader = self._d.manager.provider(session).reader
+        done = () if reader is None else await self._d.measuring.actions(session, reader, count)
+        events = await self._d.store.events(sessions=[session.id], limit=count)
+        acts = [Act(_comparable(a.at), a.kind, a.text) for a in done if a.at is not None]
+        acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
+        acts.sort(key=lambda act: act.timestamp)
+        return acts[-count:] if count else []
+
+    async def progress(self, request: web.Request) -> web.Response:
+        session = self._find(request)
+        checkpoints, output, measured = await asyncio.gather(
+            self._d.store.checkpoints(session.id), self._last_output(session), self._measured(session)
+        )
+        return json_answer(report(session, checkpoints, output, self._d.manager.now(), measured))
+
+    async def _measured(self, session: Session) -> Measured | None:
+        reader = self._d.manager.provider(session).reader
+        if reader is None:
+            return None
+        measures = self._d.store.measures
+        usages, tools, facts, estimate = await asyncio.gather(
+            measures.usage(session.id),
+            measures.tools(session.id),
+            measures.facts(session.id),
+            measures.usual_tokens(session.agent_type),
+        )
+        model = facts.get("model")
+        todo = facts.get("todo")
+        return Measured(
+            tokens=Tokens.of(u for u in usages if not u.sidechain),
+            subagents=Tokens.of(u for u in usages if u.sidechain),
+            tools=tools,
+            last_tool=_last_tool(facts.get("last_tool")),
+            context_tokens=facts.get("context_tokens"),
+            context_window=reader.context_window(model) if model else None,
+            cost_usd=reader.cost_usd(usages) if usages else None,
+            current_activity=self._d.observer.activity(session.id),
+            todo=[(t["status"], t["content"]) for t in todo] if todo else None,
+            estimate=estimate,
+        )
+
+    async def _last_output(self, session: Session) -> list[str]:
+        try:
+            return await self._d.terminals.capture(session.terminal, _LAST_LINES)
+        except TerminalError:
+            return []
+
+    async def what(self, request: web.Request) -> web.Response:
+        session = self._find(request, Action.READ)
+        launch, acts, screen = await asyncio.gather(
+            self._d.store.launch(session.id), self._acts(session, _SUMMED_UP), self._last_output(session)
+        )
+        made = await self._d.summary.of(session, launch, acts, screen)
+        return json_answer(
+            {
+                "session_id": session.id,
+                "summary": made.summary,
+                "made_by": made.made_by,
+                "reason": made.reason,
+            }
+        )
+
+
+def evidence_json(ledger: Ledger, now: float) -> list[dict[str, Any]]:
+    """What each source says, strongest first, and whether it is believed."""
+    verdict = ledger.verdict(now)
+    return [
+        _entry_json(source, ledger.entries[source], verdict) for source in Source if source in ledger.entries
+    ]
+
+
+def _entry_json(source: Source, entry: Entry, verdict: Verdict | None) -> dict[str, Any]:
+    overruled: Mapping[Source, str] = {} if verdict is None else verdict.overruled
+    return {
+        "source": source,
+        "says": entry.said.activity,
+        "reason": entry.said.reason,
+        "at": iso(entry.said.at),
+        "since": iso(entry.since),
+        "seen": iso(entry.seen),
+        "believed": source not in overruled,
+        "why_not": overruled.get(source),
+    }
+
+
+def _last_tool(value: Any) -> ToolUse | None:
+    if not isinstance(value, Mapping) or not value.get("timestamp"):
+        return None
+    return ToolUse("", value["name"], value["timestamp"], value.get("args") or {})
+
+
+def _comparable(at: str) -> str:
+    """A time in the form of all others, so that they sort."""
+    return iso(datetime.fromisoformat(at).timestamp())

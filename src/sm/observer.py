@@ -1,0 +1,473 @@
+"""Observes agents that have turns: their hooks, the state they publish, transcripts, titles, screens.
+
+What a source says becomes an `Observation` (by the provider's reader), `evidence.Ledger` weighs them, and a verdict
+that differs from the session's status becomes a signal. Files are followed with inotify and a slow sweep behind it.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sm.errors import SmError, TerminalError
+from sm.evidence import Activity, Ledger, Source, Verdict
+from sm.hostos import IN_CHANGES, IN_IGNORED, FileWatch
+from sm.lifecycle import is_ended, is_live
+from sm.manager import Manager
+from sm.measuring import Measuring
+from sm.models import Process, Session, Signal, SignalKind, Status
+from sm.persisting import persist
+from sm.providers.base import HookNews, Reader
+from sm.store import Store, Transaction
+from sm.terminals.base import Terminals
+from sm.views import iso
+
+log = logging.getLogger(__name__)
+
+_SWEEP_EVERY_S = 10.0
+_STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
+"""When to look at the screen of an agent that has not said that it is ready, in seconds after its start."""
+_STARTING_EVERY_S = 15.0
+_LOOK_AGAIN_S = 0.5
+_STATE_MAX_BYTES = 64 * 1024
+
+_SIGNALS = {
+    Activity.BUSY: SignalKind.BUSY,
+    Activity.BLOCKED: SignalKind.ASKED,
+    Activity.IDLE: SignalKind.WENT_IDLE,
+}
+_STATUSES = {
+    Activity.BUSY: Status.RUNNING,
+    Activity.BLOCKED: Status.WAITING_INPUT,
+    Activity.IDLE: Status.IDLE,
+}
+
+
+@dataclass
+class _Observed:
+    """One agent process under observation."""
+
+    session_id: str
+    reader: Reader
+    ledger: Ledger
+    started_s: float
+    process: Process | None = None
+    state_file: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    expects_turn: bool = False
+    forked: bool = False
+    ready: bool = False
+    poked: asyncio.Event = field(default_factory=asyncio.Event)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    task: asyncio.Task[None] | None = None
+    state_due: bool = True
+    state_mtime_ns: int = 0
+    transcript_due: bool = True
+    screen_due_s: float | None = None
+    looks: int = 0
+    activity: str | None = None
+    ending: str | None = None
+    hook_seen: bool = False
+
+    def poke(self, *, state: bool = False, transcript: bool = False, screen_s: float | None = None) -> None:
+        self.state_due |= state
+        self.transcript_due |= transcript
+        if screen_s is not None and (self.screen_due_s is None or screen_s < self.screen_due_s):
+            self.screen_due_s = screen_s
+        self.poked.set()
+
+
+class Observer:
+    """Follows every agent of a provider that has a reader. `off`: sources not to believe (for measurements)."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        terminals: Terminals,
+        measuring: Measuring,
+        *,
+        off: Collection[Source] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._terminals = terminals
+        self._measuring = measuring
+        self._off = frozenset(off)
+        self._clock = clock
+        self._observed: dict[str, _Observed] = {}
+        self._files: FileWatch | None = None
+        self._listeners: dict[str, dict[str, tuple[str, Callable[[], None]]]] = {}
+        """Of each directory: of each file, whose it is, and what to call when it changes."""
+        self._watched: dict[str, int] = {}
+        terminals.on_titles(self._titles)
+
+    # Who is observed
+
+    def watch(self, session_id: str, process: Process) -> None:
+        """Its process runs: observe it until `forget`."""
+        known = self._observed.get(session_id)
+        if known is not None and known.process not in (None, process):  # a restored session's other process
+            self.forget(session_id)
+        observed = self._of(session_id)
+        if observed is None:
+            return
+        observed.process = process
+        if observed.task is None:
+            observed.task = asyncio.create_task(self._follow(observed), name=f"observe {session_id}")
+
+    def forget(self, session_id: str) -> None:
+        """Its process is gone."""
+        observed = self._observed.pop(session_id, None)
+        if observed is None:
+            return
+        for directory, names in tuple(self._listeners.items()):
+            for name in [name for name, (whose, _) in names.items() if whose == session_id]:
+                del names[name]
+            if not names:
+                del self._listeners[directory]
+                number = self._watched.pop(directory, None)
+                if number is not None and self._files is not None:
+                    self._files.remove(number)
+        self._measuring.forget(session_id)
+        if observed.task is not None:
+            observed.task.cancel()
+
+    def _of(self, session_id: str) -> _Observed | None:
+        found = self._observed.get(session_id)
+        session = self._store.sessions.get(session_id)
+        if found is not None or session is None:
+            return found
+        reader = self._manager.provider(session).reader
+        if reader is None:
+            return None
+        found = _Observed(session_id, reader, Ledger(self._off), self._clock())
+        found.ready = session.status not in (Status.SPAWNED, Status.STARTING)
+        self._observed[session_id] = found
+        return found
+
+    def close(self) -> None:
+        for session_id in tuple(self._observed):
+            self.forget(session_id)
+        if self._files is not None:
+            self._files.close()
+
+    # What others ask
+
+    def now(self) -> float:
+        return self._clock()
+
+    def ledger(self, session_id: str) -> Ledger | None:
+        found = self._observed.get(session_id)
+        return None if found is None else found.ledger
+
+    def facts(self, session_id: str) -> list[str]:
+        """What else is known, in words, for `sm why`."""
+        found = self._observed.get(session_id)
+        if found is None:
+            return []
+        said = [] if found.hook_seen or not found.ready else ["no hook of this process was seen"]
+        if found.ending is not None:
+            said.append(f"it said that it ends: {found.ending}")
+        return said
+
+    def activity(self, session_id: str) -> str | None:
+        """What the agent does now, in one line."""
+        found = self._observed.get(session_id)
+        return None if found is None else found.activity
+
+    def is_stale(self, session_id: str) -> bool:
+        found = self._observed.get(session_id)
+        return found is not None and bool(found.ledger.entries) and found.ledger.is_stale(self._clock())
+
+    # Hooks
+
+    async def hook(self, session_id: str, payload: Mapping[str, Any], emitted_at: str) -> None:
+        """An event of the session's own hooks; returns when what it means is on disk."""
+        session = self._store.sessions.get(session_id)
+        observed = None if session is None or session.exit is not None else self._of(session_id)
+        if observed is None:
+            return
+        at = min(datetime.fromisoformat(emitted_at).timestamp(), self._clock())
+        async with observed.lock:
+            await self._prepare(observed)
+            news = observed.reader.hook(payload, at, expects_turn=observed.expects_turn)
+            await self._take(observed, news)
+        observed.poke(state=True, transcript=True)
+
+    async def _take(self, observed: _Observed, news: HookNews) -> None:
+        observed.hook_seen = True
+        if news.started:
+            observed.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
+        if news.ending is not None:
+            observed.ending = news.ending
+        if news.activity is not None:
+            observed.activity = news.activity
+        await self._learn(observed, news.conversation, news.transcript, news.model)
+        taken = news.said is not None and observed.ledger.add(news.said)
+        if news.ready:
+            await self._ready(observed, "hook", f"{news.name}: it takes input")
+        session = self._store.sessions.get(observed.session_id)
+        if taken and news.said is not None and session is not None and news.said.opens:
+            await self._reopen(session, iso(news.said.at))
+        if taken:
+            await self._decide(observed)
+
+    async def _learn(
+        self, observed: _Observed, conversation: str | None, transcript: str | None, model: str | None
+    ) -> None:
+        """Keep what was learned about the conversation; without a change nothing is written."""
+        session = self._store.sessions.get(observed.session_id)
+        if session is None:
+            return
+        found = {"conversation": conversation, "transcript": transcript}
+        facts = {key: value for key, value in found.items() if value and value != getattr(session, key)}
+        if model and session.model is None:  # a later process of the session shall run on the same
+            facts["model"] = model
+        if facts:
+
+            async def unit(tx: Transaction) -> None:
+                await tx.update(tx.session(session.id), **facts)
+
+            await persist(lambda: self._store.write(unit))
+        if model:
+            await self._measuring.runs_on(session.id, model)
+
+    async def _ready(self, observed: _Observed, source: str, reason: str) -> None:
+        observed.ready = True
+        await self._observe(observed.session_id, SignalKind.STARTED, source, reason, self._manager.now())
+
+    async def _reopen(self, session: Session, at: str) -> None:
+        """An ended session whose process got more to do works again."""
+        if is_ended(session.status) and session.exit is None and at > session.status_at:
+            await self._observe(session.id, SignalKind.REOPENED, "hook", "it was given more to do", at)
+
+    # The loop of one session
+
+    async def _follow(self, observed: _Observed) -> None:
+        while True:
+            observed.poked.clear()
+            pause_s = _SWEEP_EVERY_S
+            try:
+                async with observed.lock:
+                    await self._prepare(observed)
+                    await self._read(observed)
+                    pause_s = await self._decide(observed)
+            except SmError as error:
+                log.warning("could not observe: %s", error.message, extra={"sm_session": observed.session_id})
+            except Exception:
+                log.exception("failed to observe", extra={"sm_session": observed.session_id})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await observed.poked.wait()
+                    continue
+            observed.state_due = True  # what stands must be seen to stand
+            observed.transcript_due |= pause_s >= _SWEEP_EVERY_S
+
+    async def _prepare(self, observed: _Observed) -> None:
+        """Find out once where the agent's files are."""
+        if observed.state_file is not None or observed.process is None:
+            return
+        launch = await self._store.launch(observed.session_id)
+        observed.expects_turn = launch.has_prompt
+        observed.environment = launch.environment
+        observed.forked = launch.forked
+        observed.state_file = observed.reader.state_file(launch.environment, observed.process.pid)
+        self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
+
+    async def _read(self, observed: _Observed) -> None:
+        now = self._clock()
+        if observed.state_due:
+            observed.state_due = False
+            await self._read_state(observed)
+        if observed.transcript_due:
+            observed.transcript_due = False
+            await self._read_transcript(observed)
+        if not observed.ready and observed.screen_due_s is None:
+            since = now - observed.started_s
+            due = next((at for at in _STARTING_LOOKS_S[observed.looks :] if at > since - 1.0), None)
+            observed.looks += 1
+            observed.screen_due_s = now + _STARTING_EVERY_S if due is None else observed.started_s + due
+        if observed.screen_due_s is not None and now >= observed.screen_due_s:
+            observed.screen_due_s = None
+            await self._read_screen(observed)
+
+    async def _read_state(self, observed: _Observed) -> None:
+        assert observed.state_file is not None or observed.process is None
+        if observed.state_file is None or observed.process is None:
+            return
+        self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
+        text = await asyncio.to_thread(_content, observed.state_file)
+        found = None if text is None else observed.reader.state(text, observed.process)
+        if found is None:
+            if text is None:
+                observed.ledger.forget(Source.STATE_FILE)
+            return
+        said, conversation = found
+        observed.ledger.add(said, self._clock())
+        observed.ledger.seen(Source.STATE_FILE, self._clock())
+        if conversation:
+            await self._learn(observed, conversation, None, None)
+        if not observed.ready and Source.STATE_FILE not in self._off:
+            await self._ready(observed, Source.STATE_FILE, "it publishes its state")
+
+    async def _read_transcript(self, observed: _Observed) -> None:
+        session = self._store.sessions.get(observed.session_id)
+        if session is None or observed.process is None:
+            return
+        path = session.transcript or self._expected(observed, session)
+        if path is None:
+            return
+        self._listen(path, observed, lambda: observed.poke(transcript=True))
+        below = observed.reader.home(observed.environment)
+        since = session.created_at if observed.forked else ""
+        news = await self._measuring.read(session, path, observed.reader, below=below, since=since)
+        for said in news:
+            observed.ledger.add(said)
+
+    def _expected(self, observed: _Observed, session: Session) -> str | None:
+        """Where the transcript should be of an agent that has not said so (no hook of it was heard)."""
+        if session.conversation is None:
+            return None
+        return observed.reader.transcript(observed.environment, session.working_dir, session.conversation)
+
+    async def _read_screen(self, observed: _Observed) -> None:
+        session = self._store.sessions.get(observed.session_id)
+        if session is None:
+            return
+        try:
+            lines = await self._terminals.visible(session.terminal)
+        except TerminalError:
+            return
+        now = self._clock()
+        if not observed.ready:
+            trouble = observed.reader.trouble(lines, session.working_dir, exited=False)
+            if trouble is not None:
+                await self._stuck(session, f"{trouble.message}; {trouble.hint}", iso(now))
+            return
+        said = observed.reader.screen(lines, now)
+        if said is None:
+            observed.ledger.forget(Source.SCREEN)
+            return
+        observed.ledger.add(said, now)
+        if said.activity is Activity.BLOCKED:  # nobody tells when a dialog that a person has opened is closed
+            observed.poke(screen_s=now + _LOOK_AGAIN_S)
+
+    async def _stuck(self, session: Session, reason: str, at: str) -> None:
+        """Something keeps it from starting, and a person has to do something about it."""
+        if session.status is Status.WAITING_INPUT and session.status_reason != reason:
+            await self._explain(session, Source.SCREEN, reason, at)
+        else:
+            await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
+
+    async def _decide(self, observed: _Observed) -> float:
+        """Make the session's status follow the verdict; the seconds until it may be another."""
+        session = self._store.sessions.get(observed.session_id)
+        now = self._clock()
+        verdict = observed.ledger.verdict(now)
+        if session is None or verdict is None or not observed.ready:
+            return self._pause(observed, now, None)
+        if is_live(session.status):
+            await self._follow_verdict(session, verdict)
+        if verdict.said.activity is not Activity.BUSY:
+            observed.activity = None
+        return self._pause(observed, now, observed.ledger.next_look(now))
+
+    async def _follow_verdict(self, session: Session, verdict: Verdict) -> None:
+        said = verdict.said
+        reason = said.reason
+        if verdict.overruled and said.source is not Source.HOOK:
+            reason = f"{reason} ({'; '.join(f'not the {s}: {why}' for s, why in verdict.overruled.items())})"
+        wanted = _STATUSES[said.activity]
+        if session.status is not wanted:
+            at = max(iso(said.at), session.status_at)
+            await self._observe(session.id, _SIGNALS[said.activity], said.source, reason, at)
+        elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
+            await self._explain(session, said.source, reason, iso(said.at))
+
+    async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
+        """The same status for another reason: it waits for another answer."""
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.session(session.id)
+            if now.status is session.status:
+                await tx.update(now, status_source=source, status_reason=reason, status_at=at)
+
+        await persist(lambda: self._store.write(unit))
+
+    async def _observe(self, session_id: str, kind: SignalKind, source: str, reason: str, at: str) -> None:
+        signal = Signal(kind, source, reason, at)
+        await persist(lambda: self._manager.observe(session_id, signal))
+
+    def _pause(self, observed: _Observed, now: float, look_s: float | None) -> float:
+        waits = [_SWEEP_EVERY_S]
+        if look_s is not None:
+            waits.append(look_s)
+        if observed.screen_due_s is not None:
+            waits.append(observed.screen_due_s - now)
+        return max(0.02, min(waits))
+
+    # What tells that there is something to read
+
+    def _titles(self, changed: Mapping[str, str]) -> None:
+        now = self._clock()
+        for session_id, glyph in changed.items():
+            observed = self._observed.get(session_id)
+            if observed is None:
+                continue
+            said = observed.reader.title(glyph, now)
+            if said is None:
+                observed.ledger.forget(Source.TITLE)
+            else:
+                observed.ledger.add(said, now)
+            observed.poke()
+
+    def printed(self, moved: Collection[str]) -> None:
+        """Their terminals printed something: the screens may be worth a look."""
+        now = self._clock()
+        for session_id in moved:
+            observed = self._observed.get(session_id)
+            if observed is None or not observed.ready:
+                continue
+            believed = observed.ledger.verdict(now)
+            published = Source.STATE_FILE in observed.ledger.entries
+            if not published or (believed is not None and believed.said.activity is Activity.IDLE):
+                observed.poke(screen_s=now)
+
+    def _listen(self, path: str, observed: _Observed, told: Callable[[], None]) -> None:
+        """Call `told` when the file changes; where that cannot be had, the sweep does."""
+        directory, name = os.path.split(path)
+        self._listeners.setdefault(directory, {})[name] = (observed.session_id, told)
+        if directory in self._watched:
+            return
+        with suppress(OSError):
+            if self._files is None:
+                self._files = FileWatch()
+
+            def happened(mask: int, changed: str) -> None:
+                if mask & IN_IGNORED:  # the directory is gone
+                    self._watched.pop(directory, None)
+                for name, (_, call) in tuple(self._listeners.get(directory, {}).items()):
+                    if changed in (name, ""):
+                        call()
+
+            self._watched[directory] = self._files.add(directory, IN_CHANGES, happened)
+
+
+def _content(path: str) -> bytes | None:
+    """A small file that an agent can write: no link is followed, no pipe waited for; None: there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        try:
+            return file.read(_STATE_MAX_BYTES)
+        except OSError:
+            return None

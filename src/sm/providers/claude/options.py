@@ -1,0 +1,136 @@
+"""The options that claude is started with: which are refused, which are mapped, what they mean. Pure.
+
+Source: `claude --help` and the hidden options of claude 2.1.197, and trials with it (CC 2).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.errors import UsageError
+
+BYPASS = "bypassPermissions"
+
+LEGACY: Mapping[str, tuple[str, ...]] = {
+    "--bypass-permissions": ("--permission-mode", BYPASS),
+    "--plan": ("--permission-mode", "plan"),
+    "--compact": (),
+}
+"""Options that claude does not have (it ends with exit code 1), and what was meant by them (seed 003)."""
+
+_OURS = "sm sets it itself"
+_OTHER = "it goes on with another conversation than the session's"
+_NO_SESSION = "it makes no session that stays"
+_BLIND = "sm would see nothing of what the agent does"
+_ELSEWHERE = "the agent would work in another place than sm started it in"
+
+_REFUSED: Mapping[str, str] = {
+    "--session-id": _OURS,
+    "--settings": f"{_OURS}; put it into claude's own settings.json",
+    "--name": "the session's name is sm spawn --name",
+    "-n": "the session's name is sm spawn --name",
+    "--append-system-prompt": f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
+    "--append-system-prompt-file": f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
+    "--resume": _OTHER,
+    "-r": _OTHER,
+    "--continue": _OTHER,
+    "-c": _OTHER,
+    "--fork-session": _OTHER,
+    "--from-pr": _OTHER,
+    "--teleport": _OTHER,
+    "--cloud": _ELSEWHERE,
+    "--remote": _ELSEWHERE,
+    "--worktree": f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir",
+    "-w": f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir",
+    "--tmux": _ELSEWHERE,
+    "--bg": _NO_SESSION,
+    "--background": _NO_SESSION,
+    "--print": _NO_SESSION,
+    "-p": _NO_SESSION,
+    "--output-format": "it is for --print only, and that makes no session that stays",
+    "--input-format": "it is for --print only, and that makes no session that stays",
+    "--sdk-url": "it is for --print only, and that makes no session that stays",
+    "--init-only": _NO_SESSION,
+    "--rewind-files": _NO_SESSION,
+    "--help": _NO_SESSION,
+    "-h": _NO_SESSION,
+    "--version": _NO_SESSION,
+    "-v": _NO_SESSION,
+    "--no-session-persistence": _BLIND,
+    "--bare": f"{_BLIND}, since no hook runs then",
+    "--safe-mode": f"{_BLIND}, since no hook runs then",
+    "--ax-screen-reader": f"{_BLIND}: its screen has another shape then",
+    "--prefill": "what stands in the input box holds back every message",
+    "--prefill-b64": "what stands in the input box holds back every message",
+    "--": "what follows it would be a prompt",
+}
+"""Option: why it is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options without the model, which is one for all."""
+
+    arguments: tuple[str, ...]
+    model: str | None
+    warnings: tuple[str, ...] = ()
+
+
+def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
+    """Each layer is a model and options, and the later wins, as it does with claude itself (measured).
+
+    Raises UsageError for an option that sm sets itself, or with which there would be no session.
+    """
+    kept: list[str] = []
+    warnings: dict[str, None] = {}
+    chosen: str | None = None
+    for model, arguments in layers:
+        chosen = model or chosen
+        rest = iter(arguments)
+        first = True
+        for argument in rest:
+            name, _, value = argument.partition("=")
+            if first and not argument.startswith("-"):
+                raise UsageError(f"{argument!r} is no option: claude would take it for a prompt")
+            first = False
+            _check(argument, name)
+            if name == "--model":
+                chosen = (value if "=" in argument else next(rest, "")) or chosen
+            elif argument in LEGACY:
+                kept += LEGACY[argument]
+                warnings[_became(argument)] = None
+            else:
+                kept.append(argument)
+    return Options(tuple(kept), chosen, tuple(warnings))
+
+
+def _check(argument: str, name: str) -> None:
+    # Commander takes `-rID` for `-r ID`; a value that begins so has a blank in it, as a rule.
+    short = argument[:2] if not argument.startswith("--") and " " not in argument else ""
+    for each in (name, short):
+        if each in _REFUSED:
+            raise UsageError(f"claude's option {each} cannot be used here: {_REFUSED[each]}")
+
+
+def _became(argument: str) -> str:
+    instead = " ".join(LEGACY[argument])
+    return f"claude has no option {argument}; {f'{instead} is used instead' if instead else 'it is left out'}"
+
+
+def bypasses(arguments: Sequence[str]) -> bool:
+    """Whether claude would ask for no permission, or could be told so: what it refuses to root (measured)."""
+    mode = None
+    for index, argument in enumerate(arguments):
+        if argument in ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"):
+            return True
+        name, equals, value = argument.partition("=")
+        if name == "--permission-mode":
+            mode = value if equals else next(iter(arguments[index + 1 :]), None)
+    return mode == BYPASS
+
+
+def excused(environment: Mapping[str, str]) -> bool:
+    """Whether claude takes this for a sandbox, where also root may bypass permissions.
+
+    Exactly "1": with `yes` it refuses (measured).
+    """
+    return environment.get("IS_SANDBOX") == "1" or bool(environment.get("CLAUDE_CODE_BUBBLEWRAP"))

@@ -1,0 +1,254 @@
+"""Claude Code as an agent: what it is started with, and what its end means. Pure but for making ids.
+
+The command line is (CC 2): the program, the model and the configured options, then what sm sets for this process,
+then `--` and the prompt. An option of several values (`--allowedTools A B`) so always has another option behind it.
+"""
+
+import json
+import os.path
+import re
+import shlex
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from sm.config import Claude, ModelArgs
+from sm.errors import UsageError
+from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
+from sm.providers.base import AgentPlan, Input, Reader, Start
+from sm.providers.claude import trouble
+from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.options import BYPASS, bypasses, excused, gathered
+from sm.providers.claude.screen import read_screen
+
+EVENTS = (
+    "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse",
+    "PostToolUseFailure", "PermissionDenied", "Notification", "Stop", "StopFailure", "SubagentStart",
+    "SubagentStop", "PreCompact", "PostCompact",
+)  # fmt: skip
+"""The hooks that mean something to us."""
+
+HOOK_TIMEOUT_S = 5
+"""After which claude goes on without the hook; `sm hook` takes at most about one."""
+
+_NEVER_INHERITED = frozenset(
+    {
+        # What a claude gives to all that it starts. With these another claude takes itself for a part of that one:
+        # no transcript, no state file, no resuming (CC 2.4).
+        "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_SESSION_KIND",
+        "CLAUDE_CODE_SESSION_NAME",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_AGENT",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_AGENT_SDK_VERSION",
+        "CLAUDE_EFFORT",
+        "CLAUDE_ENV_FILE",
+        "CLAUDE_JOB_DIR",
+        "CLAUDE_PROJECT_DIR",
+        "AI_AGENT",
+        # With these claude asks tmux's global environment, which is that of whoever started the server.
+        "TMUX",
+        "TMUX_PANE",
+        "CLAUDE_CODE_TMUX_SESSION",
+        "CLAUDE_CODE_TMUX_PREFIX",
+        # The same as options that are refused: no hooks, no transcript, an end that nobody asked for.
+        "CLAUDE_CODE_SIMPLE",
+        "CLAUDE_CODE_SAFE_MODE",
+        "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
+        "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY",
+        "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER",
+    }
+)
+
+_SUBCOMMANDS = frozenset({
+    "agents", "auth", "auto-mode", "daemon", "doctor", "gateway", "install", "mcp", "plugin", "plugins", "project",
+    "setup-token", "ultrareview", "update", "upgrade",
+})  # fmt: skip
+
+_ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
+
+
+class ClaudeProvider:
+    """Starts Claude Code for the agent types under `claude.agent_configs`.
+
+    `agents` are their names; `others` those of other providers, for the briefing. `is_root`: the daemon's user is.
+    `template`: the briefing's.
+    """
+
+    name = "claude"
+    has_turns = True
+    interrupt_key = "Escape"
+    never_inherited = _NEVER_INHERITED
+
+    def __init__(
+        self,
+        claude: Claude,
+        agents: Sequence[str],
+        *,
+        is_root: bool,
+        reader: Reader | None = None,
+        others: Sequence[str] = (),
+        template: str = TEMPLATE,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._claude = claude
+        self._agents = {name: claude.agent_configs[name] for name in agents}
+        self._is_root = is_root
+        self.reader = reader
+        self._others = tuple(others)
+        self._template = template
+        self._new_id = new_id
+
+    @property
+    def agent_types(self) -> tuple[str, ...]:
+        return tuple(self._agents)
+
+    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
+        """The prompt arrives as text: also one that claude would take for a slash command (`/review`), for one of
+        its subcommands (`doctor`) or for the wish to end (`exit`).
+        """
+        agent, preset = self._agents[request.agent_type], self._preset(request.preset)
+        options = gathered(
+            (
+                (None, self._claude.default_args),
+                (agent.model, agent.args),
+                (preset.model, preset.args),
+                (None, request.extra_args),
+                (request.model, ()),
+            )
+        )
+        flags = (
+            *self._claude.default_command,
+            *(() if options.model is None else ("--model", options.model)),
+            *options.arguments,
+        )
+        self._check_root(flags, start)
+        conversation = self._new_id()
+        prompt, prompt_file = request.prompt or "", None
+        if prompt.strip() and self._claude.prompt_via == "file":
+            prompt_file = prompt
+            prompt = f"Read the file {start.prompt_file} (SM_PROMPT_FILE names it): your task stands there."
+        ours = self._ours(start, reads=None if prompt_file is None else start.prompt_file)
+        argv = (*flags, "--session-id", conversation, *ours)
+        return AgentPlan(
+            (*argv, "--", as_text(prompt)) if prompt.strip() else argv,
+            self._claude.env,
+            prompt_file=prompt_file,
+            flags=flags,
+            model=options.model,
+            conversation=conversation,
+            warnings=options.warnings,
+        )
+
+    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
+        """claude finds a conversation again only in the directory that it was in (CC 2)."""
+        flags = tuple(flags) or self._claude.default_command
+        self._check_root(flags, start)
+        argv = (*flags, "--resume", conversation)
+        if fork:
+            conversation = self._new_id()
+            argv += ("--fork-session", "--session-id", conversation)
+        return AgentPlan(
+            (*argv, *self._ours(start)),
+            self._claude.env,
+            flags=flags,
+            model=start.session.model,
+            conversation=conversation,
+        )
+
+    def read_exit(
+        self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
+    ) -> Signal:
+        """Code 0 is what it ends with for `/exit`, whatever it was doing."""
+        if exit.code == 0 and session.status is Status.IDLE:
+            return Signal(SignalKind.EXITED, "process", "its process exited with code 0", emitted_at, exit)
+        # No lines: the terminal could not be asked, which is not the same as an empty one.
+        why = trouble.explain(screen, working_dir=session.working_dir, exited=True) if screen else None
+        if why is not None:
+            reason = f"{why.message}; hint: {why.hint}"
+        elif exit.code == 0:
+            reason = "it ended in the middle of a turn (exit code 0)"
+        else:
+            reason = f"its process ended: {exit}"
+        return Signal(SignalKind.CRASHED, "process", reason, emitted_at, exit)
+
+    def adopts(self, argv: Sequence[str]) -> bool:
+        """As the shell starts it, or node; a run of `--print` or a subcommand has no input box to speak to."""
+        words = argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
+        if not words:
+            return False
+        names = {"claude", "claude.exe"}
+        if len(self._claude.default_command) == 1:
+            names.add(os.path.basename(self._claude.default_command[0]))
+        is_claude = os.path.basename(words[0]) in names or "/@anthropic-ai/claude-code/" in words[0]
+        speaks = not {"-p", "--print"} & set(words) and not _SUBCOMMANDS & set(words[1:2])
+        return is_claude and speaks
+
+    def input_of(self, agent_type: str) -> Input:
+        return Input.INBOX
+
+    def holds(self, screen: Sequence[str]) -> str | None:
+        seen = read_screen(screen)
+        if seen.composer is None:
+            return seen.what
+        return "there is text in its input box" if seen.composer else None
+
+    def _preset(self, name: str | None) -> ModelArgs:
+        if name is None:
+            return ModelArgs()
+        preset = self._claude.presets.get(name)
+        if preset is None:
+            known = ", ".join(sorted(self._claude.presets)) or "none"
+            raise UsageError(f"there is no preset {name!r}", f"claude.presets in config.yaml has: {known}")
+        return preset
+
+    def _ours(self, start: Start, *, reads: str | None = None) -> tuple[str, ...]:
+        """What sm sets for every process of a session; in the user's own settings nothing is changed."""
+        text = briefing(start.session, start.parent, self._agents, self._others, self._template)
+        return (
+            "--settings",
+            json.dumps(_settings(start.sm, reads), separators=(",", ":")),
+            "--name",
+            start.session.display_name,
+            "--append-system-prompt",
+            text,
+        )
+
+    def _check_root(self, flags: Sequence[str], start: Start) -> None:
+        if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
+            return
+        raise UsageError(
+            f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} is started with "
+            f"--permission-mode {BYPASS}",
+            "run sm as another user, or configure another permission mode (acceptEdits); only if this machine is "
+            'a sandbox, in config.yaml: claude: {env: {IS_SANDBOX: "1"}}, then: sm daemon restart',
+        )
+
+
+def _settings(sm: str, reads: str | None) -> Mapping[str, object]:
+    """Settings of claude that add a hook to each of EVENTS, beside the user's own.
+
+    `reads`: a file outside the working directory, by its absolute path. claude would ask before it reads that
+    (measured), and an agent that asks whether it may see its task has a poor start.
+    """
+    hook = {"type": "command", "command": f"{shlex.quote(sm)} hook claude", "timeout": HOOK_TIMEOUT_S}
+    hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
+    return hooks if reads is None else hooks | {"permissions": {"allow": [f"Read(/{reads})"]}}
+
+
+def as_text(prompt: str) -> str:
+    """The positional prompt that reaches the model as `prompt` (all of it measured with 2.1.197).
+
+    `/x y` is a slash command, and lost when there is none. A single word may be a subcommand (`doctor`, `mcp`),
+    also behind `--`, and so may one of a later version. Both are text behind a blank, which claude keeps. A blank
+    does not help for `exit` and its like, which end claude. `@file`, `#`, `?`, `-x` and a backslash at the end
+    are text anyway; `!` too, but what is typed so is run, so nothing is left to chance.
+    """
+    if prompt.strip() in _ENDS_CLAUDE:
+        return prompt.strip() + "."
+    if prompt.startswith(("/", "!")) or not re.search(r"\s", prompt):
+        return " " + prompt
+    return prompt

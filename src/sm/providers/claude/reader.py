@@ -1,0 +1,192 @@
+"""`Reader` for Claude Code: its hooks, state file, transcript, title and screen, each in a word. Pure.
+
+Source: the real program, 2.1.197. Whatever does not look like it means nothing; it never means something else.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, assert_never
+
+from sm.evidence import Activity, Observation, Source
+from sm.models import Process
+from sm.providers.base import HookNews, TranscriptNews, Trouble
+from sm.providers.claude.hooks import read_hook
+from sm.providers.claude.pricing import Prices, context_window, cost_usd
+from sm.providers.claude.screen import State, read_screen, read_title
+from sm.providers.claude.transcript import (
+    Compaction,
+    Fact,
+    Mark,
+    MarkKind,
+    TodoList,
+    ToolResult,
+    changed,
+    facts_of,
+    last_actions,
+)
+from sm.providers.claude.trouble import explain
+from sm.text import folded
+from sm.usage import ActionLine, Todo, ToolUse, Usage
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
+
+_ACTIVITIES = {
+    State.IDLE: Activity.IDLE,
+    State.WORKING: Activity.BUSY,
+    State.PERMISSION: Activity.BLOCKED,
+    State.QUESTION: Activity.BLOCKED,
+    State.DIALOG: Activity.BLOCKED,
+}
+
+
+class ClaudeReader:
+    """What the configuration adds: prices by the beginning of a model's name."""
+
+    def __init__(self, prices: Mapping[str, Prices]) -> None:
+        self._prices = prices
+
+    def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
+        return read_hook(payload, at, expects_turn=expects_turn)
+
+    def home(self, environment: Mapping[str, str]) -> str:
+        return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
+
+    def state_file(self, environment: Mapping[str, str], pid: int) -> str:
+        return f"{self.home(environment)}/sessions/{pid}.json"
+
+    def state(self, text: bytes, process: Process) -> tuple[Observation, str] | None:
+        """The file outlives a claude that was killed with SIGKILL: only the same process's own word counts."""
+        try:
+            value = json.loads(text)
+            status, at = value["status"], value["statusUpdatedAt"] / 1000
+            if value["pid"] != process.pid:
+                return None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        started = value.get("procStart")
+        if isinstance(started, str | int) and str(started) != process.started.rpartition("/")[2]:
+            return None
+        waits_for = folded(str(value.get("waitingFor") or "an answer"), 80)
+        match status:
+            case "idle":
+                activity, reason = Activity.IDLE, "it says idle"
+            case "shell":
+                activity, reason = Activity.IDLE, "it says idle, with a shell in the background"
+            case "busy":
+                activity, reason = Activity.BUSY, "it says busy"
+            case "waiting":
+                activity, reason = Activity.BLOCKED, f"it waits: {waits_for}"
+            case _:
+                return None
+        said = Observation(Source.STATE_FILE, activity, at, reason)
+        return said, str(value.get("sessionId") or "")
+
+    def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
+        slug = _NOT_IN_A_NAME.sub("-", working_dir)
+        return f"{self.home(environment)}/projects/{slug}/{conversation}.jsonl"
+
+    def lines(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptNews:
+        facts = facts_of(lines)
+        usage = [fact for fact in facts if isinstance(fact, Usage)]
+        todos, context = tuple(todo), None
+        for fact in facts:
+            match fact:
+                case TodoList():
+                    todos = changed(todos, fact)
+                case ToolResult() if fact.todos is not None:
+                    todos = changed(todos, fact.todos)
+                case Usage() if not fact.sidechain:
+                    context = fact.context
+                case Compaction() if fact.post_tokens is not None and not fact.sidechain:
+                    context = fact.post_tokens
+                case _:
+                    pass
+        said = () if sidechain else tuple(o for fact in facts if (o := _observed(fact)) is not None)
+        tools = tuple(fact for fact in facts if isinstance(fact, ToolUse))
+        return TranscriptNews(said, tuple(usage), tools, todos, context)
+
+    def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
+        return last_actions(lines, count, working_dir)
+
+    def cost_usd(self, usages: Sequence[Usage]) -> float | None:
+        return cost_usd(usages, self._prices)
+
+    def context_window(self, model: str) -> int:
+        return context_window(model)
+
+    def title(self, glyph: str, at: float) -> Observation | None:
+        match read_title(f"{glyph} "):
+            case State.WORKING:
+                return Observation(Source.TITLE, Activity.BUSY, at, "its title turns")
+            case State.IDLE:
+                return Observation(Source.TITLE, Activity.IDLE, at, "its title stands", doubtful=True)
+            case _:
+                return None
+
+    def screen(self, lines: Sequence[str], at: float) -> Observation | None:
+        seen = read_screen(lines)
+        activity = _ACTIVITIES.get(seen.state)
+        return None if activity is None else Observation(Source.SCREEN, activity, at, folded(seen.what, 200))
+
+    def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
+        found = explain(screen, working_dir=working_dir, exited=exited)
+        return None if found is None else Trouble(folded(found.message, 300), folded(found.hint, 300))
+
+
+def _observed(fact: Fact) -> Observation | None:
+    """What a line of the conversation itself says of what the agent does."""
+    at = _seconds(getattr(fact, "at", None))
+    if at is None:
+        return None
+
+    def said(activity: Activity, reason: str, *, final: bool = False, turn: str | None = None) -> Observation:
+        return Observation(Source.TRANSCRIPT, activity, at, reason, turn, final=final)
+
+    match fact:
+        case ToolUse():
+            return said(Activity.BUSY, f"it calls {folded(fact.name, 80)}")
+        case ToolResult():
+            return said(Activity.BUSY, "a tool is done")
+        case Mark():
+            return _marked(fact, said)
+        case _:
+            return None
+
+
+def _marked(mark: Mark, said: Any) -> Observation | None:
+    found: Observation | None
+    match mark.kind:
+        case MarkKind.PROMPT | MarkKind.CONSUMED:
+            found = said(Activity.BUSY, "a turn begins")
+        case MarkKind.TURN_FINISHED if mark.background:
+            found = said(Activity.BUSY, f"its turn is finished, background agents: {mark.background}")
+        case MarkKind.TURN_FINISHED:
+            found = said(Activity.IDLE, "its turn is finished", final=True)
+        case MarkKind.INTERRUPTED:
+            found = said(Activity.IDLE, "it was interrupted", final=True)
+        case MarkKind.API_ERROR:
+            found = said(Activity.IDLE, f"its turn failed: {folded(mark.text, 200)}", final=True)
+        case (
+            # An interruption follows, unless the person has said how to go on.
+            MarkKind.REJECTED
+            | MarkKind.TEXT
+            | MarkKind.ENQUEUED
+            | MarkKind.DEQUEUED
+            | MarkKind.REMOVED
+            | MarkKind.WITHDRAWN
+            | MarkKind.COMMAND
+            | MarkKind.COMMAND_OUTPUT
+        ):
+            found = None
+        case _:
+            assert_never(mark.kind)
+    return found
+
+
+def _seconds(at: str | None) -> float | None:
+    try:
+        return None if at is None else datetime.fromisoformat(at).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,221 @@
+"""The language in which a prompt says what the scripted API answers: markers `[[word:arguments]]`, in order.
+
+A script is one or more responses; `[[then]]` stands between two. The first is the answer to the marked prompt,
+the next one to what follows it (the results of its tools), and so on; after the last comes `DONE`, which is also
+the answer to a prompt without a marker. Text outside the markers is ignored. A compaction takes the prompt out
+of the conversation, and with it the rest of its script.
+
+What a response is made of, in the order in which it is streamed:
+
+    [[text:Hello]]             text; texts that follow one another are deltas of one block
+    [[words:40:0.1]]           the same as 40 texts of one word with a wait of 0.1 s after each
+    [[think:Hm]]               a thinking block
+    [[tool:Bash:sleep 2]]      a tool call; for Bash the bare command will do
+    [[tool:Write:{"file_path": "/x", "content": "y"}]]    any other tool: its input as JSON, see `tool`
+    [[wait:0.5]]               0.5 s of silence; as the first thing it delays the first byte
+    [[hold:NAME]]              silence until the test calls `release("NAME")`
+    [[cut]]                    the connection is cut here, the first time; `[[cut:3]]`, `[[cut:*]]` as with errors
+
+What holds for the whole response, wherever it stands in it:
+
+    [[usage:input=11,output=101,cache_read=1000,cache_creation=5000,cache_creation_1h=7]]   all but named: 0
+    [[stop:max_tokens]]        the stop reason, where it is not end_turn or tool_use
+    [[error:529]]              an error in place of the response, the first time that it is asked for
+    [[error:529:3]]            the first three times; `*`: always
+    [[error:429:1:2]]          with `retry-after: 2`
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+_MARKER = re.compile(r"\[\[([a-z]+)(:|\]\])")
+ALWAYS = 1_000_000
+
+
+class ScriptError(ValueError):
+    """A marker that is none of the language: the test is wrong, and must hear of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, by the kinds that have a price of their own."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_creation: int = 0  # kept for five minutes
+    cache_creation_1h: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)))
+
+    def wire(self) -> dict[str, Any]:
+        """As the API writes it: `cache_creation_input_tokens` is the sum of both times to live."""
+        return {
+            "input_tokens": self.input,
+            "output_tokens": self.output,
+            "cache_read_input_tokens": self.cache_read,
+            "cache_creation_input_tokens": self.cache_creation + self.cache_creation_1h,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": self.cache_creation,
+                "ephemeral_1h_input_tokens": self.cache_creation_1h,
+            },
+            "service_tier": "standard",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    times: int = 1
+
+
+Step = Text | Thinking | Tool | Wait | Hold | Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    status: int
+    times: int = 1
+    retry_after_s: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    steps: tuple[Step, ...] = ()
+    usage: Usage = Usage(input=10, output=5)
+    stop_reason: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def stopped_by(self) -> str:
+        called = any(isinstance(step, Tool) for step in self.steps)
+        return self.stop_reason or ("tool_use" if called else "end_turn")
+
+
+DONE = Response((Text("done"),))
+
+
+def tool(name: str, **input: Any) -> str:
+    """The marker of a tool call; the input may itself hold markers, as the prompt of a sub-agent does."""
+    return f"[[tool:{name}:{json.dumps(input)}]]"
+
+
+def usage(used: Usage) -> str:
+    """The marker of these numbers."""
+    return (
+        "[[usage:" + ",".join(f"{field.name}={getattr(used, field.name)}" for field in fields(Usage)) + "]]"
+    )
+
+
+def parse(prompt: str) -> tuple[Response, ...]:
+    """The responses that the markers of a prompt ask for; none where it has no marker."""
+    responses = [Response()]
+    found = False
+    for word, argument in _markers(prompt):
+        found = True
+        if word == "then":
+            responses.append(Response())
+        else:
+            responses[-1] = _with(responses[-1], word, argument)
+    return tuple(responses) if found else ()
+
+
+def _markers(prompt: str) -> Iterator[tuple[str, Any]]:
+    """Each word with its argument: text, or for a tool the `Tool`, whose JSON may hold brackets and markers."""
+    at = 0
+    while marker := _MARKER.search(prompt, at):
+        word, at = marker[1], marker.end()
+        if marker[2] == "]]":
+            yield word, ""
+            continue
+        input: Any = None
+        name = re.compile(r"([A-Za-z0-9_-]+):(?=\{)").match(prompt, at) if word == "tool" else None
+        if name:
+            try:
+                input, at = json.JSONDecoder().raw_decode(prompt, name.end())
+            except json.JSONDecodeError as error:
+                raise ScriptError(f"the input of {name[1]} is no JSON: {error}") from error
+        end = prompt.find("]]", at)
+        if end < 0:
+            raise ScriptError(f"[[{word}: has no end")
+        argument = prompt[at:end]
+        at = end + 2
+        yield word, Tool(name[1], input) if name else argument
+
+
+def _with(response: Response, word: str, argument: Any) -> Response:
+    try:
+        match word:
+            case "usage":
+                numbers = dict(part.split("=") for part in argument.split(","))
+                return replace(response, usage=Usage(**{key.strip(): int(n) for key, n in numbers.items()}))
+            case "stop":
+                return replace(response, stop_reason=argument)
+            case "error":
+                status, times, after = [*argument.split(":"), None, None][:3]
+                return replace(response, failure=Failure(int(status), _times(times), after))
+            case _:
+                return replace(response, steps=response.steps + _steps(word, argument))
+    except (ValueError, TypeError) as error:
+        raise ScriptError(f"[[{word}:{argument}]]: {error}") from error
+
+
+def _times(written: str | None) -> int:
+    return ALWAYS if written == "*" else int(written or 1)
+
+
+def _steps(word: str, argument: Any) -> tuple[Step, ...]:
+    match word:
+        case "text":
+            return (Text(argument),)
+        case "words":
+            count, seconds = argument.split(":")
+            return tuple(
+                step for n in range(int(count)) for step in (Text(f"word{n} "), Wait(float(seconds)))
+            )
+        case "think":
+            return (Thinking(argument),)
+        case "tool" if isinstance(argument, Tool):
+            return (argument,)
+        case "tool" if argument.startswith("Bash:"):
+            command = argument.removeprefix("Bash:")
+            return (Tool("Bash", {"command": command, "description": "scripted"}),)
+        case "tool":
+            raise ScriptError("only Bash takes a bare command, every other tool its input as JSON")
+        case "wait":
+            return (Wait(float(argument)),)
+        case "hold":
+            return (Hold(argument),)
+        case "cut":
+            return (Cut(_times(argument)),)
+        case _:
+            raise ScriptError("no such word")

@@ -1,0 +1,437 @@
+"""The server: a thread with a loop of its own, so that tests without a loop can use it."""
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from aiohttp import web
+
+from tests.scripted_api import conversation
+from tests.scripted_api.conversation import Body, Kind
+from tests.scripted_api.script import (
+    DONE,
+    Cut,
+    Failure,
+    Hold,
+    Response,
+    ScriptError,
+    Step,
+    Text,
+    Thinking,
+    Tool,
+    Usage,
+    Wait,
+    parse,
+)
+
+T = TypeVar("T")
+
+WITHIN_S = 30.0
+
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(slots=True)
+class Answer:
+    """What was handed out for one message id."""
+
+    message_id: str
+    model: str
+    usage: Usage
+    whole: bool = False  # the client was sent the end of it
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, from its arrival on; what is not known yet is None."""
+
+    number: int
+    path: str
+    headers: dict[str, str]
+    body: Body
+    kind: Kind
+    answer: Answer | None = None
+    status: int | None = None
+    over: bool = False  # answered, refused, cut, or given up by the client
+    held: str | None = None  # the name of the hold in which it is now
+
+    @property
+    def session_id(self) -> str:
+        return self.headers.get("X-Claude-Code-Session-Id", "")
+
+    @property
+    def agent_id(self) -> str:
+        """Of the sub-agent that asks; empty where it is none."""
+        return self.headers.get("x-claude-code-agent-id", "")
+
+    @property
+    def prompt(self) -> str:
+        return conversation.last_user_text(self.body)
+
+    @property
+    def system(self) -> str:
+        return conversation.system_text(self.body)
+
+    @property
+    def tools(self) -> list[str]:
+        return conversation.tool_names(self.body)
+
+
+@dataclass(slots=True)
+class _Holds:
+    """Names that the test has let go, and for each hold its event."""
+
+    released: set[str] = field(default_factory=set)
+    events: dict[str, asyncio.Event] = field(default_factory=dict)
+
+
+class ScriptedApi:
+    """`with ScriptedApi() as api`: serves on `api.url` until the end, which fails where a script had a mistake.
+
+    The log may be read by any thread at any time; it only grows. What Claude Code asks for itself is answered
+    from `background`, which a test may change before it asks.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[Request] = []
+        self.mistakes: list[str] = []
+        self.unknown_paths: list[str] = []
+        self.background = {
+            Kind.TITLE: Response((Text('{"title": "Scripted title"}'),), Usage(input=3, output=2)),
+            Kind.COMPACTION: Response(
+                (Text("<summary>Scripted summary</summary>"),), Usage(input=7, output=4)
+            ),
+        }
+        self._changed = threading.Condition()
+        self._tries: Counter[tuple[str, str, int]] = Counter()
+        self._holds = _Holds()
+        self._numbers = itertools.count(1)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="scripted-api", daemon=True)
+        self._started = threading.Event()
+        self._over = asyncio.Event()
+
+    # For tests
+
+    def __enter__(self) -> "ScriptedApi":
+        self._thread.start()
+        assert self._started.wait(WITHIN_S) and self.url, "the scripted API did not start"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive(), "the scripted API did not stop"
+        assert error is not None or not self.mistakes, self.mistakes
+
+    def wait_for(
+        self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S
+    ) -> T:
+        """The first answer of `found` that says something; it is asked again after each change of the log."""
+        deadline = time.monotonic() + within_s
+        with self._changed:
+            while True:
+                answer = found()
+                if answer:
+                    return answer
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise AssertionError(f"not within {within_s} s: {what}; asked so far: {self._story()}")
+
+    def turns(self, containing: str = "") -> list[Request]:
+        """The requests of conversations whose newest prompt holds this text."""
+        return [one for one in list(self.requests) if one.kind is Kind.TURN and containing in one.prompt]
+
+    def wait_for_hold(self, name: str, within_s: float = WITHIN_S) -> Request:
+        """The request that hangs at `[[hold:NAME]]`."""
+        return self.wait_for(
+            lambda: next((one for one in self.requests if one.held == name), None), f"hold {name}", within_s
+        )
+
+    def release(self, name: str) -> None:
+        """Let all go on that hang at this hold, now and later."""
+        self._loop.call_soon_threadsafe(self._let_go, name)
+
+    def usage(self, kind: Kind | None = None, session_id: str = "") -> Usage:
+        """The truth, of one kind or session or of all: each message id once, and only those delivered whole."""
+        whole = {
+            one.answer.message_id: one.answer.usage
+            for one in list(self.requests)
+            if one.answer and one.answer.whole
+            if kind in (None, one.kind) and session_id in ("", one.session_id)
+        }
+        return sum(whole.values(), Usage())
+
+    # The thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._started.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/messages", self._messages)
+        app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
+        app.router.add_route("*", "/{path:.*}", self._unknown)
+        # A client that goes away ends its handler: that is how an interrupted turn is known not to be whole.
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            self._started.set()
+            await self._over.wait()
+        finally:
+            await runner.cleanup()  # ends what is still held
+
+    def _let_go(self, name: str) -> None:
+        self._holds.released.add(name)
+        if name in self._holds.events:
+            self._holds.events[name].set()
+
+    def _story(self) -> list[str]:
+        return [f"{one.number} {one.kind} {one.status} {one.prompt[:80]!r}" for one in self.requests]
+
+    def _note(self, change: Callable[[], None]) -> None:
+        with self._changed:
+            change()
+            self._changed.notify_all()
+
+    # Handlers
+
+    async def _unknown(self, request: web.Request) -> web.Response:
+        self._note(lambda: self.unknown_paths.append(f"{request.method} {request.path}"))
+        return _error(404)
+
+    async def _count_tokens(self, request: web.Request) -> web.Response:
+        return web.json_response({"input_tokens": len(await request.read()) // 4})
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        body: Body = await request.json()
+        kind = conversation.kind(body)
+        asked = Request(next(self._numbers), request.path_qs, dict(request.headers), body, kind)
+        self._note(lambda: self.requests.append(asked))
+        try:
+            try:
+                response = self._choose(asked)
+            except ScriptError as error:
+                mistake = f"{error}"
+                self._note(lambda: self.mistakes.append(mistake))
+                return self._refuse(asked, Failure(400), mistake)
+            failure = self._due(asked, response)
+            if failure:
+                return self._refuse(asked, failure)
+            return await self._answer(request, asked, response)
+        finally:
+            self._note(lambda: setattr(asked, "over", True))
+
+    def _choose(self, asked: Request) -> Response:
+        if asked.kind is not Kind.TURN:
+            return self.background[asked.kind]
+        prompt, step = conversation.newest_prompt(asked.body)
+        responses = parse(prompt)
+        return responses[step] if step < len(responses) else DONE
+
+    def _due(self, asked: Request, response: Response) -> Failure | None:
+        """An error, as long as the same request was not refused often enough."""
+        if response.failure is None:
+            return None
+        return response.failure if self._again(asked) <= response.failure.times else None
+
+    def _again(self, asked: Request) -> int:
+        """How often this has been asked for, this time included: what is tried again is the same conversation."""
+        key = (str(asked.body.get("metadata")), asked.prompt, len(asked.body["messages"]))
+        self._tries[key] += 1
+        return self._tries[key]
+
+    def _refuse(self, asked: Request, failure: Failure, why: str = "scripted") -> web.Response:
+        self._note(lambda: setattr(asked, "status", failure.status))
+        return _error(failure.status, why, failure.retry_after_s)
+
+    async def _answer(self, request: web.Request, asked: Request, response: Response) -> web.StreamResponse:
+        # Ids are never the same twice, not even those of two servers: transcripts outlive them.
+        stamp = f"{time.time_ns():x}{asked.number:04x}"
+        answer = Answer(f"msg_{stamp}", asked.body["model"], response.usage)
+        blocks = list(_blocks(response.steps, stamp))
+        events = _events(response, answer, blocks) if asked.body.get("stream") else None
+        self._note(lambda: setattr(asked, "answer", answer))
+        headers = {"request-id": f"req_{stamp}"}
+        if events is None:
+            for step in response.steps:
+                if await self._pass_time(request, asked, step):
+                    return web.Response()
+            content = [block.whole for block in blocks if block.start]
+            usage = response.usage.wire()
+            message = {
+                **_head(answer),
+                "content": content,
+                "stop_reason": response.stopped_by,
+                "usage": usage,
+            }
+            self._note(lambda: _mark_whole(asked, answer))
+            return web.json_response(message, headers=headers)
+        stream = web.StreamResponse(headers={**headers, "content-type": "text/event-stream"})
+        for event in events:
+            if isinstance(event, dict):
+                if not stream.prepared:
+                    await stream.prepare(request)
+                await stream.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            elif await self._pass_time(request, asked, event):
+                return stream
+        self._note(lambda: _mark_whole(asked, answer))
+        await stream.write_eof()
+        return stream
+
+    async def _pass_time(self, request: web.Request, asked: Request, step: Step) -> bool:
+        """Wait as the step says; True where it has cut the connection."""
+        match step:
+            case Wait(seconds):
+                await asyncio.sleep(seconds)
+            case Hold(name):
+                if name not in self._holds.released:
+                    self._note(lambda: setattr(asked, "held", name))
+                    try:
+                        await self._holds.events.setdefault(name, asyncio.Event()).wait()
+                    finally:
+                        self._note(lambda: setattr(asked, "held", None))
+            case Cut(times):
+                if self._again(asked) <= times:
+                    if request.transport:
+                        request.transport.abort()
+                    return True
+            case _:
+                pass
+        return False
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block, as it starts and as a whole, with all that happens in it; without `start` only time passes."""
+
+    start: dict[str, Any]
+    whole: dict[str, Any]
+    steps: list[Step]
+
+
+def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
+    """Texts that follow one another, with silence between them or not, are one block."""
+    text: _Block | None = None
+    start: dict[str, Any]
+    for number, step in enumerate(steps):
+        match step:
+            case Text():
+                if text is None:
+                    text = _Block({"type": "text", "text": ""}, {"type": "text", "text": ""}, [])
+                text.whole["text"] += step.text
+                text.steps.append(step)
+            case Thinking():
+                if text:
+                    yield text
+                    text = None
+                start = {"type": "thinking", "thinking": "", "signature": ""}
+                yield _Block(start, {**start, "thinking": step.text, "signature": stamp}, [step])
+            case Tool():
+                if text:
+                    yield text
+                    text = None
+                start = {
+                    "type": "tool_use",
+                    "id": f"toolu_{stamp}{number:02x}",
+                    "name": step.name,
+                    "input": {},
+                }
+                yield _Block(start, {**start, "input": step.input}, [step])
+            case Wait() | Hold() | Cut():
+                if text:
+                    text.steps.append(step)
+                else:
+                    yield _Block({}, {}, [step])
+    if text:
+        yield text
+
+
+def _events(response: Response, answer: Answer, blocks: list[_Block]) -> Iterator[dict[str, Any] | Step]:
+    """The events of a stream, and between them the steps in which time passes."""
+    first: dict[str, Any] = {
+        "usage": {**response.usage.wire(), "output_tokens": 1},
+        "content": [],
+        "stop_reason": None,
+    }
+    start: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**_head(answer), **first}},
+        {"type": "ping"},
+    ]
+    index = 0
+    for block in blocks:
+        if block.start:
+            yield from start
+            start = []
+            yield {"type": "content_block_start", "index": index, "content_block": block.start}
+        for step in block.steps:
+            if isinstance(step, Wait | Hold | Cut):
+                yield step
+            for delta in _deltas(step, answer.message_id):
+                yield {"type": "content_block_delta", "index": index, "delta": delta}
+        if block.start:
+            yield {"type": "content_block_stop", "index": index}
+            index += 1
+    yield from start
+    ending = {"stop_reason": response.stopped_by, "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ending, "usage": response.usage.wire()}
+    yield {"type": "message_stop"}
+
+
+def _deltas(step: Step, signature: str) -> Iterator[dict[str, str]]:
+    match step:
+        case Text(text):
+            yield {"type": "text_delta", "text": text}
+        case Thinking(text):
+            yield {"type": "thinking_delta", "thinking": text}
+            yield {"type": "signature_delta", "signature": signature}
+        case Tool():
+            written = json.dumps(step.input)
+            for at in range(0, len(written), 1000):
+                yield {"type": "input_json_delta", "partial_json": written[at : at + 1000]}
+        case _:
+            pass
+
+
+def _head(answer: Answer) -> dict[str, Any]:
+    return {
+        "id": answer.message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "stop_sequence": None,
+    }
+
+
+def _mark_whole(asked: Request, answer: Answer) -> None:
+    asked.status, answer.whole = 200, True
+
+
+def _error(status: int, why: str = "scripted", retry_after_s: str | None = None) -> web.Response:
+    type = ERROR_TYPES.get(status, "not_found_error" if status == 404 else "api_error")
+    headers: dict[str, str] = {"retry-after": retry_after_s} if retry_after_s else {}
+    body = {"type": "error", "error": {"type": type, "message": f"scripted {status}: {why}"}}
+    return web.json_response(body, status=status, headers=headers)

@@ -1,0 +1,220 @@
+"""What is believed of an agent, from sequences as the real one emits them. Times are seconds from the beginning."""
+
+import pytest
+
+from sm.evidence import (
+    AGREEMENT_S,
+    FRESH_S,
+    LAG_S,
+    PUBLISHED_S,
+    SETTLED_S,
+    Activity,
+    Ledger,
+    Observation,
+    Source,
+)
+
+BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
+HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
+
+
+def hook(at: float, activity: Activity, turn: str | None = None, *, final: bool = False) -> Observation:
+    return Observation(HOOK, activity, at, "an event", turn, final=final)
+
+
+def published(at: float, activity: Activity) -> Observation:
+    return Observation(FILE, activity, at, "its state")
+
+
+def line(at: float, activity: Activity, *, final: bool = False) -> Observation:
+    return Observation(TRANSCRIPT, activity, at, "a line", final=final)
+
+
+def title(at: float, activity: Activity) -> Observation:
+    return Observation(TITLE, activity, at, "its title", doubtful=activity is IDLE)
+
+
+def screen(at: float, activity: Activity) -> Observation:
+    return Observation(SCREEN, activity, at, "its screen")
+
+
+def after(*said: Observation, off: tuple[Source, ...] = ()) -> Ledger:
+    ledger = Ledger(off)
+    for each in said:
+        ledger.add(each)
+    return ledger
+
+
+def believed(ledger: Ledger, now: float) -> Activity | None:
+    verdict = ledger.verdict(now)
+    return None if verdict is None else verdict.said.activity
+
+
+def test_nothing_is_believed_before_anyone_has_spoken() -> None:
+    assert Ledger().verdict(1.0) is None
+    assert Ledger().next_look(1.0) is None
+
+
+def test_a_turn_from_its_prompt_to_its_end() -> None:
+    ledger = after(hook(0, IDLE, final=True), published(0, IDLE))
+    ledger.add(hook(1, BUSY, "p1"))
+    assert believed(ledger, 1) is BUSY  # at once, before the state file says so
+    ledger.add(published(1.05, BUSY))
+    ledger.add(hook(5, IDLE, "p1", final=True))
+    assert believed(ledger, 5) is IDLE  # at once: it tells of the turn's end
+    ledger.add(published(5.05, IDLE))
+    assert believed(ledger, 6) is IDLE
+
+
+def test_the_late_end_of_the_turn_before_does_not_end_this_one() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(2, BUSY, "p2"))
+    assert not ledger.add(hook(2.01, IDLE, "p1", final=True))
+    assert believed(ledger, 3) is BUSY
+
+
+def test_a_message_that_was_taken_within_a_turn_gives_its_end_another_turn() -> None:
+    ledger = after(hook(0, BUSY, "p1"))
+    assert ledger.add(hook(4, IDLE, "p2", final=True))
+    assert believed(ledger, 4) is IDLE
+
+
+def test_events_that_come_out_of_order_are_read_in_the_order_in_which_they_were_emitted() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(3, IDLE, "p1", final=True))
+    assert not ledger.add(hook(2.9, BUSY, "p1"))
+    assert believed(ledger, 3) is IDLE
+
+
+def test_an_interrupt_has_no_event_and_the_state_file_tells_of_it() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), published(3, IDLE))
+    assert believed(ledger, 3) is BUSY  # it may be between two turns
+    assert ledger.next_look(3) == pytest.approx(PUBLISHED_S)
+    assert believed(ledger, 3 + PUBLISHED_S) is IDLE
+    verdict = ledger.verdict(3 + PUBLISHED_S)
+    assert verdict is not None
+    assert verdict.overruled == {HOOK: "the state file says idle since"}
+
+
+def test_an_interrupt_without_a_state_file_is_told_by_the_transcript() -> None:
+    ledger = after(hook(0, BUSY, "p1"), line(3, IDLE, final=True), off=(FILE,))
+    assert believed(ledger, 3) is IDLE
+
+
+def test_an_interrupt_that_leaves_no_line_is_told_by_title_and_screen_in_agreement() -> None:
+    ledger = after(hook(0, BUSY, "p1"), title(0.5, BUSY), title(3, IDLE), screen(3.1, IDLE))
+    assert believed(ledger, 3.2) is BUSY
+    assert believed(ledger, 3 + AGREEMENT_S + 0.2) is IDLE
+
+
+def test_a_title_alone_that_stands_does_not_end_a_turn_while_the_screen_shows_work() -> None:
+    ledger = after(hook(0, BUSY, "p1"), title(3, IDLE), screen(4, BUSY), screen(5, BUSY), screen(6, BUSY))
+    assert believed(ledger, 6) is BUSY
+
+
+def test_a_permission_looks_idle_in_the_title_and_is_none() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(1, BLOCKED, "p1"), title(1.5, IDLE))
+    assert believed(ledger, 60) is BLOCKED
+
+
+def test_a_permission_that_a_person_grants_has_no_event_and_the_state_file_tells_of_it() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(1, BLOCKED, "p1"), published(1.05, BLOCKED), published(9, BUSY))
+    assert believed(ledger, 9) is BUSY
+
+
+def test_a_permission_that_another_program_granted_at_once_does_not_block() -> None:
+    ledger = after(published(0, BUSY), hook(1, BLOCKED, "p1"))
+    assert believed(ledger, 1.1) is BLOCKED
+    ledger.seen(FILE, 1 + SETTLED_S)
+    assert believed(ledger, 1 + SETTLED_S) is BUSY
+
+
+def test_events_of_a_sub_agent_do_not_hide_the_dialog_of_another() -> None:
+    ledger = after(hook(1, BLOCKED, "p1"), published(1.05, BLOCKED), hook(2, BUSY, "p1"))
+    ledger.seen(FILE, 2 + SETTLED_S)
+    assert believed(ledger, 2 + SETTLED_S) is BLOCKED
+
+
+def test_a_rejected_permission_leaves_no_event() -> None:
+    ledger = after(hook(1, BLOCKED, "p1"), published(1.05, BLOCKED), published(5, IDLE))
+    assert believed(ledger, 5 + PUBLISHED_S) is IDLE
+    assert believed(after(hook(1, BLOCKED, "p1"), line(5, IDLE, final=True)), 5) is IDLE
+
+
+def test_the_context_limit_ends_a_turn_without_a_word() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), hook(0.1, BUSY, "p1"), published(1, IDLE))
+    assert believed(ledger, 2) is IDLE
+
+
+def test_a_turn_that_ends_with_agents_in_the_background_is_not_over() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), hook(4, BUSY, "p1"))
+    ledger.seen(FILE, 10)
+    assert believed(ledger, 10) is BUSY
+
+
+def test_what_is_published_as_busy_after_the_end_of_a_turn_is_believed() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), hook(4, IDLE, "p1", final=True))
+    assert believed(ledger, 4.1) is IDLE
+    ledger.seen(FILE, 4 + SETTLED_S)
+    assert believed(ledger, 4 + SETTLED_S) is BUSY
+
+
+def test_the_frame_of_a_title_that_was_on_its_way_does_not_undo_the_end_of_a_turn() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(4, IDLE, "p1", final=True), title(4 + LAG_S / 2, BUSY))
+    assert believed(ledger, 5) is IDLE
+    ledger.add(title(4 + 2 * LAG_S, BUSY))
+    assert believed(ledger, 5) is BUSY
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_view_that_a_person_opened_is_not_idle(has_file: bool) -> None:
+    ledger = after(hook(0, IDLE, final=True), screen(5, BLOCKED), off=() if has_file else (FILE,))
+    ledger.add(published(0, IDLE))
+    assert believed(ledger, 5) is BLOCKED
+    ledger.add(screen(8, IDLE))
+    assert believed(ledger, 8) is IDLE
+
+
+def test_a_view_over_an_agent_at_work_does_not_block_it() -> None:
+    assert believed(after(published(1, BUSY), screen(5, BLOCKED)), 9) is BUSY
+
+
+def test_a_screen_that_quotes_does_not_outweigh_what_is_published() -> None:
+    ledger = after(hook(0, IDLE, final=True), published(0.1, IDLE), screen(7, BUSY), title(7, BUSY))
+    assert believed(ledger, 30) is IDLE
+
+
+@pytest.mark.parametrize("gone", list(Source))
+def test_busy_and_blocked_are_seen_at_once_whichever_source_is_missing(gone: Source) -> None:
+    start = (hook(0, IDLE, final=True), published(0, IDLE), line(0, IDLE, final=True), title(0, IDLE))
+    ledger = after(*start, screen(0, IDLE), off=(gone,))
+    for said in (
+        hook(5, BUSY, "p1"),
+        published(5.05, BUSY),
+        line(5.07, BUSY),
+        title(5.5, BUSY),
+        screen(5.5, BUSY),
+    ):
+        ledger.add(said)
+    assert believed(ledger, 5.5) is BUSY
+    for said in (hook(8, BLOCKED, "p1"), published(8.05, BLOCKED), title(8.5, IDLE), screen(8.5, BLOCKED)):
+        ledger.add(said)
+    assert believed(ledger, 8.5) is BLOCKED
+
+
+def test_a_source_that_is_off_says_nothing() -> None:
+    ledger = after(hook(0, BUSY), off=(HOOK,))
+    assert ledger.entries == {}
+
+
+def test_it_is_stale_when_nothing_was_seen_for_long_and_fresh_while_a_file_stands() -> None:
+    ledger = after(hook(0, BUSY, "p1"))
+    assert not ledger.is_stale(FRESH_S)
+    assert ledger.is_stale(FRESH_S + 1)
+    ledger.add(published(1, BUSY))
+    ledger.seen(FILE, FRESH_S)
+    assert not ledger.is_stale(FRESH_S + 1)
+
+
+def test_what_was_seen_of_another_conversation_is_forgotten() -> None:
+    ledger = after(line(5, BUSY), hook(6, IDLE, final=True))
+    ledger.forget(TRANSCRIPT)
+    assert set(ledger.entries) == {HOOK}
