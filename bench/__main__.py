@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, listing, mail, restart, screens, states, watching
+from bench import agents, commands, listing, mail, restart, screens, starts, states, watching
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -25,8 +25,9 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "screens": screens.main,
     "states": states.main,
+    "starts": starts.main,
 }
-"""How right sm is, not how fast: each with options of its own."""
+"""What needs more than a row: each with options of its own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -118,43 +118,46 @@ class Run:
         self.truth.now(then)
 
     def shows(self, words: str) -> None:
-        until(lambda: words in self.screen(), f"{words} on the screen")
+        try:
+            until(lambda: words in self.screen(), f"{words} on the screen")
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.screen()}") from None
 
 
 # ------------------------------------------------------------------------------------------------ the script
 
 
 def _text(run: Run) -> None:
-    run.prompts("alpha [[words:20:0.1]]")
-    run.answered("alpha", 1, "idle")
+    run.prompts("step-alpha [[words:20:0.1]]")
+    run.answered("step-alpha", 1, "idle")
     run.stands()
 
 
 def _thinks(run: Run) -> None:
-    run.prompts("beta [[think:Hm]][[wait:2]][[text:so]]")
-    run.answered("beta", 1, "idle")
+    run.prompts("step-beta [[think:Hm]][[wait:2]][[text:so]]")
+    run.answered("step-beta", 1, "idle")
     run.stands()
 
 
 def _tool(run: Run) -> None:
-    run.prompts(f"gamma {tool('Bash', command='sleep 3')}[[then]][[text:slept]]")
-    run.answered("gamma", 2, "idle")
+    run.prompts(f"step-gamma {tool('Bash', command='sleep 3')}[[then]][[text:slept]]")
+    run.answered("step-gamma", 2, "idle")
     run.stands()
 
 
 def _permission_granted(run: Run) -> None:
-    run.prompts(f"delta {tool('Bash', command='python3 -c pass')}[[then]][[wait:2]][[text:touched]]")
-    run.answered("delta", 1, "waiting_input")
+    run.prompts(f"step-delta {tool('Bash', command='python3 -c pass')}[[then]][[wait:2]][[text:touched]]")
+    run.answered("step-delta", 1, "waiting_input")
     run.shows("Do you want")
     run.stands()
     run.presses("Enter", then="running")
-    run.answered("delta", 2, "idle")
+    run.answered("step-delta", 2, "idle")
     run.stands()
 
 
 def _permission_rejected(run: Run) -> None:
-    run.prompts(f"epsilon {tool('Bash', command='python3 -c pass')}[[then]][[text:no]]")
-    run.answered("epsilon", 1, "waiting_input")
+    run.prompts(f"step-epsilon {tool('Bash', command='python3 -c pass')}[[then]][[text:no]]")
+    run.answered("step-epsilon", 1, "waiting_input")
     run.shows("Do you want")
     run.stands()
     run.presses("Escape", then="idle")
@@ -164,17 +167,17 @@ def _permission_rejected(run: Run) -> None:
 def _question(run: Run) -> None:
     options = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
     asked = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": options}]
-    run.prompts(f"zeta {tool('AskUserQuestion', questions=asked)}[[then]][[wait:2]][[text:red]]")
-    run.answered("zeta", 1, "waiting_input")
+    run.prompts(f"step-zeta {tool('AskUserQuestion', questions=asked)}[[then]][[wait:2]][[text:red]]")
+    run.answered("step-zeta", 1, "waiting_input")
     run.shows("Which colour?")
     run.stands()
     run.presses("Enter", then="running")
-    run.answered("zeta", 2, "idle")
+    run.answered("step-zeta", 2, "idle")
     run.stands()
 
 
 def _interrupted(run: Run) -> None:
-    run.prompts("eta [[text:first]][[hold:eta]]")
+    run.prompts("step-eta [[text:first]][[hold:eta]]")
     run.api.wait_for_hold("eta")
     run.stands()
     run.presses("Escape", then="idle")
@@ -183,15 +186,15 @@ def _interrupted(run: Run) -> None:
 
 
 def _interrupted_tool(run: Run) -> None:
-    run.prompts(f"theta {tool('Bash', command='sleep 30')}[[then]][[text:never]]")
-    run.answered("theta", 1, "running")
+    run.prompts(f"step-theta {tool('Bash', command='sleep 30')}[[then]][[text:never]]")
+    run.answered("step-theta", 1, "running")
     run.stands()
     run.presses("Escape", then="idle")
     run.stands()
 
 
 def _interrupted_early(run: Run) -> None:
-    run.prompts("iota [[hold:iota]]")
+    run.prompts("step-iota [[hold:iota]]")
     run.api.wait_for_hold("iota")
     run.stands()
     run.presses("Escape", then="idle")
@@ -201,14 +204,14 @@ def _interrupted_early(run: Run) -> None:
 
 
 def _retries(run: Run) -> None:
-    run.prompts("kappa [[error:529:2]][[text:at last]]")
-    run.answered("kappa", 1, "idle")
+    run.prompts("step-kappa [[error:529:2]][[text:at last]]")
+    run.answered("step-kappa", 1, "idle")
     run.stands()
 
 
 def _fails(run: Run) -> None:
-    run.prompts("lambda [[error:400:*]]")
-    run.api.wait_for(lambda: any(one.over for one in run.api.turns("lambda")), "a refusal")
+    run.prompts("step-lambda [[error:400:*]]")
+    run.api.wait_for(lambda: any(one.over for one in run.api.turns("step-lambda")), "a refusal")
     run.truth.now("idle")
     run.stands()
 
@@ -217,15 +220,15 @@ def _sub_agent(run: Run) -> None:
     part = tool(
         "Agent", description="part", prompt="mu-part [[wait:3]][[text:done]]", subagent_type="general-purpose"
     )
-    run.prompts(f"mu-main {part}[[then]][[text:all]]")
-    run.answered("mu-main", 2, "idle")
+    run.prompts(f"step-mu-main {part}[[then]][[text:all]]")
+    run.answered("step-mu-main", 2, "idle")
     run.stands()
 
 
 def _background_shell(run: Run) -> None:
     shell = tool("Bash", command="sleep 6", run_in_background=True)
-    run.prompts(f"nu {shell}[[then]][[text:started]]")
-    run.answered("nu", 2, "idle")
+    run.prompts(f"step-nu {shell}[[then]][[text:started]]")
+    run.answered("step-nu", 2, "idle")
     run.stands()
     # When it ends claude begins a turn by itself.
     run.api.wait_for(lambda: len(run.api.turns("task-notification")) >= 1, "the notification", 30)
@@ -236,11 +239,11 @@ def _background_shell(run: Run) -> None:
 
 
 def _queued(run: Run) -> None:
-    run.prompts(f"xi {tool('Bash', command='sleep 4')}[[then]][[text:one]]")
-    run.answered("xi", 1, "running")
+    run.prompts(f"step-xi {tool('Bash', command='sleep 4')}[[then]][[text:one]]")
+    run.answered("step-xi", 1, "running")
     run.stands(1)
     run.instance.prompt(run.id, "omicron")
-    run.answered("xi", 2, "idle")  # the queued one was read with the tool's result, in the same turn
+    run.answered("step-xi", 2, "idle")  # the queued one was read with the tool's result, in the same turn
     run.stands()
 
 
@@ -279,9 +282,12 @@ def _compacts(run: Run) -> None:
 
 def _clears(run: Run) -> None:
     run.instance.prompt(run.id, "/clear")
+    run.truth.now("running")
+    until(lambda: "Compacted" not in run.screen() and "step-" not in run.screen(), "an empty screen")
+    run.truth.now("idle")
     run.stands()
-    run.prompts("pi [[words:15:0.1]]")
-    run.answered("pi", 1, "idle")
+    run.prompts("step-pi [[words:15:0.1]]")
+    run.answered("step-pi", 1, "idle")
     run.stands()
 
 
@@ -293,15 +299,15 @@ def _exits(run: Run) -> None:
 
 
 def _plan(run: Run) -> None:
-    run.prompts(f"rho {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:planned]]")
-    run.answered("rho", 1, "waiting_input")
+    run.prompts(f"step-rho {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:planned]]")
+    run.answered("step-rho", 1, "waiting_input")
     run.stands()
     run.presses("Escape", then="idle")
     run.stands()
 
 
 def _killed(run: Run) -> None:
-    run.prompts("sigma [[text:x]][[hold:sigma]]")
+    run.prompts("step-sigma [[text:x]][[hold:sigma]]")
     run.api.wait_for_hold("sigma")
     run.stands()
     pid = run.instance.session(run.id)["pid"]

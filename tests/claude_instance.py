@@ -8,6 +8,7 @@ from tests import claude_cli
 from tests.instance import Instance, until
 from tests.scripted_api import ScriptedApi
 
+_POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 CONFIG = """
 default_trust: direct
 tmux: {{socket_name: {socket}, width: 120, height: 40}}
@@ -77,10 +78,37 @@ class ClaudeInstance(Instance):
         self.tmux("send-keys", "-t", f"=claude-{session_id}:", *keys)
 
     def prompt(self, session_id: str, text: str) -> None:
-        """Type a prompt as a person: pasted, and Enter as a key of its own."""
+        """Type a prompt as a person: pasted, and Enter once it stands in the input box, until it has been taken."""
+        before = self._typed(session_id)
         self.tmux("set-buffer", "-b", "person", "--", text)
         self.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{session_id}:")
-        self.keys(session_id, "Enter")
+
+        def stands() -> str | None:
+            now = self._typed(session_id)
+            return now if now != before else None
+
+        typed = until(stands, "the prompt stands in the input box")
+
+        def taken() -> bool:
+            gone = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
+            return gone == "1" or self._typed(session_id) != typed
+
+        if text.startswith("/"):  # what it opens would take a second one for an answer
+            self.keys(session_id, "Enter")
+            return
+        for _ in range(5):
+            self.keys(session_id, "Enter")
+            try:
+                until(taken, "the prompt is taken", 2)
+            except AssertionError:
+                continue  # claude loses an Enter that comes right after a paste; the text still stands there
+            return
+        raise AssertionError(f"the prompt was not taken: {text}")
+
+    def _typed(self, session_id: str) -> str:
+        """The first line of the input box, or what an empty one shows: behind the last pointer."""
+        shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
+        return shown.rpartition(_POINTER)[2].partition("\n")[0].strip()
 
     def transcript(self, session_id: str) -> Path:
         (path,) = (self.home / ".claude" / "projects").glob(f"*/{session_id}*.jsonl")

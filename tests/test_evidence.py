@@ -218,3 +218,15 @@ def test_what_was_seen_of_another_conversation_is_forgotten() -> None:
     ledger = after(line(5, BUSY), hook(6, IDLE, final=True))
     ledger.forget(TRANSCRIPT)
     assert set(ledger.entries) == {HOOK}
+
+
+def test_an_agent_that_starts_with_a_prompt_is_not_idle_before_its_first_turn() -> None:
+    starts = Observation(HOOK, BUSY, 1, "it starts", patience_s=30)
+    ledger = after(starts, published(1.2, IDLE), title(2, IDLE), screen(2, IDLE))
+    ledger.seen(FILE, 20)
+    assert believed(ledger, 20) is BUSY
+    assert believed(ledger, 32) is IDLE
+    ledger = after(starts, published(1.2, IDLE), published(3, BLOCKED))
+    assert believed(ledger, 3) is BLOCKED
+    ledger = after(starts, published(1.2, IDLE), hook(4, BUSY, "p1"), hook(6, IDLE, "p1", final=True))
+    assert believed(ledger, 6) is IDLE

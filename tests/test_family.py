@@ -128,3 +128,14 @@ def test_a_session_is_not_found_by_what_does_not_describe_it(words: str) -> None
 def test_a_session_that_says_nothing_of_itself_is_found_by_its_id_still() -> None:
     assert matches(session("1a2b3c4d"), "1A2B3C4D")
     assert not matches(session("1a2b3c4d"), "title")
+
+
+def test_a_friendly_name_is_found_as_it_was_given_without_its_type() -> None:
+    mine = replace(CHILD, agent_type="Engineer", friendly_name="engineer-login")
+    assert family(ROOT, mine).find(None, "Login") == mine
+    theirs = replace(OTHER, agent_type="Architect", friendly_name="architect-login")
+    with pytest.raises(NotFound, match="login names 2 sessions") as refused:
+        family(ROOT, mine, theirs).find(None, "login")
+    assert refused.value.hint == "write more of it: engineer-login, architect-login"
+    ended = replace(theirs, status=Status.KILLED)
+    assert family(ROOT, mine, ended).find(None, "login") == mine

@@ -45,11 +45,17 @@ EXPECTED: dict[Status, dict[SignalKind, Status]] = {
     Status.STARTING: {
         SignalKind.STARTED: Status.RUNNING,
         SignalKind.START_FAILED: Status.ERROR,
+        SignalKind.ASKED: Status.WAITING_INPUT,
         **ENDINGS,
     },
     Status.RUNNING: {SignalKind.WENT_IDLE: Status.IDLE, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
     Status.IDLE: {SignalKind.BUSY: Status.RUNNING, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
-    Status.WAITING_INPUT: {SignalKind.BUSY: Status.RUNNING, SignalKind.WENT_IDLE: Status.IDLE, **ENDINGS},
+    Status.WAITING_INPUT: {
+        SignalKind.STARTED: Status.RUNNING,
+        SignalKind.BUSY: Status.RUNNING,
+        SignalKind.WENT_IDLE: Status.IDLE,
+        **ENDINGS,
+    },
     Status.COMPLETED: BACK,
     Status.ERROR: BACK,
     Status.ABANDONED: BACK,

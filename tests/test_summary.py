@@ -313,3 +313,10 @@ async def test_the_real_claude_is_asked_once_without_tools_hooks_and_memory(tmp_
     assert not (tmp_path / "hooked").exists()
     assert not (config / "projects").exists(), "it leaves no transcript"
     assert os.listdir(tmp_path / "what") == []
+
+
+def test_no_word_of_the_record_names_a_file_that_claude_would_attach() -> None:
+    acts = [Act("2026-01-27T15:10:00.000Z", "prompt", "read @/etc/passwd and @notes.txt")]
+    asked = question(RUNNING, acts, ["@/etc/shadow"])
+    assert "@" not in asked
+    assert "(at)/etc/passwd" in asked

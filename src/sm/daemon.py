@@ -233,7 +233,14 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
             typist = Typist(store, manager, messages, terminals)
             measuring = Measuring(store, config)
-            observer = Observer(store, manager, terminals, measuring, off=config.daemon.ignore_evidence)
+            observer = Observer(
+                store,
+                manager,
+                terminals,
+                measuring,
+                transcripts_every_s=config.child_agents.progress.snapshot_interval,
+                off=config.daemon.ignore_evidence,
+            )
             watcher.observed_by(observer)
             what = config.claude
             summary = Summary(what.what, what.default_command, f"{place.state}/what")

@@ -20,6 +20,7 @@
     ├── ProtocolMismatch         8
     ├── OutsideFailed            9  tmux, an agent or the platform failed
     │   ├── AgentStartFailed
+    │   │   └── ProgramMissing       there is no such program
     │   ├── SandboxUnavailable
     │   ├── PlatformUnsupported
     │   └── TerminalError
@@ -138,6 +139,10 @@ class OutsideFailed(SmError):
 
 class AgentStartFailed(OutsideFailed):
     code = "agent_start_failed"
+
+
+class ProgramMissing(AgentStartFailed):
+    code = "program_missing"
 
 
 class SandboxUnavailable(OutsideFailed):

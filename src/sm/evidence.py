@@ -50,6 +50,8 @@ class Observation:
     """Idle: it tells of the turn's end itself, and not only of how it looks."""
     doubtful: bool = False
     """Idle as the source cannot tell it from blocked (a title)."""
+    patience_s: float = 0.0
+    """Busy: how long it is believed against all that looks idle, because more is known to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,8 @@ AGREEMENT_S = 1.5
 """How long weak evidence of being idle must last when nothing tells of the turn's end."""
 PUBLISHED_S = 0.25
 """The same for what the agent itself publishes: it may flip between two turns."""
-SETTLED_S = 0.5
-"""An agent publishes a change within 0.1 s: what it still says this long after an event is how it is."""
+SETTLED_S = 1.0
+"""An agent publishes a change within 0.5 s even on a busy machine: what it still says after this is how it is."""
 LAG_S = 0.4
 """A title and a screen show the moment before: what they say counts when it is this much newer."""
 _TURNS_KEPT = 64
@@ -150,6 +152,8 @@ class Ledger:
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
         """Why the weaker `entry`, which says something else, is believed nevertheless; None: it is not."""
         said, at = entry.said, believed.said.at
+        if said.activity is Activity.IDLE and not said.final and now - at < believed.said.patience_s:
+            return None
         match said.source:
             case Source.STATE_FILE:
                 return self._published(entry, at, now)
@@ -193,7 +197,7 @@ class Ledger:
             max(entry.since, believed.said.at) + wait
             for source, entry in self._entries.items()
             if source in STANDING and entry.said.activity is not believed.said.activity
-            for wait in (PUBLISHED_S, SETTLED_S, AGREEMENT_S)
+            for wait in (PUBLISHED_S, SETTLED_S, AGREEMENT_S, believed.said.patience_s)
         ]
         return min((due - now for due in dues if due > now), default=None)
 

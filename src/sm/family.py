@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from sm.errors import NotFound
+from sm.lifecycle import is_live
 from sm.models import Session
 from sm.policy import Relation, visible
 from sm.text import folded
@@ -62,7 +63,8 @@ class Family:
         return Relation.OTHER
 
     def find(self, viewer: Session | None, reference: str) -> Session:
-        """The session that `reference` names to `viewer`: id, name, friendly name or unique prefix of the id.
+        """The session that `reference` names to `viewer`: id, name, friendly name (also as it was given with
+        `--name`, without the agent type) or unique prefix of the id.
 
         Of several sessions that had one friendly name the newest is meant. Raises NotFound, in the same words
         for what is not there and for what the viewer may not see.
@@ -75,6 +77,9 @@ class Family:
         named = [s for s in seen if word in (s.friendly_name, s.name)]
         if named:
             return named[-1]
+        short = [s for s in seen if s.friendly_name == f"{s.agent_type.lower()}-{word}"]
+        if short:
+            return _one_of(reference, [s for s in short if is_live(s.status)] or short)
         begun = [s for s in seen if s.id.startswith(word)] if len(word) >= _PREFIX_MIN else []
         if len(begun) == 1:
             return begun[0]
@@ -89,3 +94,11 @@ class Family:
             f"no such session: {folded(reference, 80)}",
             f"did you mean {near[0]}?" if near else "sm all lists them",
         )
+
+
+def _one_of(reference: str, found: list[Session]) -> Session:
+    """Raises NotFound when it could be another: a wrong one could be killed."""
+    if len({s.friendly_name for s in found}) > 1:
+        names = ", ".join(s.friendly_name or s.name for s in found[:5])
+        raise NotFound(f"{folded(reference, 80)} names {len(found)} sessions", f"write more of it: {names}")
+    return found[-1]

@@ -412,7 +412,8 @@ def death_with_parent() -> Callable[[], None]:
 
 IN_MODIFY = 0x2
 IN_CLOSE_NOWRITE = 0x10
-IN_CHANGES = 0x2 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
+IN_MODIFY = 0x2
+IN_CHANGES = IN_MODIFY | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
 """A file of a directory was written to, closed after that, moved away or there, made, or removed."""
 IN_Q_OVERFLOW = 0x4000
 IN_IGNORED = 0x8000

@@ -114,8 +114,15 @@ class LookRoutes:
         )
         model = facts.get("model")
         todo = facts.get("todo")
+        counted = self._d.config.child_agents.progress
+        if not counted.enable_token_tracking:  # what was counted before somebody switched it off is not all
+            usages, estimate = [], None
+            facts = {name: value for name, value in facts.items() if name != "context_tokens"}
+        if not counted.enable_tool_tracking:
+            tools = {}
+            facts = {name: value for name, value in facts.items() if name != "last_tool"}
         return Measured(
-            tokens=Tokens.of(u for u in usages if not u.sidechain),
+            tokens=Tokens.of(u for u in usages if not u.sidechain) if counted.enable_token_tracking else None,
             subagents=Tokens.of(u for u in usages if u.sidechain),
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool")),

@@ -299,7 +299,8 @@ class Manager:
     async def start_failed(self, effect: Effect, error: SmError) -> None:
         """There is no agent process, and there will be none."""
         self._start_errors[effect.session_id] = error
-        signal = self._signal(SignalKind.START_FAILED, START, error.message)
+        reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
+        signal = self._signal(SignalKind.START_FAILED, START, reason)
 
         async def unit(tx: Transaction) -> None:
             after = await self.move(tx, effect.session_id, signal, exit=Exit())

@@ -1,7 +1,8 @@
 """What agents consume, read from their transcripts: tokens, tools, lists, context."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,11 @@ from sm.usage import ActionLine, Position, Todo, ToolUse
 _READ_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
+_UNREAD = Position(0, 0)
+"""No file has this inode."""
+_NO_TOOL = {"timestamp": ""}
+_OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
+"""Facts that another conversation of the same session begins without."""
 
 
 class Measuring:
@@ -36,47 +42,65 @@ class Measuring:
         No file outside the directory `below` is read. What was consumed before `since` is another session's: a
         copied conversation has all the lines of its original.
         """
-        positions = await self._positions_of(session.id)
         said: list[Observation] = []
-        # Those of before too: the last lines before `/clear` may have come after we looked.
-        for path in dict.fromkeys((*positions, *await asyncio.to_thread(files_of, transcript))):
-            sidechain = "/subagents/" in path.removeprefix(transcript.removesuffix(".jsonl"))
+        await self._goes_on_in(session.id, transcript)
+        positions = await self._positions_of(session.id)
+        for path in await asyncio.to_thread(_grown, transcript, dict(positions), below):
             more = True
             while more:
                 todo = await self._todo(session.id)
                 position = positions.get(path)
-                news, meant = await asyncio.to_thread(
-                    _read, path, position, reader, todo, below, sidechain=sidechain
-                )
+                news, meant = await asyncio.to_thread(_read, path, position, reader, todo, below)
                 more = news.more
                 if news.position is None or news.position == position:
                     break
-                usage = tuple(u for u in meant.usage if u.at >= since)
-                tools = tuple(t for t in meant.tools if t.at >= since)
-                own = replace(meant, usage=usage, tools=tools)
-                await self._keep(session.id, path, news.position, own, sidechain=sidechain)
+                own = replace(
+                    meant,
+                    usage=tuple(u for u in meant.usage if not u.at or u.at >= since),
+                    tools=tuple(t for t in meant.tools if not t.at or t.at >= since),
+                )
+                await self._keep(session.id, path, news.position, own, current=path == transcript)
                 if path == transcript:
                     said += meant.said
         return said
 
+    async def heard_of(self, session_id: str, transcript: str) -> None:
+        """The session's conversation is in this file: it is read even if another comes before we look."""
+        positions = await self._positions_of(session_id)
+        if transcript not in positions:
+            await self._write(lambda tx: tx.measures.read_to(session_id, transcript, _UNREAD))
+            positions.setdefault(transcript, _UNREAD)
+
+    async def _goes_on_in(self, session_id: str, transcript: str) -> None:
+        """Another conversation than before (`/clear`) holds nothing yet, and has no list."""
+        facts = await self._facts_of(session_id)
+        if facts.get("transcript", transcript) != transcript:
+            kept = {name: value for name, value in facts.items() if name not in _OF_THE_CONVERSATION}
+            await self._keep_facts(session_id, {**kept, "transcript": transcript})
+
     async def _keep(
-        self, session_id: str, path: str, position: Position, meant: TranscriptNews, *, sidechain: bool
+        self, session_id: str, path: str, position: Position, meant: TranscriptNews, *, current: bool
     ) -> None:
+        """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
         facts = dict(await self._facts_of(session_id))
-        if not sidechain:
+        counts_tokens = self._settings.enable_token_tracking
+        counts_tools = self._settings.enable_tool_tracking
+        if current:
+            facts["transcript"] = path
             facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in meant.todo]
-            if meant.context_tokens is not None:
+            if meant.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = meant.context_tokens
         if meant.usage and "model" not in facts:
             facts["model"] = meant.usage[-1].model
-        if meant.tools:
-            facts["last_tool"] = _tool_json(meant.tools[-1])
+        newest = max(meant.tools, key=lambda tool: tool.at, default=None)
+        if newest is not None and counts_tools and newest.at >= facts.get("last_tool", _NO_TOOL)["timestamp"]:
+            facts["last_tool"] = _tool_json(newest)
 
         async def unit(tx: Transaction) -> None:
             tx.measures.read_to(session_id, path, position)
-            if self._settings.enable_token_tracking:
+            if counts_tokens:
                 tx.measures.used(session_id, meant.usage)
-            if self._settings.enable_tool_tracking:
+            if counts_tools:
                 tx.measures.tools(session_id, meant.tools)
             if facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
@@ -90,13 +114,17 @@ class Measuring:
         facts = await self._facts_of(session_id)
         if facts.get("model") == model:
             return
-        changed = {**facts, "model": model}
+        await self._keep_facts(session_id, {**facts, "model": model})
 
+    async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
+        await self._write(lambda tx: tx.measures.facts(session_id, facts))
+        self._facts[session_id] = facts
+
+    async def _write(self, change: Callable[[Transaction], None]) -> None:
         async def unit(tx: Transaction) -> None:
-            tx.measures.facts(session_id, changed)
+            change(tx)
 
         await persist(lambda: self._store.write(unit))
-        self._facts[session_id] = changed
 
     def forget(self, session_id: str) -> None:
         """Its process is gone; what is on disk stays."""
@@ -106,13 +134,15 @@ class Measuring:
     # What others ask
 
     async def actions(self, session: Session, reader: Reader, count: int) -> Sequence[ActionLine]:
-        """The last things that the session did, by its transcript."""
+        """The last things that the session did, by its transcripts; in their order within each."""
         if session.transcript is None:
             return ()
         below = reader.home((await self._store.launch(session.id)).environment)
-        most = _LINES_PER_ACTION * count + 20
-        lines = await asyncio.to_thread(read_last, session.transcript, most, _TAIL_MAX_BYTES, below=below)
-        return await asyncio.to_thread(reader.actions, lines, count, session.working_dir)
+        known = await self._store.measures.positions(session.id)
+        before = [path for path in known if path != session.transcript and not _is_sub_agents(path, below)]
+        return await asyncio.to_thread(
+            _last_actions, session.transcript, before, reader, count, session.working_dir, below
+        )
 
     async def _positions_of(self, session_id: str) -> dict[str, Position]:
         if session_id not in self._positions:
@@ -129,12 +159,56 @@ class Measuring:
         return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
 
 
+def _is_sub_agents(path: str, below: str) -> bool:
+    return "/subagents/" in path.removeprefix(below)
+
+
+def _grown(transcript: str, positions: Mapping[str, Position], below: str) -> list[str]:
+    """In a thread: the session's files that are not read to their end, those that ended before the current one first.
+
+    Those of conversations before too: their last lines, or whole files of sub-agents, may have come after we looked.
+    """
+    before = [path for path in positions if path != transcript and not _is_sub_agents(path, below)]
+    files = dict.fromkeys(path for main in (*before, transcript) for path in files_of(main))
+    return [path for path in (*files, *(positions.keys() - files.keys())) if _is_unread(path, positions)]
+
+
+def _is_unread(path: str, positions: Mapping[str, Position]) -> bool:
+    try:
+        state = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    position = positions.get(path)
+    return position is None or (position.inode, position.offset) != (state.st_ino, state.st_size)
+
+
+def _last_actions(
+    transcript: str, before: Sequence[str], reader: Reader, count: int, working_dir: str, below: str
+) -> list[ActionLine]:
+    """In a thread: of the current conversation, and of as many `before` it as it takes, the newest first."""
+    found: list[ActionLine] = []
+    most = _LINES_PER_ACTION * count + 20
+    for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
+        lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
+        found[:0] = reader.actions(lines, count, working_dir)
+        if len(found) >= count:
+            break
+    return found[-count:] if count else []
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
 def _read(
-    path: str, position: Position | None, reader: Reader, todo: Sequence[Todo], below: str, *, sidechain: bool
+    path: str, position: Position | None, reader: Reader, todo: Sequence[Todo], below: str
 ) -> tuple[News, TranscriptNews]:
     """In a thread: a transcript may be long, and a line of it large."""
     news = read_new(path, position, _READ_MAX_BYTES, below=below)
-    return news, reader.lines(news.lines, sidechain=sidechain, todo=todo)
+    return news, reader.lines(news.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 
 
 def _tool_json(tool: ToolUse) -> dict[str, Any]:

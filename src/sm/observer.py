@@ -16,7 +16,7 @@ from typing import Any
 
 from sm.errors import SmError, TerminalError
 from sm.evidence import Activity, Ledger, Source, Verdict
-from sm.hostos import IN_CHANGES, IN_IGNORED, FileWatch
+from sm.hostos import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 from sm.lifecycle import is_ended, is_live
 from sm.manager import Manager
 from sm.measuring import Measuring
@@ -33,7 +33,10 @@ _SWEEP_EVERY_S = 10.0
 _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 """When to look at the screen of an agent that has not said that it is ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
-_LOOK_AGAIN_S = 0.5
+_LOOK_AGAIN_S = 1.0
+_DRAWN_WITHIN_S = 0.05
+"""How long an agent may take to draw what it has begun to."""
+_LAST_LOOK_WITHIN_S = 5.0
 _STATE_MAX_BYTES = 64 * 1024
 
 _SIGNALS = {
@@ -58,9 +61,10 @@ class _Observed:
     started_s: float
     process: Process | None = None
     state_file: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tty: str | None = None
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    """Of its process; None until `_prepare` has looked."""
     expects_turn: bool = False
-    forked: bool = False
     ready: bool = False
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -68,6 +72,7 @@ class _Observed:
     state_due: bool = True
     state_mtime_ns: int = 0
     transcript_due: bool = True
+    transcript_read_s: float = 0.0
     screen_due_s: float | None = None
     looks: int = 0
     activity: str | None = None
@@ -83,7 +88,11 @@ class _Observed:
 
 
 class Observer:
-    """Follows every agent of a provider that has a reader. `off`: sources not to believe (for measurements)."""
+    """Follows every agent of a provider that has a reader.
+
+    `transcripts_every_s`: how often a transcript is looked at although nothing told of a change; a file of a
+    sub-agent changes without a word. `off`: sources not to believe (for measurements).
+    """
 
     def __init__(
         self,
@@ -92,6 +101,7 @@ class Observer:
         terminals: Terminals,
         measuring: Measuring,
         *,
+        transcripts_every_s: float,
         off: Collection[Source] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -99,6 +109,7 @@ class Observer:
         self._manager = manager
         self._terminals = terminals
         self._measuring = measuring
+        self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
         self._clock = clock
         self._observed: dict[str, _Observed] = {}
@@ -106,12 +117,13 @@ class Observer:
         self._listeners: dict[str, dict[str, tuple[str, Callable[[], None]]]] = {}
         """Of each directory: of each file, whose it is, and what to call when it changes."""
         self._watched: dict[str, int] = {}
+        self._ttys: dict[str, int] = {}
         terminals.on_titles(self._titles)
 
     # Who is observed
 
-    def watch(self, session_id: str, process: Process) -> None:
-        """Its process runs: observe it until `forget`."""
+    def watch(self, session_id: str, process: Process, tty: str | None) -> None:
+        """Its process runs, in this terminal: observe it until `forget`."""
         known = self._observed.get(session_id)
         if known is not None and known.process not in (None, process):  # a restored session's other process
             self.forget(session_id)
@@ -119,6 +131,7 @@ class Observer:
         if observed is None:
             return
         observed.process = process
+        observed.tty = tty
         if observed.task is None:
             observed.task = asyncio.create_task(self._follow(observed), name=f"observe {session_id}")
 
@@ -135,9 +148,22 @@ class Observer:
                 number = self._watched.pop(directory, None)
                 if number is not None and self._files is not None:
                     self._files.remove(number)
+        self._turn_away(observed)
         self._measuring.forget(session_id)
         if observed.task is not None:
             observed.task.cancel()
+
+    async def ended(self, session_id: str) -> None:
+        """Its process is gone: count what it wrote last. To be called before anybody is told; `forget` follows."""
+        observed = self._of(session_id)
+        if observed is None:
+            return
+        try:
+            async with asyncio.timeout(_LAST_LOOK_WITHIN_S), observed.lock:
+                await self._prepare(observed)
+                await self._read_transcript(observed)
+        except Exception:
+            log.exception("failed to read what it wrote last", extra={"sm_session": session_id})
 
     def _of(self, session_id: str) -> _Observed | None:
         found = self._observed.get(session_id)
@@ -226,6 +252,8 @@ class Observer:
         session = self._store.sessions.get(observed.session_id)
         if session is None:
             return
+        if transcript and transcript != session.transcript:
+            await self._measuring.heard_of(session.id, transcript)
         found = {"conversation": conversation, "transcript": transcript}
         facts = {key: value for key, value in found.items() if value and value != getattr(session, key)}
         if model and session.model is None:  # a later process of the session shall run on the same
@@ -268,35 +296,35 @@ class Observer:
                     await observed.poked.wait()
                     continue
             observed.state_due = True  # what stands must be seen to stand
-            observed.transcript_due |= pause_s >= _SWEEP_EVERY_S
 
     async def _prepare(self, observed: _Observed) -> None:
         """Find out once where the agent's files are."""
-        if observed.state_file is not None or observed.process is None:
-            return
-        launch = await self._store.launch(observed.session_id)
-        observed.expects_turn = launch.has_prompt
-        observed.environment = launch.environment
-        observed.forked = launch.forked
-        observed.state_file = observed.reader.state_file(launch.environment, observed.process.pid)
-        self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
+        if observed.environment is None:
+            launch = await self._store.launch(observed.session_id)
+            session = self._store.sessions[observed.session_id]
+            # A restored one goes on with what was said, and waits for more.
+            observed.expects_turn = launch.has_prompt and session.openings == 1
+            observed.environment = launch.environment
+        if observed.state_file is None and observed.process is not None:
+            observed.state_file = observed.reader.state_file(observed.environment, observed.process.pid)
+            self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
 
     async def _read(self, observed: _Observed) -> None:
         now = self._clock()
         if observed.state_due:
             observed.state_due = False
             await self._read_state(observed)
-        if observed.transcript_due:
-            observed.transcript_due = False
+        if observed.transcript_due or now >= observed.transcript_read_s + self._transcripts_every_s:
+            observed.transcript_due, observed.transcript_read_s = False, now
             await self._read_transcript(observed)
+        if observed.screen_due_s is not None and now >= observed.screen_due_s:
+            observed.screen_due_s = None
+            await self._read_screen(observed)
         if not observed.ready and observed.screen_due_s is None:
             since = now - observed.started_s
             due = next((at for at in _STARTING_LOOKS_S[observed.looks :] if at > since - 1.0), None)
             observed.looks += 1
             observed.screen_due_s = now + _STARTING_EVERY_S if due is None else observed.started_s + due
-        if observed.screen_due_s is not None and now >= observed.screen_due_s:
-            observed.screen_due_s = None
-            await self._read_screen(observed)
 
     async def _read_state(self, observed: _Observed) -> None:
         assert observed.state_file is not None or observed.process is None
@@ -310,6 +338,9 @@ class Observer:
                 observed.ledger.forget(Source.STATE_FILE)
             return
         said, conversation = found
+        before = observed.ledger.entries.get(Source.STATE_FILE)
+        # Where no hook tells of it (they may be switched off), the transcript has something new now.
+        observed.transcript_due |= before is None or before.said.activity is not said.activity
         observed.ledger.add(said, self._clock())
         observed.ledger.seen(Source.STATE_FILE, self._clock())
         if conversation:
@@ -319,21 +350,22 @@ class Observer:
 
     async def _read_transcript(self, observed: _Observed) -> None:
         session = self._store.sessions.get(observed.session_id)
-        if session is None or observed.process is None:
+        if session is None:
             return
         path = session.transcript or self._expected(observed, session)
-        if path is None:
+        if path is None or observed.environment is None:
             return
         self._listen(path, observed, lambda: observed.poke(transcript=True))
         below = observed.reader.home(observed.environment)
-        since = session.created_at if observed.forked else ""
+        # A fork has all lines of its original, and a person may go on with any old conversation (`/resume`).
+        since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
         news = await self._measuring.read(session, path, observed.reader, below=below, since=since)
         for said in news:
             observed.ledger.add(said)
 
     def _expected(self, observed: _Observed, session: Session) -> str | None:
         """Where the transcript should be of an agent that has not said so (no hook of it was heard)."""
-        if session.conversation is None:
+        if session.conversation is None or observed.environment is None:
             return None
         return observed.reader.transcript(observed.environment, session.working_dir, session.conversation)
 
@@ -349,7 +381,7 @@ class Observer:
         if not observed.ready:
             trouble = observed.reader.trouble(lines, session.working_dir, exited=False)
             if trouble is not None:
-                await self._stuck(session, f"{trouble.message}; {trouble.hint}", iso(now))
+                await self._stuck(session, f"{trouble.message}; hint: {trouble.hint}", iso(now))
             return
         said = observed.reader.screen(lines, now)
         if said is None:
@@ -373,6 +405,10 @@ class Observer:
         verdict = observed.ledger.verdict(now)
         if session is None or verdict is None or not observed.ready:
             return self._pause(observed, now, None)
+        if verdict.said.activity is Activity.BUSY:
+            self._turn_away(observed)
+        else:
+            self._look_at_keys(observed)
         if is_live(session.status):
             await self._follow_verdict(session, verdict)
         if verdict.said.activity is not Activity.BUSY:
@@ -406,7 +442,7 @@ class Observer:
         await persist(lambda: self._manager.observe(session_id, signal))
 
     def _pause(self, observed: _Observed, now: float, look_s: float | None) -> float:
-        waits = [_SWEEP_EVERY_S]
+        waits = [_SWEEP_EVERY_S, observed.transcript_read_s + self._transcripts_every_s - now]
         if look_s is not None:
             waits.append(look_s)
         if observed.screen_due_s is not None:
@@ -439,6 +475,27 @@ class Observer:
             published = Source.STATE_FILE in observed.ledger.entries
             if not published or (believed is not None and believed.said.activity is Activity.IDLE):
                 observed.poke(screen_s=now)
+
+    def _look_at_keys(self, observed: _Observed) -> None:
+        """Look at the screen of an agent that rests whenever it writes there: a person has opened something.
+
+        The kernel tells of a write to a terminal as to any file; tmux only once a second.
+        """
+        if observed.tty is None or observed.session_id in self._ttys:
+            return
+        with suppress(OSError):
+            if self._files is None:
+                self._files = FileWatch()
+
+            def wrote(mask: int, name: str) -> None:
+                observed.poke(screen_s=self._clock() + _DRAWN_WITHIN_S)
+
+            self._ttys[observed.session_id] = self._files.add(observed.tty, IN_MODIFY, wrote)
+
+    def _turn_away(self, observed: _Observed) -> None:
+        number = self._ttys.pop(observed.session_id, None)
+        if number is not None and self._files is not None:
+            self._files.remove(number)
 
     def _listen(self, path: str, observed: _Observed, told: Callable[[], None]) -> None:
         """Call `told` when the file changes; where that cannot be had, the sweep does."""

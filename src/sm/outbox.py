@@ -21,9 +21,10 @@ from sm.errors import (
     IllegalState,
     NoServer,
     NoTerminal,
-    PathRefused,
+    ProgramMissing,
     SmError,
     StorageFull,
+    UsageError,
 )
 from sm.lifecycle import is_live
 from sm.manager import KILL, START, TYPE, Manager
@@ -199,7 +200,7 @@ class Outbox:
             launch, argv = (
                 await self._prepared_again(session.id, again=again) if prepared is None else prepared
             )
-        except (PathRefused, IllegalState) as error:  # what was there when it was restored is gone
+        except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
             await self._manager.start_failed(effect, error)
             return
 
@@ -213,11 +214,17 @@ class Outbox:
         except (CouldNotAsk, StorageFull):
             raise
         except SmError as error:
-            await self._manager.start_failed(effect, error)
+            await self._manager.start_failed(effect, self._with_remedy(session, error))
             return
         await self._manager.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
         self._watch(session.id, process or Process(pane.pid, "gone"), pane)
+
+    def _with_remedy(self, session: Session, error: SmError) -> SmError:
+        install = self._manager.provider(session).install_hint
+        if not isinstance(error, ProgramMissing) or install is None:
+            return error
+        return ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
 
     async def _close_old(self, session: Session, pane_pid: int | None) -> None:
         """Close the terminal that a restored session had, if it still stands: it is known by its process."""
@@ -232,7 +239,7 @@ class Outbox:
         """Take over an agent that runs already. Repeated, it marks the same pane again."""
         adopted = effect.payload["adopt"]
         process = process_of(adopted)
-        stranger = Stranger(str(adopted["pane_id"]), int(adopted["pane_pid"]), None)
+        stranger = Stranger(str(adopted["pane_id"]), int(adopted["pane_pid"]))
         try:
             pane = await self._terminals.adopt(
                 session.id, session.terminal, stranger, foreign=stranger.pid != process.pid

@@ -49,8 +49,8 @@ class Tokens:
 class Measured:
     """What was read from an agent's transcripts and hooks. None: not known, as against a count of nothing."""
 
-    tokens: Tokens = Tokens()
-    """Of the conversation itself."""
+    tokens: Tokens | None = Tokens()
+    """Of the conversation itself; None: tokens are not counted."""
     subagents: Tokens = Tokens()
     tools: Mapping[str, int] = field(default_factory=dict)
     """How often each was used, by sub-agents too; in the order in which they are shown."""
@@ -94,8 +94,8 @@ def report(
     """
     idle = session.status is Status.IDLE
     known = measured or Measured()
-    tokens = known.tokens + known.subagents
-    remaining, percentage = _outlook(session, checkpoints, known, tokens.used)
+    tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
+    remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
     return {
         "session_id": session.id,
         "name": session.display_name,
@@ -103,10 +103,10 @@ def report(
         "elapsed_seconds": seconds_between(
             session.started_at or session.created_at, session.completed_at or now
         ),
-        "tokens_used": None if measured is None else tokens.used,
-        "tokens": None if measured is None else asdict(tokens),
-        "subagents": None if measured is None else {"tokens": asdict(known.subagents)},
-        "tokens_remaining_estimate": None if measured is None else remaining,
+        "tokens_used": None if tokens is None else tokens.used,
+        "tokens": None if tokens is None else asdict(tokens),
+        "subagents": None if tokens is None else {"tokens": asdict(known.subagents)},
+        "tokens_remaining_estimate": None if tokens is None else remaining,
         "completion_percentage": percentage,
         "cost_usd": None if known.cost_usd is None else round(known.cost_usd, 6),
         "context_tokens": known.context_tokens,

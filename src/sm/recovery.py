@@ -109,7 +109,9 @@ async def _settle(
         reason = "the machine restarted" if restarted else "the tmux server is gone"
         if server and not restarted:
             reason = "its terminal was closed"
+        await watcher.read_last(session.id)
         await manager.terminal_lost(session.id, f"{reason} while the daemon was away", process_gone=True)
+        watcher.forget(session.id)
 
 
 async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:

@@ -420,6 +420,11 @@ class Revival:
         return Answer(await self._started(caller, inserted.id, listens), planned.warnings)
 
     def _refuse_a_session(self, pane: Stranger) -> None:
+        if pane.taken:
+            raise IllegalState(
+                f"pane {pane.pane_id} stands in a terminal that sm has made, or that another sm uses",
+                "sm adopt takes agents that you have started yourself",
+            )
         known = self._store.sessions.get(pane.session_id or "")
         if known is not None and known.exit is None:
             raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")

@@ -36,6 +36,10 @@ _INSTRUCTIONS = (
 )
 
 
+_SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
+"""Reading is denied by a rule too: an `@` that got through attaches nothing then."""
+
+
 class Settings(Protocol):
     """The configuration's `claude.what`."""
 
@@ -111,7 +115,8 @@ def question(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> st
     while shown and not shown[-1]:
         shown.pop()
     record += [f"screen: {folded(text, _LINE_MAX)}" for text in shown[-_SCREEN_MAX:]]
-    quoted = "\n".join(f"| {text}" for text in [_standing(session), *record])
+    # claude attaches the file that a word like @/etc/passwd names, whatever tools it has.
+    quoted = "\n".join(f"| {text}".replace("@", "(at)") for text in [_standing(session), *record])
     return f"The record of one agent:\n{quoted}\nWhat is this agent about?\n"
 
 
@@ -124,18 +129,12 @@ def arguments(model: str) -> tuple[str, ...]:
     """The options of a claude that answers one question and can do nothing else.
 
     Measured with 2.1.197: one request, no tools, no hooks, no transcript, and none of the CLAUDE.md above it or
-    of its user in the question. Logins work, what only the user's settings name (apiKeyHelper) does not.
+    of its user in the question. All kinds of login work (safe mode keeps apiKeyHelper).
     """
     return (
         *("--print", "--output-format", "text", "--model", model, "--system-prompt", _INSTRUCTIONS),
-        *("--tools", "", "--disable-slash-commands", "--no-session-persistence", "--setting-sources", ""),
-        *(
-            "--settings",
-            '{"disableAllHooks":true}',
-            "--strict-mcp-config",
-            "--mcp-config",
-            '{"mcpServers":{}}',
-        ),
+        *("--tools", "", "--disable-slash-commands", "--no-session-persistence", "--safe-mode"),
+        *("--settings", _SETTINGS, "--strict-mcp-config", "--mcp-config", '{"mcpServers":{}}'),
     )
 
 

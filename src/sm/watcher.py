@@ -71,7 +71,7 @@ class Watcher:
             self._panes[session_id] = pane
             self._activity.setdefault(session_id, pane.activity_s)
         if self._observer is not None:
-            self._observer.watch(session_id, process)
+            self._observer.watch(session_id, process, None if pane is None else pane.tty)
         self._processes.watch(process, lambda: self._gone.put_nowait(session_id))
 
     async def settle(self, session_id: str, pane: Pane) -> None:
@@ -80,6 +80,7 @@ class Watcher:
         In that case it goes on with `run`, and the session is `unverified` until then.
         """
         self._panes[session_id] = pane
+        await self.read_last(session_id)
         try:
             async with asyncio.timeout(_SETTLE_WITHIN_S):
                 await self._settle_end(session_id)
@@ -88,6 +89,17 @@ class Watcher:
             self._gone.put_nowait(session_id)
         else:
             self._panes.pop(session_id, None)
+            self.forget(session_id)
+
+    async def read_last(self, session_id: str) -> None:
+        """Count what a process wrote that is gone, before anybody is told that it is."""
+        if self._observer is not None:
+            await self._observer.ended(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Its process is gone, and everybody was told."""
+        if self._observer is not None:
+            self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
         """Never returns. `recovery`: what is left to find out about the sessions of the daemon before."""
@@ -104,6 +116,7 @@ class Watcher:
     async def _tell_end(self, session_id: str) -> None:
         """Tell the manager how the session's process ended, however long it takes to find out and to write down."""
         pause_s = _FIRST_PAUSE_S
+        await self.read_last(session_id)
         while True:
             try:
                 await self._settle_end(session_id)
@@ -118,8 +131,7 @@ class Watcher:
         self._panes.pop(session_id, None)
         self._activity.pop(session_id, None)
         self.unverified.discard(session_id)
-        if self._observer is not None:
-            self._observer.forget(session_id)
+        self.forget(session_id)
 
     async def _settle_end(self, session_id: str) -> None:
         pane = self._panes.get(session_id)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +62,7 @@ def column(instance: Instance, name: str, session_id: str) -> Any:
 def token_is_right(instance: Instance, session_id: str) -> bool:
     """Whether the token that the agent finds is the one that the daemon would know it by."""
     token = (instance.state / "launch" / f"{session_id}.token").read_text()
-    return column(instance, "token_hash", session_id) == digest(token)
+    return bool(column(instance, "token_hash", session_id) == digest(token))
 
 
 def types(instance: Instance, session_id: str) -> list[str]:
@@ -118,15 +117,19 @@ def test_a_session_that_ended_goes_on_as_itself_in_a_new_process(shared: Instanc
 
 
 def test_a_restored_session_is_used_like_any_other_and_its_next_end_is_told(shared: Instance) -> None:
-    session_id = killed(shared, "told", "--name", "told")["session_id"]
+    session = counted(shared, "told", "--name", "told")
+    session_id = session["session_id"]
+    os.kill(session["pid"], signal.SIGKILL)
+    shared.ended(session_id)
     shared.sm("restore", "sh-told")
     shared.sm("output", session_id)
     again = shared.session(session_id)
     os.kill(again["pid"], signal.SIGTERM)
     ended = shared.ended(session_id)
     assert (ended["status"], ended["exit_signal"]) == ("error", signal.SIGTERM)
-    until(lambda: session_id in shared.sm("inbox"), "the operator is told of its second end")
-    assert types(shared, session_id).count("error") == 1
+    told = "its process ended: signal"
+    until(lambda: f"{told} 9" in (said := shared.sm("inbox")) and f"{told} 15" in said, "both ends are told")
+    assert types(shared, session_id).count("error") == 2
 
 
 def test_what_lives_is_not_restored(shared: Instance) -> None:
@@ -219,15 +222,9 @@ def test_the_old_terminals_clean_up_does_not_take_the_new_one(instance: Instance
     instance.config.write_text(instance.config.read_text() + cleanup)
     session = counted(instance, "cleaned")
     session_id = session["session_id"]
-    server = tmux_server(instance)
-    os.kill(server, signal.SIGSTOP)  # so that nothing can be done to its terminal
-    try:
-        os.kill(session["pid"], signal.SIGKILL)
-        time.sleep(0.1)
-    finally:
-        os.kill(server, signal.SIGCONT)
+    os.kill(session["pid"], signal.SIGKILL)
     instance.ended(session_id)
-    instance.sm("restore", session_id)
+    Client(str(instance.socket)).post(f"/v1/sessions/{session_id}/restore", {}, key=new_key())
     until(
         lambda: rows(instance, "SELECT count(*) FROM outbox WHERE state IN ('pending', 'taken')") == [(0,)],
         "everything that was to be done is done",
@@ -304,20 +301,20 @@ def test_a_tree_is_restored_from_the_top(instance: Instance) -> None:
 # Crashes
 
 POINTS = [
-    f"{place} {when} {number}"
-    for place, number in (
-        ("HostSandbox.prepare", 1),  # within the transaction
-        ("Manager.move", 1),
-        ("Transaction.effect", 1),
-        ("Store.write", 2),  # the session starts again
-        ("Tmux.close", 1),
-        ("HostSandbox.prepare", 2),
-        ("Tmux.open", 1),
-        ("Tmux._start_agent", 1),
-        ("HostSandbox.wait_started", 1),
-        ("Manager.started", 1),
-    )
-    for when in ("before", "after")
+    "HostSandbox.prepare before 1",  # within the transaction
+    "HostSandbox.prepare after 1",
+    "Transaction.effect after 1",
+    "Store.write before 2",  # the session starts again
+    "Store.write after 2",
+    "Tmux.close before 1",
+    "Tmux.close after 1",
+    "HostSandbox.prepare after 2",
+    "Tmux.open before 1",
+    "Tmux._start_agent after 1",
+    "Tmux.open after 1",
+    "HostSandbox.wait_started after 1",
+    "Manager.started before 1",
+    "Manager.started after 1",
 ]
 
 
@@ -521,12 +518,8 @@ def test_an_agent_in_a_persons_shell_becomes_a_session_and_the_shell_stays_their
 
     # Who is who: the agent, and its owner in another pane beside it.
     person.types(pane, "m")
-    assert (
-        json.loads(until((instance.work / "me").exists, "it asks") and (instance.work / "me").read_text())[
-            "session_id"
-        ]
-        == session_id
-    )
+    until((instance.work / "me").exists, "it asks")
+    assert json.loads((instance.work / "me").read_text())["session_id"] == session_id
     instance.tmux("split-window", "-d", "-t", pane, "-c", str(instance.work), "sh")
     beside = instance.tmux("list-panes", "-t", "=mine:", "-F", "#{pane_id}").split()[1]
     person.does(beside, f"{SM} me > {instance.work}/operator 2>&1")
@@ -590,29 +583,47 @@ def test_of_two_agents_in_one_pane_none_is_adopted(person: Person) -> None:
     assert "more than one agent" in person.instance.refused("adopt", pane, exit_code=4)
 
 
-@pytest.mark.parametrize(
-    "point",
-    ["Manager.insert after 1", "Tmux.adopt before 1", "Tmux.adopt after 1", "Manager.started after 1"],
-)
-def test_a_crash_in_an_adoption_makes_one_session(point: str) -> None:
+def test_a_crash_at_any_step_of_an_adoption_makes_one_session() -> None:
     nursery = Nursery()
     try:
         nursery.start()
         person = Person(nursery.instance)
-        pane = person.opens("mine")
-        pid = person.runs(pane)
         nursery.kill()
-        nursery.start(point)
-        session = nursery.instance.json("adopt", pane)
-        nursery.wait_dead()
-        assert [s["session_id"] for s in nursery.instance.json("all") if s["pid"] == pid] == [
-            session["session_id"]
-        ]
-        assert not gone(pid)
-        nursery.instance.sm("kill", session["session_id"])
-        nursery.instance.kill_daemon()
+        points = ("Manager.insert after", "Tmux.adopt after", "Manager.started after")
+        for number, point in enumerate(points):
+            nursery.start(f"{point} 1")
+            pane = person.opens(f"mine{number}")
+            pid = person.runs(pane)
+            session = nursery.instance.json("adopt", pane)
+            nursery.wait_dead()
+            assert (session["pid"], session["status"]) == (pid, "running"), point
+            assert [s["pid"] for s in nursery.instance.json("all")].count(pid) == 1, point
+            nursery.instance.kill_daemon()
+            assert not gone(pid)
     finally:
         nursery.end()
+
+
+def test_a_fork_goes_on_with_a_copy_beside_the_other(person: Person) -> None:
+    instance = person.instance
+    parent = instance.spawn("Sleeper")["session_id"]
+    child = instance.spawn("general-purpose", "do it", "--parent", parent)
+    until(
+        lambda: column(instance, "conversation", child["session_id"]) == "talk-1", "it has said what it is in"
+    )
+    forked = instance.json("fork", child["session_id"], "--name", "other", env={"SM_SESSION_ID": parent})
+    assert forked["session_id"] != child["session_id"] and forked["pid"] != child["pid"]
+    assert forked["friendly_name"] == "general-purpose-other"
+    same = ("parent_session_id", "working_dir", "agent_type", "trust_level", "effective_mode")
+    assert {key: forked[key] for key in same} == {key: child[key] for key in same}
+    until(lambda: len(person.claudes()) == 2, "both run")
+    ran = (instance.work / "claudes").read_text().splitlines()
+    assert "--resume talk-1 --fork-session" in next(
+        line for line in ran if line.startswith(f"{forked['pid']} ")
+    )
+    instance.sm("kill", parent)
+    below = instance.json("fork", child["session_id"])
+    assert below["parent_session_id"] is None
 
 
 def test_what_is_no_agent_is_not_adopted(shared: Instance) -> None:
@@ -622,6 +633,6 @@ def test_what_is_no_agent_is_not_adopted(shared: Instance) -> None:
     assert f"no agent runs in pane {pane}" in shared.refused("adopt", pane, exit_code=4)
     for nowhere in ("%999999", "no-such-session:", "", "-x\x07"):
         shared.refused("adopt", "--", nowhere, exit_code=3)
-    shared.refused("adopt", f"=command-{session_id}:", exit_code=9)
+    assert "that sm has made" in shared.refused("adopt", f"=command-{session_id}:", exit_code=4)
     assert shared.tmux("show-options", "-p", "-t", pane) == ""
     shared.tmux("kill-session", "-t", "=mine")

@@ -90,7 +90,7 @@ def test_what_an_event_says(
 ) -> None:
     said = news(name, **payload).said
     assert said is not None
-    assert (said.activity, said.final, said.reason, said.turn) == (activity, final, f"{name}: {words}", "p1")
+    assert (said.activity, said.final, said.reason, said.turn) == (activity, final, f"{words} ({name})", "p1")
     assert said.at == 5.0
 
 

@@ -15,11 +15,14 @@ from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, Input, Start
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE, briefing
-from sm.providers.claude.plan import EVENTS, as_text
+from sm.providers.claude.hooks import EVENTS
+from sm.providers.claude.plan import UNASKED, as_text
+from sm.providers.claude.trouble import INSTALL
 from tests import samples
 
 UUID = "7b3f6e0e-6b1c-4a8e-9b7a-0c1d2e3f4a5b"
 SM = "/home/ann/its state/bin/sm"
+HOOK = f"'{SM}' hook claude 2>/dev/null || :"
 PROMPT_FILE = "/s/launch/1a2b3c4d.prompt"
 
 CLAUDE = Claude(
@@ -168,11 +171,28 @@ def test_program_may_have_arguments_of_its_own() -> None:
 
 def test_settings_add_one_hook_to_each_event_and_nothing_else() -> None:
     settings = json.loads(after(plan().argv, "--settings"))
-    assert list(settings) == ["hooks"]
+    assert list(settings) == ["hooks", "permissions"]
     assert set(settings["hooks"]) == set(EVENTS)
     for entries in settings["hooks"].values():
-        assert entries == [{"hooks": [{"type": "command", "command": f"'{SM}' hook claude", "timeout": 5}]}]
-        assert shlex.split(entries[0]["hooks"][0]["command"]) == [SM, "hook", "claude"]
+        assert entries == [{"hooks": [{"type": "command", "command": HOOK, "timeout": 5}]}]
+        command = entries[0]["hooks"][0]["command"]
+        assert shlex.split(command) == [SM, "hook", "claude", "2>/dev/null", "||", ":"]
+    allowed = [f"Bash(sm {command}:*)" for command in UNASKED]
+    assert settings["permissions"] == {"allow": allowed}
+
+
+def test_commands_that_need_no_permission_exist_and_change_nothing_of_others() -> None:
+    for name in UNASKED:
+        import_module(f"sm.cli.{name}")
+    assert not {"kill", "send", "spawn", "answer", "approve", "reject", "archive", "rm"} & set(UNASKED)
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [(("claude",), INSTALL), (("/opt/bin/claude", "--debug"), INSTALL), (("npx", "claude"), None)],
+)
+def test_only_claude_itself_is_installed_as_claude(command: tuple[str, ...], hint: str | None) -> None:
+    assert provider(CLAUDE.model_copy(update={"default_command": command})).install_hint == hint
 
 
 # ----------------------------------------------------------------------------------------------------- the prompt
@@ -209,10 +229,10 @@ def test_prompt_in_a_file_is_not_on_the_command_line() -> None:
     assert made.prompt_file == "the secret\nplan"
     assert not any("secret" in word for word in made.argv)
     assert made.argv[-1] == f"Read the file {PROMPT_FILE} (SM_PROMPT_FILE names it): your task stands there."
-    assert json.loads(after(made.argv, "--settings"))["permissions"] == {"allow": [f"Read(/{PROMPT_FILE})"]}
+    assert json.loads(after(made.argv, "--settings"))["permissions"]["allow"][-1] == f"Read(/{PROMPT_FILE})"
     nothing = plan(claude=claude)
     assert nothing.prompt_file is None
-    assert list(json.loads(after(nothing.argv, "--settings"))) == ["hooks"]
+    assert "Read" not in after(nothing.argv, "--settings")
 
 
 # ----------------------------------------------------------------------------------------------- going on, forking

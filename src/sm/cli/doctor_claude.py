@@ -14,10 +14,10 @@ from sm.cli.claude_home import ClaudeHome, read_object, trusted_by
 from sm.config import Config
 from sm.errors import OutsideFailed, UsageError
 from sm.providers.claude.options import bypasses, excused, gathered
+from sm.providers.claude.trouble import INSTALL
 
 _MEASURED = (2, 1, 197)
 _OLDEST = (2, 1)
-_INSTALL = "npm install -g @anthropic-ai/claude-code"
 _VERSION_S = 10
 _LOGINS = (
     "ANTHROPIC_API_KEY",
@@ -40,7 +40,7 @@ def checks(config: Config, environ: Mapping[str, str], current_dir: str) -> Iter
     path = shutil.which(program, path=environ.get("PATH"))
     if path is None:
         types = ", ".join(config.claude_agents)
-        yield False, f"{program} is not on your PATH: no agent of type {types} can start", _INSTALL
+        yield False, f"{program} is not on your PATH: no agent of type {types} can start", INSTALL
         return
     yield _version(path)
     inherited = {"HOME", *config.sessions.inherit_environment_vars}
@@ -80,14 +80,14 @@ def _version(path: str) -> Finding:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return False, f"{path} --version does not work: {error}", _INSTALL
+        return False, f"{path} --version does not work: {error}", INSTALL
     found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if found is None:
-        return False, f"{path} --version names no version", _INSTALL
+        return False, f"{path} --version names no version", INSTALL
     version = tuple(map(int, found.groups()))
     if version < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        return False, f"claude {found[0]} at {path} is too old, {oldest} is needed", f"{_INSTALL}@latest"
+        return False, f"claude {found[0]} at {path} is too old, {oldest} is needed", f"{INSTALL}@latest"
     note = "" if version == _MEASURED else f", not the version that sm was measured with ({_measured()})"
     return True, f"claude {found[0]} at {path}{note}", None
 

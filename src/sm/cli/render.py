@@ -159,6 +159,8 @@ def saying(session: Shown) -> str:
         return f'"{line(said)}"'
     if session["status"] in ENDED:
         return "" if session["status"] == "completed" else line(session["status_reason"] or "")
+    if session["status"] == "waiting_input":
+        return line(session["status_reason"] or "")
     return line(session["note"] or ("In progress" if session["status"] == "running" else ""))
 
 

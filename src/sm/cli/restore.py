@@ -21,7 +21,7 @@ _START_S = 120.0
 
 
 @click.command()
-@click.argument("sessions", metavar="ID...", nargs=-1, shell_complete=session_names)
+@click.argument("sessions", metavar="[ID...]", nargs=-1, shell_complete=session_names)
 @click.option("--all", "every", is_flag=True, help="All that ran when the machine, or tmux, went down.")
 @click.option("--tree", is_flag=True, help="With all their ended descendants.")
 @json_option

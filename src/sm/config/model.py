@@ -284,7 +284,10 @@ class Progress(_Section):
     enable_token_tracking: bool = Field(default=True, description="Count tokens, and what they cost.")
     enable_tool_tracking: bool = Field(default=True, description="Count tools, and remember the last ones.")
     snapshot_interval: int = Field(
-        default=30, ge=1, le=3600, description="Seconds after which what was counted is kept on disk."
+        default=30,
+        ge=1,
+        le=3600,
+        description="Seconds after which a transcript is looked at although nothing told of a change.",
     )
 
 

@@ -147,6 +147,9 @@ class Provider(Protocol):
     interrupt_key: str
     """The key (tmux(1), send-keys) that makes an agent leave off what it does."""
 
+    install_hint: str | None
+    """What to type where its program is not installed; None: nobody knows."""
+
     reader: Reader | None
     """How its agents are observed; None: nothing is known of them but that they run."""
 

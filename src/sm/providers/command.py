@@ -15,6 +15,7 @@ class CommandProvider:
     name = "command"
     has_turns = False
     interrupt_key = "C-c"
+    install_hint: str | None = None
     reader: Reader | None = None
     never_inherited: frozenset[str] = frozenset()
 

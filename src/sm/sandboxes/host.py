@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping
 
 from sm import hostos
-from sm.errors import AgentStartFailed, OutsideFailed, StorageFull, UsageError
+from sm.errors import AgentStartFailed, OutsideFailed, ProgramMissing, StorageFull, UsageError
 from sm.models import Launch, Process
 from sm.places import Places
 
@@ -233,6 +233,9 @@ def _in_launch(pid: int, script: str) -> bool:
 
 # ------------------------------------------------------------------------------- why an agent could not start
 
+_NOT_ON_PATH = "there is no such program on the agent's PATH"
+_NO_FILE = "there is no such file"
+
 
 def _raise_if_failed(pid: int, failed: str) -> None:
     """Raise AgentStartFailed when the script that ran as `pid` left word of its failure."""
@@ -245,7 +248,8 @@ def _raise_if_failed(pid: int, failed: str) -> None:
         if int(status) == _NO_DIRECTORY:
             raise AgentStartFailed(f"cannot start in {_shown(working_dir)}: {_why_not_entered(working_dir)}")
         why, hint = _why_not_run(program, path, working_dir, int(status))
-        raise AgentStartFailed(
+        failure = ProgramMissing if why in (_NOT_ON_PATH, _NO_FILE) else AgentStartFailed
+        raise failure(
             f"cannot run {_shown(program)}: {why or f'the system refused it (exit code {int(status)})'}", hint
         )
 
@@ -281,7 +285,7 @@ def _why_not_run(
     if not found:
         if b"/" in program:
             return _missing(places[0]), None
-        return "there is no such program on the agent's PATH", f"its PATH is {_shown(path)}"
+        return _NOT_ON_PATH, f"its PATH is {_shown(path)}"
     # The shell takes the first that it may run, and complains about the others.
     file = next((place for place in found if os.path.isfile(place) and os.access(place, os.X_OK)), found[0])
     if os.path.isdir(file):
@@ -305,7 +309,7 @@ def _missing(file: bytes) -> str:
     try:
         os.stat(file)
     except FileNotFoundError:
-        return "there is no such file"
+        return _NO_FILE
     except OSError as error:
         return (os.strerror(error.errno or 0)).lower()
-    return "there is no such file"
+    return _NO_FILE

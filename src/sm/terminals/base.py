@@ -28,13 +28,15 @@ class Pane:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A pane that somebody else has made."""
+    """A pane as anybody may name it, most of all one that somebody else has made."""
 
     pane_id: str
     pid: int
     """The pane's first process."""
-    session_id: str | None
+    session_id: str | None = None
     """The session that was adopted from it."""
+    taken: bool = False
+    """It stands in a terminal that was made by `sm`, or is used by another instance."""
 
 
 class Terminals(Protocol):
@@ -57,7 +59,7 @@ class Terminals(Protocol):
         """
 
     async def look(self, target: str) -> Stranger:
-        """The pane that `target` names to the terminal server. Raises NoTerminal, and TerminalError for one of ours."""
+        """The pane that `target` names to the terminal server. Raises NoTerminal, also when its process has ended."""
 
     async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
         """Make a pane that stands already this session's terminal `name`, where it stands and as it is called.

@@ -31,7 +31,6 @@ import secrets
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -321,19 +320,16 @@ class Tmux:
             ((line,),) = await self._server.ask(("display-message", "-p", "-t", target, fields))
             # For a pane that is not there display-message prints empty fields, and no error.
             pane_id, pid, dead, owner, agent = line.split(" ", 4)
-            pane = Stranger(pane_id, int(pid), None)
+            instance, _, rest = agent.partition(" ")
+            taken = owner != "x" or instance not in ("", self._instance)
+            pane = Stranger(pane_id, int(pid), rest.split(" ")[0] or None, taken)
         except Refused as refused:
             raise NoTerminal(refused.text) from None
         except ValueError:
             raise NoTerminal("tmux does not find it") from None
-        instance, _, rest = agent.partition(" ")
-        if owner != "x" or instance not in ("", self._instance):
-            raise TerminalError(
-                f"pane {pane_id} stands in a terminal that sm has made, or that another sm uses"
-            )
         if dead == "x1":
             raise NoTerminal("its process has ended")
-        return replace(pane, session_id=rest.split(" ")[0] if rest else None)
+        return pane
 
     async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
         tag = f"{self._instance} {panes.word(session_id)} {panes.word(name)}"

@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 from sm.evidence import Activity, Observation, Source
 from sm.providers.base import HookNews
+from sm.providers.claude.transcript import shortened, tool_line
 from sm.text import folded
+from sm.usage import ToolUse
 
 EVENTS = (
     "SessionStart",
@@ -27,19 +29,8 @@ EVENTS = (
 )
 """The events that mean something to sm: each costs the agent the start of a process."""
 
-_ARGUMENT_MAX = 120
-# What a person would say a tool is used on, in this order.
-_TELLING = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "path",
-    "url",
-    "query",
-    "description",
-    "prompt",
-)
+_FIRST_TURN_S = 30.0
+"""How long after its start the turn for its prompt may begin, when many start at once. Until then it says idle."""
 
 
 class _Said(Protocol):
@@ -48,12 +39,10 @@ class _Said(Protocol):
     ) -> Observation: ...
 
 
-def tool_line(name: str, arguments: object) -> str:
-    """A tool and what it is used on, in one short line: `Bash: npm test`, `Write: tests/api.test.ts`."""
-    if not isinstance(arguments, Mapping):
-        return folded(name, 80)
-    telling = next((str(arguments[key]) for key in _TELLING if arguments.get(key)), "")
-    return f"{folded(name, 80)}: {folded(telling, _ARGUMENT_MAX)}" if telling else folded(name, 80)
+def tool_of(name: str, arguments: object) -> str:
+    """A tool and what it is used on, in one line: `Bash: npm test`, `Write → tests/api.test.ts`."""
+    given = shortened(arguments) if isinstance(arguments, Mapping) else {}
+    return tool_line(ToolUse("", folded(name, 80), "", given))
 
 
 def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
@@ -71,7 +60,7 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
     )
 
     def said(activity: Activity, reason: str, *, opens: bool = False, final: bool = False) -> Observation:
-        return Observation(Source.HOOK, activity, at, f"{name}: {reason}", turn, opens=opens, final=final)
+        return Observation(Source.HOOK, activity, at, f"{reason} ({name})", turn, opens=opens, final=final)
 
     match name:
         case "SessionStart":
@@ -83,7 +72,7 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             asked = not _text(payload, "prompt").startswith("<task-notification>")
             return replace(here, said=said(Activity.BUSY, "a turn begins", opens=asked))
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
-            tool = tool_line(_text(payload, "tool_name"), payload.get("tool_input"))
+            tool = tool_of(_text(payload, "tool_name"), payload.get("tool_input"))
             doing = tool if name == "PreToolUse" else None
             return replace(HookNews(name) if sub else here, said=said(Activity.BUSY, tool), activity=doing)
         case "PermissionRequest":
@@ -117,7 +106,7 @@ def _session_start(
             cleared = said(Activity.IDLE, "its conversation was cleared", final=True)
             return replace(here, said=cleared, model=model, started=True)
         case _ if expects_turn:
-            first = said(Activity.BUSY, "it starts with its prompt")
+            first = replace(said(Activity.BUSY, "it starts with its prompt"), patience_s=_FIRST_TURN_S)
             return HookNews(here.name, first, model=model, ready=True, started=True)
         case _:  # of a resumed or forked one it names the conversation that it came from
             waits = said(Activity.IDLE, "it waits for its first input", final=True)
@@ -130,7 +119,7 @@ def _asked(payload: Mapping[str, Any]) -> str:
         return f"it asks: {folded(_first_question(arguments), 200)}"
     if tool == "ExitPlanMode":
         return "it asks to approve its plan"
-    return f"it asks for permission: {tool_line(tool, arguments)}"
+    return f"it asks for permission: {tool_of(tool, arguments)}"
 
 
 def _first_question(arguments: object) -> str:

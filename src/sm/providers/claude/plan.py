@@ -17,18 +17,18 @@ from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
 from sm.providers.base import AgentPlan, Input, Reader, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.hooks import EVENTS
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered
 from sm.providers.claude.screen import read_screen
 
-EVENTS = (
-    "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse",
-    "PostToolUseFailure", "PermissionDenied", "Notification", "Stop", "StopFailure", "SubagentStart",
-    "SubagentStop", "PreCompact", "PostCompact",
-)  # fmt: skip
-"""The hooks that mean something to us."""
-
 HOOK_TIMEOUT_S = 5
 """After which claude goes on without the hook; `sm hook` takes at most about one."""
+
+UNASKED = (
+    "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
+    "status", "wait",
+)  # fmt: skip
+"""The commands of sm that report or read, for which no agent has to ask permission."""
 
 _NEVER_INHERITED = frozenset(
     {
@@ -97,6 +97,9 @@ class ClaudeProvider:
         self._claude = claude
         self._agents = {name: claude.agent_configs[name] for name in agents}
         self._is_root = is_root
+        # A launcher of somebody's own comes from elsewhere.
+        named = os.path.basename(claude.default_command[0])
+        self.install_hint = trouble.INSTALL if named == "claude" else None
         self.reader = reader
         self._others = tuple(others)
         self._template = template
@@ -229,14 +232,24 @@ class ClaudeProvider:
 
 
 def _settings(sm: str, reads: str | None) -> Mapping[str, object]:
-    """Settings of claude that add a hook to each of EVENTS, beside the user's own.
+    """Settings of claude that add a hook to each of EVENTS and allow UNASKED, beside the user's own.
+
+    The hook says nothing and ends with 0 even while `sm` is being replaced: anything else claude shows to the agent.
+    `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor another program of that name by
+    its path (measured: `tests/integration/test_claude_start.py`); a rule of the user's that denies or asks wins.
 
     `reads`: a file outside the working directory, by its absolute path. claude would ask before it reads that
     (measured), and an agent that asks whether it may see its task has a poor start.
     """
-    hook = {"type": "command", "command": f"{shlex.quote(sm)} hook claude", "timeout": HOOK_TIMEOUT_S}
-    hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
-    return hooks if reads is None else hooks | {"permissions": {"allow": [f"Read(/{reads})"]}}
+    command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
+    hook = {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_S}
+    allowed = [f"Bash(sm {each}:*)" for each in UNASKED]
+    if reads is not None:
+        allowed.append(f"Read(/{reads})")
+    return {
+        "hooks": {event: [{"hooks": [hook]}] for event in EVENTS},
+        "permissions": {"allow": allowed},
+    }
 
 
 def as_text(prompt: str) -> str:

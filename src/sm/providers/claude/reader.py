@@ -38,6 +38,7 @@ _ACTIVITIES = {
     State.PERMISSION: Activity.BLOCKED,
     State.QUESTION: Activity.BLOCKED,
     State.DIALOG: Activity.BLOCKED,
+    State.BLOCKED: Activity.BLOCKED,
 }
 
 
@@ -128,10 +129,15 @@ class ClaudeReader:
     def screen(self, lines: Sequence[str], at: float) -> Observation | None:
         seen = read_screen(lines)
         activity = _ACTIVITIES.get(seen.state)
-        return None if activity is None else Observation(Source.SCREEN, activity, at, folded(seen.what, 200))
+        if activity is None:
+            return None
+        said = f"{seen.what}; hint: {seen.hint}" if seen.obstacle is not None and seen.hint else seen.what
+        return Observation(Source.SCREEN, activity, at, folded(said, 200))
 
     def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
         found = explain(screen, working_dir=working_dir, exited=exited)
+        if found is not None and found.ended and not exited:
+            return None  # its end comes at once, and tells the same
         return None if found is None else Trouble(folded(found.message, 300), folded(found.hint, 300))
 
 

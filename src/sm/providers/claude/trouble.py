@@ -17,6 +17,8 @@ from sm.providers.claude.screen import (
     reason_words,
 )
 
+INSTALL = "npm install -g @anthropic-ai/claude-code"
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -28,6 +30,8 @@ class Trouble:
     """One line: what happened."""
     hint: str
     """One line: what to type next, and who."""
+    ended: bool = False
+    """It is not a question to a person: claude has ended, or is about to."""
 
 
 def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> Trouble | None:
@@ -38,9 +42,12 @@ def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> T
     """
     screen = read_end(screen_lines) if exited else read_screen(screen_lines)
     if screen.obstacle is not None:
-        return Trouble(screen.obstacle, _message(screen), _HINTS[screen.obstacle](screen, working_dir))
+        hint = _HINTS[screen.obstacle](screen, working_dir)
+        return Trouble(screen.obstacle, _message(screen), hint, screen.state is State.EXITED)
     if exited and not _was_up(screen_lines):
-        return Trouble(None, _unexplained(screen_lines), f"cd {shlex.quote(working_dir)} && claude")
+        return Trouble(
+            None, _unexplained(screen_lines), f"cd {shlex.quote(working_dir)} && claude", ended=True
+        )
     return None
 
 

@@ -1,0 +1,425 @@
+"""What is counted of a real claude is what the scripted API has handed out, to the unit, whatever happens meanwhile.
+
+The truth (`api.usage(Kind.TURN)`) is what was asked for in turns, by the conversation and by its sub-agents, and was
+delivered whole. What claude asks for itself (compactions; titles, which sessions of sm do not need) stands in no
+transcript: it is not counted, and docs/protocol.md says so.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.claude_instance import ClaudeInstance
+from tests.instance import until
+from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
+from tests.scripted_api.script import parse
+
+ENDED = ("completed", "error", "abandoned", "killed")
+
+
+@pytest.fixture
+def api() -> Iterator[ScriptedApi]:
+    with ScriptedApi() as api:
+        yield api
+
+
+@pytest.fixture
+def make(api: ScriptedApi) -> Iterator[Callable[[str], ClaudeInstance]]:
+    made: list[ClaudeInstance] = []
+
+    def one(more: str = "") -> ClaudeInstance:
+        instance = ClaudeInstance(api, more=more)
+        made.append(instance)
+        instance.start_daemon()
+        return instance
+
+    yield one
+    for instance in made:
+        instance.end()
+
+
+def used(n: int) -> str:
+    """Numbers by which each message is known in any sum: `input` is a bit of its own."""
+    return usage(Usage(1 << n, 10 * n + 1, 100 * n + 2, 1000 * n + 3, 7 * n))
+
+
+def tokens(truth: Usage) -> dict[str, int]:
+    """As `sm progress` names them."""
+    return {
+        "input": truth.input,
+        "output": truth.output,
+        "cache_read": truth.cache_read,
+        "cache_write": truth.cache_creation + truth.cache_creation_1h,
+    }
+
+
+def dollars(truth: Usage) -> float:
+    """By the public prices of Opus 4.8, for a million tokens."""
+    return (
+        5.0 * truth.input
+        + 25.0 * truth.output
+        + 0.5 * truth.cache_read
+        + 6.25 * truth.cache_creation
+        + 10.0 * truth.cache_creation_1h
+    ) / 1e6
+
+
+class Agent:
+    """A session of claude, and the person who types into its terminal."""
+
+    def __init__(self, instance: ClaudeInstance, session_id: str) -> None:
+        self.instance = instance
+        self.api = instance.api
+        self.id = session_id
+
+    @classmethod
+    def spawned(cls, instance: ClaudeInstance, prompt: str, hold: str = "") -> Self:
+        """Back when its first prompt is answered, or hangs at `hold`."""
+        agent = cls(instance, instance.spawn("Editor", prompt)["session_id"])
+        if hold:
+            agent.api.wait_for_hold(hold)
+        else:
+            agent.answered(prompt)
+        return agent
+
+    def answered(self, prompt: str) -> None:
+        """Wait until the last response that the script of this prompt has was delivered."""
+        steps = max(1, len(parse(prompt)))
+
+        def whole() -> bool:
+            turns = [one for one in self.api.turns(prompt) if not one.agent_id]
+            return sum(one.answer is not None and one.answer.whole for one in turns) >= steps
+
+        self.api.wait_for(whole, f"the answers to {prompt[:60]}")
+
+    def turn(self, prompt: str) -> None:
+        self.instance.prompt(self.id, prompt)
+        self.answered(prompt)
+
+    def progress(self) -> dict[str, Any]:
+        return self.instance.progress(self.id)
+
+    def counted(self) -> dict[str, Any]:
+        """The progress, once it says what the API has handed out."""
+        truth = tokens(self.api.usage(Kind.TURN))
+        try:
+            return until(
+                lambda: found if (found := self.progress())["tokens"] == truth else None, "counted", 5
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{self.progress()['tokens']} is not {truth}") from error
+
+    def spooled(self, event: str) -> None:
+        """Wait until this event of a hook lies in the spool."""
+        spool = self.instance.state / "spool" / self.id
+        until(lambda: any(f'"{event}"' in text for text in _texts(spool)), f"{event} is in the spool")
+
+
+def _texts(directory: Path) -> list[str]:
+    return [file.read_text() for file in directory.glob("[0-9]*.json")] if directory.exists() else []
+
+
+def sub_agent(prompt: str, **more: Any) -> str:
+    return tool("Agent", description="a part", prompt=prompt, subagent_type="general-purpose", **more)
+
+
+def test_what_is_counted_is_what_was_handed_out(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
+    instance = make()
+    agent = Agent.spawned(instance, f"first [[text:hello]]{used(0)}")
+    agent.counted()
+
+    # Thinking, text and three tools: one message, five lines.
+    note = tool("Write", file_path=f"{instance.work}/note", content="x")
+    agent.turn(
+        f"second [[think:hm]][[text:so]][[tool:Bash:echo a]][[tool:Bash:echo b]]{note}{used(1)}"
+        f"[[then]][[text:done]]{used(2)}"
+    )
+    assert agent.counted()["tools_used"] == {"Bash": 2, "Write": 1}
+
+    within = f"[[tool:Bash:echo within]]{used(3)}[[then]][[text:it is done]]{used(4)}"
+    agent.turn(f"third {sub_agent(within)}{used(5)}[[then]][[text:all done]]{used(6)}")
+    counted = agent.counted()
+    assert counted["subagents"]["tokens"]["input"] == (1 << 3) + (1 << 4)
+    assert counted["tools_used"] == {"Bash": 3, "Agent": 1, "Write": 1}
+
+    behind = f"[[hold:behind]][[tool:Bash:echo behind]]{used(7)}[[then]][[text:it is done]]{used(8)}"
+    agent.turn(f"fourth {sub_agent(behind, run_in_background=True)}{used(9)}[[then]][[text:begun]]{used(10)}")
+    api.release("behind")
+    api.wait_for(lambda: [one for one in api.turns("<task-notification>") if one.over], "it was told")
+    assert agent.counted()["tools_used"] == {"Bash": 4, "Agent": 2, "Write": 1}
+
+    agent.turn(f"fifth [[error:529:2]][[text:at last]]{used(11)}")
+    agent.turn(f"sixth [[text:half]][[cut]][[text: and half]]{used(12)}")
+    agent.counted()
+
+    # In the middle of a turn: one message was read, the next one comes while nobody is there.
+    seventh = f"seventh [[tool:Bash:echo c]]{used(13)}[[then]][[hold:away]][[text:d]]{used(14)}"
+    instance.prompt(agent.id, seventh)
+    api.wait_for_hold("away")
+    agent.counted()
+    instance.kill_daemon()
+    api.release("away")
+    agent.answered(seventh)
+    agent.spooled("Stop")
+    instance.start_daemon()
+    assert agent.counted()["tools_used"] == {"Bash": 5, "Agent": 2, "Write": 1}
+
+    # A message that was queued while it was busy is handed over within the turn.
+    eighth = f"eighth [[hold:busy]][[tool:Bash:echo d]]{used(15)}[[then]][[text:e]]{used(16)}"
+    instance.prompt(agent.id, eighth)
+    api.wait_for_hold("busy")
+    instance.prompt(agent.id, "and this too")
+    api.release("busy")
+    agent.answered(eighth)
+    agent.counted()
+
+    instance.prompt(agent.id, "/compact")
+    api.wait_for(lambda: [one for one in api.requests if one.kind is Kind.COMPACTION and one.over], "compact")
+    until(lambda: agent.progress()["context_tokens"] < 5000, "the conversation is small again")
+    assert api.usage(Kind.COMPACTION) == Usage(input=7, output=4)
+    agent.turn(f"ninth [[tool:Bash:echo e]]{used(17)}[[then]][[text:f]]{used(18)}")
+    agent.counted()
+
+    # Between two turns, and while nobody is there the conversation becomes another, twice.
+    instance.idle(agent.id)
+    instance.kill_daemon()
+    for step in (19, 21):
+        instance.prompt(agent.id, "/clear")
+        agent.spooled("SessionStart")
+        within = f"[[text:done]]{used(step + 1)}"
+        agent.turn(f"tenth {step} {sub_agent(within)}{used(step)}[[then]][[text:g]]")
+    agent.spooled("Stop")
+    instance.start_daemon()
+    counted = agent.counted()
+    assert counted["tools_used"] == {"Bash": 7, "Agent": 4, "Write": 1}
+    assert counted["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
+
+    # Once more from disk.
+    instance.kill_daemon()
+    instance.start_daemon()
+    assert agent.counted()["tools_used"] == counted["tools_used"]
+    assert Kind.TITLE not in {one.kind for one in api.requests}, "sm gives sessions their names"
+
+
+def test_what_progress_and_tail_show_of_a_turn(api: ScriptedApi, make: Callable[..., ClaudeInstance]) -> None:
+    instance = make()
+    numbers = Usage(input=500, output=40, cache_read=90_000, cache_creation=9_000, cache_creation_1h=460)
+    create = tool("TaskCreate", subject="measure", description="d", activeForm="measuring")
+    another = tool("TaskCreate", subject="compare", description="d", activeForm="comparing")
+    update = tool("TaskUpdate", taskId="1", status="completed")
+    agent = Agent.spawned(
+        instance,
+        f"plan it [[text:first the list]]{create}[[then]]{another}[[then]]{update}{usage(numbers)}"
+        f"[[then]][[text:it is planned]]{usage(numbers)}",
+    )
+    shown = agent.counted()
+    assert shown["todo"] == [
+        {"status": "completed", "text": "measure"},
+        {"status": "pending", "text": "compare"},
+    ]
+    assert shown["completion_percentage"] == 50
+    assert shown["tools_used"] == {"TaskCreate": 2, "TaskUpdate": 1}
+    assert shown["last_tool"]["name"] == "TaskUpdate"
+    assert (shown["context_tokens"], shown["context_window"], shown["context_percent"]) == (
+        100_000,
+        1_000_000,
+        10,
+    )
+    assert shown["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
+
+    # While a tool runs, and after a person has stopped it.
+    instance.prompt(
+        agent.id, "fail and wait [[text:I try]][[tool:Bash:sleep x]][[then]][[tool:Bash:sleep 600]]"
+    )
+    until(lambda: agent.progress()["current_activity"] == "Bash: sleep 600", "it waits")
+    until(
+        lambda: (agent.progress()["last_tool"] or {})["args"].get("command") == "sleep 600", "it is the last"
+    )
+    assert agent.progress()["last_tool"]["args"]["command"] == "sleep 600"
+    instance.keys(agent.id, "Escape")
+    instance.says(agent.id, "idle", "")
+    until(lambda: "mark: interrupted" in instance.sm("tail", agent.id), "it is written down")
+    assert agent.progress()["current_activity"] is None
+
+    instance.prompt(agent.id, "/clear")
+    until(lambda: agent.progress()["context_tokens"] is None, "the conversation is empty")
+    cleared = agent.counted()
+    assert (cleared["context_percent"], cleared["todo"]) == (None, None)
+    agent.turn(f"anew [[text:a fresh start]]{usage(Usage(input=20_000))}")
+    assert agent.counted()["context_percent"] == 2
+
+    told = [line.split("] ", 1)[1] for line in instance.sm("tail", agent.id, "-n", "60").splitlines()]
+    wanted = [
+        "> plan it",
+        '"first the list"',
+        "TaskCreate: measure",
+        "TaskCreate: compare",
+        "TaskUpdate: 1",
+        '"it is planned"',
+        "> fail and wait",
+        '"I try"',
+        "Bash: sleep x",
+        "error: ",
+        "Bash: sleep 600",
+        "mark: interrupted",
+        "mark: command /clear",
+        "> anew",
+        '"a fresh start"',
+    ]
+    at = -1
+    for beginning in wanted:
+        at = next((n for n, line in enumerate(told) if n > at and line.startswith(beginning)), -1)
+        assert at >= 0, f"{beginning!r} is not in its place: {told}"
+
+
+OFF = "child_agents: {{progress: {{enable_{}_tracking: false, snapshot_interval: {}}}}}"
+
+
+def appended(instance: ClaudeInstance, message_id: str) -> None:
+    """A message in the file of a sub-agent, of which no hook and no watch tells."""
+    (main,) = (instance.home / ".claude" / "projects").glob("*/*.jsonl")
+    directory = main.with_suffix("") / "subagents"
+    directory.mkdir(parents=True)
+    line = {
+        "type": "assistant",
+        "isSidechain": True,
+        "timestamp": "2999-01-01T00:00:00.000Z",
+        "message": {
+            "id": message_id,
+            "model": "claude-opus-4-8",
+            "content": [{"type": "tool_use", "id": f"toolu_{message_id}", "name": "Read", "input": {}}],
+            "usage": {"input_tokens": 1000, "output_tokens": 1},
+        },
+    }
+    (directory / "agent-aaaa.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def test_tokens_that_nobody_wants_counted_are_not(make: Callable[..., ClaudeInstance]) -> None:
+    instance = make(OFF.format("token", 1))
+    agent = Agent.spawned(instance, "one [[tool:Bash:echo a]][[then]][[text:b]]")
+    instance.idle(agent.id)
+    until(lambda: agent.progress()["tools_used"] == {"Bash": 1}, "the tool is counted")
+    appended(instance, "msg_1")
+    # Nothing tells of it; only the interval can be why it is found.
+    shown = until(
+        lambda: found if (found := agent.progress())["total_tools"] == 2 else None, "it was looked at", 5
+    )
+    unknown = (
+        "tokens",
+        "subagents",
+        "tokens_used",
+        "tokens_remaining_estimate",
+        "cost_usd",
+        "context_tokens",
+    )
+    assert {shown[name] for name in unknown} == {None}
+
+
+def test_tools_that_nobody_wants_counted_are_not(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
+    instance = make(OFF.format("tool", 3600))
+    agent = Agent.spawned(instance, "one [[tool:Bash:echo a]][[then]][[text:b]]")
+    shown = agent.counted()
+    assert (shown["tools_used"], shown["total_tools"], shown["last_tool"]) == ({}, 0, None)
+    # It is not looked for, and is found when there is a reason to look.
+    appended(instance, "msg_1")
+    assert agent.progress()["tokens"] == shown["tokens"]
+    agent.turn("two [[text:c]]")
+    until(
+        lambda: agent.progress()["tokens"]["input"] == shown["tokens"]["input"] + 1000 + 10, "all is counted"
+    )
+    assert agent.progress()["total_tools"] == 0
+
+
+def test_what_happens_while_the_daemon_is_away_is_known_at_its_first_answer(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
+    instance = make()
+    first = f"first [[tool:Bash:echo a]]{used(0)}[[then]][[hold:one]][[text:b]]{used(1)}"
+    agent = Agent.spawned(instance, first, "one")
+    instance.in_status(agent.id, "running")
+
+    def away(meanwhile: Callable[[], object], event: str) -> dict[str, Any]:
+        instance.kill_daemon()
+        meanwhile()
+        agent.spooled(event)
+        instance.start_daemon()
+        return instance.session(agent.id)
+
+    # The turn ends.
+    assert away(lambda: api.release("one"), "Stop")["status"] == "idle"
+    assert agent.counted()["tools_used"] == {"Bash": 1}
+
+    # It asks for permission.
+    second = f"second [[hold:two]][[tool:Bash:curl http://127.0.0.1/]]{used(2)}"
+    instance.prompt(agent.id, second)
+    api.wait_for_hold("two")
+    instance.in_status(agent.id, "running")
+    asks = away(lambda: api.release("two"), "PermissionRequest")
+    assert asks["status"] == "waiting_input", asks
+    assert "curl" in asks["status_reason"]
+    instance.keys(agent.id, "Escape")
+    instance.says(agent.id, "idle", "")
+    assert agent.counted()["tools_used"] == {"Bash": 2}
+
+    # A turn is done and it exits.
+    def leaves() -> None:
+        agent.turn(f"third [[tool:Bash:echo c]]{used(3)}[[then]][[text:d]]{used(4)}")
+        agent.spooled("Stop")
+        instance.prompt(agent.id, "/exit")
+
+    over = away(leaves, "SessionEnd")
+    assert over["status"] in ENDED, over
+    assert agent.counted()["tools_used"] == {"Bash": 3}
+    moved = [(event["timestamp"], event["type"]) for event in instance.events(agent.id)]
+    assert moved == sorted(moved, key=lambda each: each[0])
+    assert [kind for _, kind in moved].count("waiting_input") == 1, moved
+
+
+def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
+    instance = make()
+    within = f"[[tool:Bash:echo within]]{used(0)}[[then]][[text:done]]{used(1)}"
+    agent = Agent.spawned(instance, f"first {sub_agent(within)}{used(2)}[[then]][[text:a]]{used(3)}")
+    before = api.usage(Kind.TURN)
+    agent.counted()
+    instance.idle(agent.id)
+
+    fork = Agent(instance, instance.json("fork", agent.id)["session_id"])
+    instance.idle(fork.id)
+    fork.turn(f"second [[tool:Read:{{}}]]{used(4)}[[then]][[text:b]]{used(5)}")
+    own = until(lambda: found if (found := fork.progress())["total_tools"] else None, "its tool is counted")
+    own = until(
+        lambda: found if (found := fork.progress())["tokens"]["input"] >= 1 << 5 else None,
+        "its words are too",
+    )
+    truth = api.usage(Kind.TURN)
+    assert own["tokens"] == {name: n - tokens(before)[name] for name, n in tokens(truth).items()}
+    assert own["tools_used"] == {"Read": 1}
+    assert own["subagents"]["tokens"]["input"] == 0
+    assert agent.progress()["tokens"] == tokens(before)
+
+    # It is killed in the middle of a turn, which is not told of any more, and goes on.
+    third = f"third [[tool:Bash:echo c]]{used(6)}[[then]][[hold:killed]][[text:c]]{used(7)}"
+    instance.prompt(agent.id, third)
+    api.wait_for_hold("killed")
+    instance.sm("kill", agent.id)
+    ended = instance.ended(agent.id)
+    assert ended["status"] == "killed"
+    at_its_end = agent.progress()
+    assert at_its_end["tokens"]["input"] == before.input + (1 << 6)
+    assert at_its_end["tools_used"] == {"Bash": 2, "Agent": 1}
+    instance.sm("restore", agent.id)
+    instance.idle(agent.id)
+    agent.turn(f"fourth [[tool:Bash:echo d]]{used(8)}[[then]][[text:d]]{used(9)}")
+    wanted = before.input + (1 << 6) + (1 << 8) + (1 << 9)
+    until(lambda: agent.progress()["tokens"]["input"] == wanted, "it is added")
+    assert agent.progress()["tools_used"] == {"Bash": 3, "Agent": 1}
+    assert fork.progress()["tokens"] == own["tokens"]
