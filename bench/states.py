@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 
 from sm.client import Client
 from sm.errors import SmError
@@ -331,9 +333,13 @@ SCRIPTS: tuple[tuple[str, tuple[Callable[[Run], None], ...]], ...] = (
 """Agent types and what is done with a session of each."""
 
 
-def sampled(off: Source | None, scripts: Sequence[str] = ()) -> list[Truth]:
-    """Run everything with one source of evidence switched off, and return what was true and what was said."""
-    more = "" if off is None else f"daemon: {{ignore_evidence: [{off.value}]}}"
+def sampled(off: Source | None, scripts: Sequence[str] = (), record: Path | None = None) -> list[Truth]:
+    """Run everything with one source of evidence switched off, and return what was true and what was said.
+
+    `record`: a directory for what was observed and what was true, a file for each session, for tests to replay.
+    """
+    ignored = "" if off is None else f", ignore_evidence: [{off.value}]"
+    more = f"daemon: {{log_level: debug{ignored}}}"
     truths = []
     with ScriptedApi() as api:
         instance = ClaudeInstance(api, more=more)
@@ -351,9 +357,25 @@ def sampled(off: Source | None, scripts: Sequence[str] = ()) -> list[Truth]:
                             step(run)
                 finally:
                     run.end()
+                if record is not None:
+                    (record / f"{agent.lower()}.jsonl").write_text(_recording(instance, run))
         finally:
             instance.end()
     return truths
+
+
+def _recording(instance: ClaudeInstance, run: Run) -> str:
+    """Lines of JSON in the order of time: {"t", "true"} and {"t", "source", "activity", "at", ...}."""
+    lines: list[dict[str, object]] = [{"t": at, "true": state} for at, state in run.truth.changes]
+    for text in (instance.state / "log" / "daemon.log").read_text().splitlines():
+        line = json.loads(text)
+        if line["message"] == "observed" and line["sm_session"] == run.id:
+            seen = datetime.fromisoformat(line["time"]).timestamp()
+            said = {name[3:]: value for name, value in line.items() if name.startswith("sm_")}
+            del said["session"]
+            lines.append({"t": seen, **{name: value for name, value in said.items() if value}})
+    lines.sort(key=lambda line: float(str(line["t"])))
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
 def confusion(truths: Sequence[Truth]) -> Counter[tuple[str, str]]:
@@ -391,6 +413,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench states", description="Is the status right?")
     parser.add_argument("--off", choices=[*(s.value for s in Source), "none", "each"], default="each")
     parser.add_argument("--only", nargs="*", default=(), help="some of the steps, by name")
+    parser.add_argument("--record", type=Path, help="a directory for what was observed")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     wanted: list[Source | None] = [None, *Source]
@@ -399,7 +422,7 @@ def main(arguments: Sequence[str]) -> int:
     answers = []
     for off in wanted:
         print(f"without {off or 'nothing'} ...", file=sys.stderr, flush=True)
-        truths = sampled(off, options.only)
+        truths = sampled(off, options.only, options.record)
         matrix = confusion(truths)
         answers.append(
             {

@@ -65,7 +65,7 @@ class ClaudeInstance(Instance):
             return found if found["status"] == status and words in found["status_reason"] else None
 
         try:
-            return until(look, f"{status}: {words}")
+            return until(look, f"{status}: {words}", 60)
         except AssertionError as error:
             shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:", check=False)
             raise AssertionError(f"{error}\n{self.why(session_id)}\n{shown}") from None
@@ -87,7 +87,7 @@ class ClaudeInstance(Instance):
             now = self._typed(session_id)
             return now if now != before else None
 
-        typed = until(stands, "the prompt stands in the input box")
+        typed = until(stands, "the prompt stands in the input box", 60)
 
         def taken() -> bool:
             gone = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()

@@ -101,8 +101,21 @@ def test_an_interrupt_without_a_state_file_is_told_by_the_transcript() -> None:
 
 def test_an_interrupt_that_leaves_no_line_is_told_by_title_and_screen_in_agreement() -> None:
     ledger = after(hook(0, BUSY, "p1"), title(0.5, BUSY), title(3, IDLE), screen(3.1, IDLE))
-    assert believed(ledger, 3.2) is BUSY
+    assert believed(ledger, 3 + AGREEMENT_S + 0.2) is BUSY  # nobody has looked at either since
+    ledger.add(screen(3.1 + AGREEMENT_S, IDLE))
     assert believed(ledger, 3 + AGREEMENT_S + 0.2) is IDLE
+
+
+def test_a_title_that_stood_before_a_turn_does_not_end_it() -> None:
+    ledger = after(title(0, IDLE), hook(5, BUSY, "p1"), off=(FILE,))
+    assert believed(ledger, 5 + AGREEMENT_S) is BUSY  # it may have turned a moment ago
+    ledger.add(title(5 + AGREEMENT_S, BUSY))
+    assert believed(ledger, 60) is BUSY
+
+
+def test_a_screen_that_was_seen_before_a_turn_does_not_end_it() -> None:
+    ledger = after(screen(0, IDLE), hook(5, BUSY, "p1"), off=(FILE,))
+    assert believed(ledger, 60) is BUSY
 
 
 def test_a_title_alone_that_stands_does_not_end_a_turn_while_the_screen_shows_work() -> None:

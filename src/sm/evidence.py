@@ -73,6 +73,8 @@ class Verdict:
 
 AGREEMENT_S = 1.5
 """How long weak evidence of being idle must last when nothing tells of the turn's end."""
+TITLE_EVERY_S = 1.0
+"""A title is looked at this often: one that stands may have turned since."""
 PUBLISHED_S = 0.25
 """The same for what the agent itself publishes: it may flip between two turns."""
 SETTLED_S = 1.0
@@ -172,7 +174,9 @@ class Ledger:
             case _ if said.final:
                 return f"the {said.source} tells of the turn's end" if said.at > at else None
             case _:
-                agreed_s = now - max(entry.since, at)
+                # A title is told when it changes, a screen when it is looked at.
+                until = now - TITLE_EVERY_S if said.source is Source.TITLE else entry.seen
+                agreed_s = until - max(entry.since, at)
                 return (
                     f"the {said.source} says idle for {agreed_s:.1f} s" if agreed_s >= AGREEMENT_S else None
                 )
@@ -197,7 +201,13 @@ class Ledger:
             max(entry.since, believed.said.at) + wait
             for source, entry in self._entries.items()
             if source in STANDING and entry.said.activity is not believed.said.activity
-            for wait in (PUBLISHED_S, SETTLED_S, AGREEMENT_S, believed.said.patience_s)
+            for wait in (
+                PUBLISHED_S,
+                SETTLED_S,
+                AGREEMENT_S,
+                AGREEMENT_S + TITLE_EVERY_S,
+                believed.said.patience_s,
+            )
         ]
         return min((due - now for due in dues if due > now), default=None)
 

@@ -71,7 +71,7 @@ class LookRoutes:
             {
                 **{key: view[key] for key in shown},
                 "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
-                "facts": self._d.observer.facts(session.id),
+                "facts": await self._d.observer.facts(session.id),
             }
         )
 

@@ -116,6 +116,12 @@ class Measuring:
             return
         await self._keep_facts(session_id, {**facts, "model": model})
 
+    async def ends(self, session_id: str, reason: str | None) -> None:
+        """The agent said itself that it ends, and why, in its own word. None: another process of it has begun."""
+        facts = await self._facts_of(session_id)
+        if facts.get("ending") != reason:
+            await self._keep_facts(session_id, {**facts, "ending": reason})
+
     async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
         await self._write(lambda tx: tx.measures.facts(session_id, facts))
         self._facts[session_id] = facts

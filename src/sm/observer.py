@@ -10,12 +10,12 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sm.errors import SmError, TerminalError
-from sm.evidence import Activity, Ledger, Source, Verdict
+from sm.evidence import Activity, Ledger, Observation, Source, Verdict
 from sm.hostos import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 from sm.lifecycle import is_ended, is_live
 from sm.manager import Manager
@@ -33,6 +33,8 @@ _SWEEP_EVERY_S = 10.0
 _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 """When to look at the screen of an agent that has not said that it is ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
+_FIRST_TURN_S = 30.0
+"""How long an agent that was started with a prompt may be idle before it takes it."""
 _LOOK_AGAIN_S = 1.0
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
@@ -76,7 +78,6 @@ class _Observed:
     screen_due_s: float | None = None
     looks: int = 0
     activity: str | None = None
-    ending: str | None = None
     hook_seen: bool = False
 
     def poke(self, *, state: bool = False, transcript: bool = False, screen_s: float | None = None) -> None:
@@ -193,14 +194,15 @@ class Observer:
         found = self._observed.get(session_id)
         return None if found is None else found.ledger
 
-    def facts(self, session_id: str) -> list[str]:
+    async def facts(self, session_id: str) -> list[str]:
         """What else is known, in words, for `sm why`."""
         found = self._observed.get(session_id)
-        if found is None:
-            return []
-        said = [] if found.hook_seen or not found.ready else ["no hook of this process was seen"]
-        if found.ending is not None:
-            said.append(f"it said that it ends: {found.ending}")
+        said = []
+        if found is not None and found.ready and not found.hook_seen:
+            said.append("no hook of this process was seen")
+        ending = (await self._store.measures.facts(session_id)).get("ending")
+        if ending is not None and found is None:
+            said.append(f"it said itself that it ends (SessionEnd: {ending})")
         return said
 
     def activity(self, session_id: str) -> str | None:
@@ -232,11 +234,11 @@ class Observer:
         if news.started:
             observed.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
         if news.ending is not None:
-            observed.ending = news.ending
+            await self._measuring.ends(observed.session_id, news.ending)
         if news.activity is not None:
             observed.activity = news.activity
         await self._learn(observed, news.conversation, news.transcript, news.model)
-        taken = news.said is not None and observed.ledger.add(news.said)
+        taken = news.said is not None and self._add(observed, news.said)
         if news.ready:
             await self._ready(observed, "hook", f"{news.name}: it takes input")
         session = self._store.sessions.get(observed.session_id)
@@ -244,6 +246,12 @@ class Observer:
             await self._reopen(session, iso(news.said.at))
         if taken:
             await self._decide(observed)
+
+    def _add(self, observed: _Observed, said: Observation) -> bool:
+        """Take note of it; False when it came too late. The log can be replayed (tests/test_recorded.py)."""
+        what = {f"sm_{name}": value for name, value in asdict(said).items() if name != "reason"}
+        log.debug("observed", extra={"sm_session": observed.session_id, **what})
+        return observed.ledger.add(said, self._clock())
 
     async def _learn(
         self, observed: _Observed, conversation: str | None, transcript: str | None, model: str | None
@@ -269,6 +277,7 @@ class Observer:
 
     async def _ready(self, observed: _Observed, source: str, reason: str) -> None:
         observed.ready = True
+        await self._measuring.ends(observed.session_id, None)
         await self._observe(observed.session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
     async def _reopen(self, session: Session, at: str) -> None:
@@ -296,6 +305,8 @@ class Observer:
                     await observed.poked.wait()
                     continue
             observed.state_due = True  # what stands must be seen to stand
+            if observed.ready and Source.STATE_FILE not in observed.ledger.entries:
+                observed.poke(screen_s=self._clock())
 
     async def _prepare(self, observed: _Observed) -> None:
         """Find out once where the agent's files are."""
@@ -341,11 +352,14 @@ class Observer:
         before = observed.ledger.entries.get(Source.STATE_FILE)
         # Where no hook tells of it (they may be switched off), the transcript has something new now.
         observed.transcript_due |= before is None or before.said.activity is not said.activity
-        observed.ledger.add(said, self._clock())
+        self._add(observed, said)
         observed.ledger.seen(Source.STATE_FILE, self._clock())
         if conversation:
             await self._learn(observed, conversation, None, None)
-        if not observed.ready and Source.STATE_FILE not in self._off:
+        # One that has a prompt publishes that it is idle until it takes that: its hook says more.
+        fresh = self._clock() - observed.started_s < _FIRST_TURN_S
+        awaited = observed.expects_turn and said.activity is Activity.IDLE and fresh
+        if not (observed.ready or awaited or Source.STATE_FILE in self._off):
             await self._ready(observed, Source.STATE_FILE, "it publishes its state")
 
     async def _read_transcript(self, observed: _Observed) -> None:
@@ -361,7 +375,7 @@ class Observer:
         since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
         news = await self._measuring.read(session, path, observed.reader, below=below, since=since)
         for said in news:
-            observed.ledger.add(said)
+            self._add(observed, said)
 
     def _expected(self, observed: _Observed, session: Session) -> str | None:
         """Where the transcript should be of an agent that has not said so (no hook of it was heard)."""
@@ -387,7 +401,7 @@ class Observer:
         if said is None:
             observed.ledger.forget(Source.SCREEN)
             return
-        observed.ledger.add(said, now)
+        self._add(observed, said)
         if said.activity is Activity.BLOCKED:  # nobody tells when a dialog that a person has opened is closed
             observed.poke(screen_s=now + _LOOK_AGAIN_S)
 
@@ -461,7 +475,7 @@ class Observer:
             if said is None:
                 observed.ledger.forget(Source.TITLE)
             else:
-                observed.ledger.add(said, now)
+                self._add(observed, said)
             observed.poke()
 
     def printed(self, moved: Collection[str]) -> None:

@@ -7,6 +7,7 @@ transcript: it is not counted, and docs/protocol.md says so.
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -423,3 +424,28 @@ def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
     until(lambda: agent.progress()["tokens"]["input"] == wanted, "it is added")
     assert agent.progress()["tools_used"] == {"Bash": 3, "Agent": 1}
     assert fork.progress()["tokens"] == own["tokens"]
+
+
+def test_an_answer_that_breaks_off_counts_as_far_as_claude_knew_of_it(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
+    """The API names input and cache when it begins to answer, and the output when it is through."""
+    instance = make()
+    agent = Agent.spawned(instance, f"first [[text:a]]{used(0)}")
+    instance.idle(agent.id)
+
+    # By the network, after a whole block: claude does not try again.
+    cut = Usage(2, 11, 102, 1003, 7)
+    instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[cut]][[text:b]]{usage(cut)}")
+    instance.says(agent.id, "idle", "its turn failed")
+    # By a person.
+    stopped = Usage(4, 21, 202, 2003, 14)
+    instance.prompt(agent.id, f"third [[think:hm]][[text:a]][[hold:stopped]][[text:b]]{usage(stopped)}")
+    asked = api.wait_for_hold("stopped")
+    instance.in_status(agent.id, "running")
+    instance.keys(agent.id, "Escape")
+    api.wait_for(lambda: asked.over, "it hangs up")
+    agent.turn(f"fourth [[text:c]]{used(3)}")
+    begun = replace(cut, output=1) + replace(stopped, output=1)
+    wanted = tokens(api.usage(Kind.TURN) + begun)
+    until(lambda: agent.progress()["tokens"] == wanted, "all is counted")

@@ -236,6 +236,10 @@ def test_odd_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> None:
         claude.idle(session_id)
     assert {user_text(one).strip() for one in api.turns() if one.number > first} == wanted
     assert not (claude.work / "ran-it").exists()
+    told = claude.events()
+    for session_id in sessions:  # none of them was idle before its turn
+        own = [one["type"] for one in told if one["session_id"] == session_id]
+        assert own == ["spawned", "started", "idle"]
     claude.sm("kill", "--force", *sessions)
 
 
@@ -258,10 +262,10 @@ def test_prompt_in_a_file_is_read_without_a_question(api: ScriptedApi) -> None:
 # --------------------------------------------------------------------------------------------- what it may, unasked
 
 REPORTS = (
-    'sm note "text; with && signs | and \'quotes\'"',
+    "sm note \"text; with && signs | and 'quotes'\"",
     "sm note 'it costs $5'",
     "sm checkpoint 'one (1/3)' && sm note two",
-    'sm note "$(cat <<\'EOF\'\nit says \"done\"\nEOF\n)"',
+    'sm note "$(cat <<\'EOF\'\nit says "done"\nEOF\n)"',
     "sm me --json | head -c 20 && sm who && sm others && sm children 2>&1",
     "sm progress strict-reporter && sm inbox && sm requests && sm status",
     # claude runs `cat < FILE` in any mode and without a rule, too.
@@ -319,24 +323,16 @@ def test_reporting_of_an_agent_that_asks_for_permissions_needs_none(claude: Clau
 # -------------------------------------------------------------------------------------------- what is the user's own
 
 
-def of_user(claude: Claude, touched: Path) -> dict[str, bytes]:
-    """A home with settings and a state of its user's own; what their files hold."""
-    settings = {
-        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"echo stopped >> {touched}"}]}]},
-        "permissions": {"allow": ["Bash(which sm)"], "ask": ["Bash(sm checkpoint:*)"]},
-        "env": {"OF_THE_USER": "yes"},
-    }
-    (claude.claude_home / "settings.json").write_text(json.dumps(settings, indent=4))
-    return {path.name: path.read_bytes() for path in files_of_user(claude)}
-
-
-def files_of_user(claude: Claude) -> list[Path]:
-    return [claude.claude_home / "settings.json", claude.claude_home / ".claude.json"]
-
-
 def test_users_own_hooks_rules_and_files_stay_as_they_are(claude: Claude, api: ScriptedApi) -> None:
     touched = claude.home / "touched"
-    before = of_user(claude, touched)
+    state = claude.claude_home / ".claude.json"
+    answers = json.loads(state.read_bytes())
+    settings = claude.claude_home / "settings.json"
+    own = {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"echo stopped >> {touched}"}]}]},
+        "permissions": {"allow": ["Bash(which sm)"], "ask": ["Bash(sm checkpoint:*)"]},
+    }
+    settings.write_text(json.dumps(own, indent=4))
     try:
         steps = then(bash("which sm"), bash("sm note mine"), bash("sm checkpoint x"), "[[text:ok]]")
         session_id = claude.spawn("Plain", f"With settings {steps}")["session_id"]
@@ -346,17 +342,15 @@ def test_users_own_hooks_rules_and_files_stay_as_they_are(claude: Claude, api: S
         claude.idle(session_id)
         until(touched.exists, "the user's own Stop hook has run")
         assert touched.read_text() == "stopped\n"
-        assert (claude.claude_home / "settings.json").read_bytes() == before["settings.json"]
-        state = claude.claude_home / ".claude.json"
-        now = json.loads(state.read_bytes())
-        kept = json.loads(before[".claude.json"])
-        # claude itself counts its starts in there, and sm writes nothing.
-        assert {name: now[name] for name in kept if name != "projects"} | {"projects": kept["projects"]} == kept
-        assert now["projects"][str(claude.home)]["hasTrustDialogAccepted"] is True
+        assert settings.read_text() == json.dumps(own, indent=4)
+        now = json.loads(state.read_bytes())  # claude writes there; sm does not
+        for answer in ("hasCompletedOnboarding", "customApiKeyResponses"):
+            assert now[answer] == answers[answer]
+        assert now["projects"][str(claude.home)] == answers["projects"][str(claude.home)]
         assert b"sm hook" not in state.read_bytes()
         claude.sm("kill", session_id)
     finally:
-        (claude.claude_home / "settings.json").unlink()
+        settings.unlink()
 
 
 def test_agent_sees_nothing_of_an_sm_that_is_being_replaced(claude: Claude, api: ScriptedApi) -> None:
@@ -402,15 +396,19 @@ def test_claude_that_is_not_installed_is_told_with_what_to_type(claude: Claude) 
     [
         ("BadFlag", (), "it does not know an option: --no-such-flag", "take --no-such-flag out"),
         ("Plain", ("--args", "--wild"), "it does not know an option: --wild", "take --wild out"),
-        ("BadMode", (), "--permission-mode wild", "claude --help shows what --permission-mode may be"),
+        (
+            "BadMode",
+            (),
+            "it does not know: --permission-mode wild",
+            "claude --help shows what --permission-mode may be",
+        ),
     ],
 )
 def test_option_that_claude_does_not_know_is_named(
     claude: Claude, agent_type: str, arguments: Sequence[str], names: str, hint: str
 ) -> None:
     said = claude.refused("spawn", agent_type, "hi", *arguments, "--wait", "20", exit_code=9)
-    assert f"claude has ended: {names.split(':')[0]}" in said and names in said
-    assert hint in said
+    assert "claude has ended: " in said and names in said and hint in said
     session = claude.json("all")[-1]
     assert (session["status"], session["exit_code"]) == ("error", 1)
     assert names in session["status_reason"] and hint in session["status_reason"]
@@ -466,7 +464,9 @@ def test_bypassing_permissions_as_root_is_refused_at_once_unless_this_is_a_sandb
     assert len(claude.json("all")) == count
 
     sandbox = {"IS_SANDBOX": "1"}
-    session = claude.stuck("waiting_input", "accept what bypassing permissions means", "Waiter", "hi", env=sandbox)
+    session = claude.stuck(
+        "waiting_input", "accept what bypassing permissions means", "Waiter", "hi", env=sandbox
+    )
     assert "skipDangerousModePermissionPrompt" in session["status_reason"]
     settings = claude.claude_home / "settings.json"
     settings.write_text('{"skipDangerousModePermissionPrompt": true}')
@@ -481,34 +481,29 @@ def test_bypassing_permissions_as_root_is_refused_at_once_unless_this_is_a_sandb
 
 def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(claude: Claude, api: ScriptedApi) -> None:
     directory = Path(tempfile.mkdtemp(prefix="untrusted-"))
-    env = claude.other_home("distrustful")
     where = ("--working-dir", str(directory))
     try:
+        env = claude.other_home("answers-by-key")
         hint = f"sm trust {shlex.quote(str(directory))}, as the operator"
-        asking = claude.stuck("waiting_input", hint, "Plain", "By key [[hold:key]]", *where, env=env)
-        claude.keys(asking["session_id"], "Enter")
+        by_key = claude.stuck("waiting_input", hint, "Plain", "By key [[hold:key]]", *where, env=env)
+        claude.keys(by_key["session_id"], "Enter")
         api.wait_for_hold("key")
-        claude.says(asking["session_id"], "running", "")
+        claude.says(by_key["session_id"], "running", "")
         api.release("key")
-        claude.idle(asking["session_id"])
+        claude.idle(by_key["session_id"])
         assert [one.prompt for one in api.turns("By key")] == ["By key [[hold:key]]"]
 
-        below = directory / "below"
-        below.mkdir()
-        assert "trusts" in claude.sm("trust", str(below), env=env)  # by the answer just given
-
-        claude.sm("kill", asking["session_id"])
-        env = claude.other_home("distrustful-too")
-        asking = claude.stuck("waiting_input", hint, "Plain", "Not yet", *where, env=env)
-        claude.refused("spawn", "Plain", "hi", *where, "--wait", "20", exit_code=9, env=env)
+        env = claude.other_home("answers-by-command")
         told = claude.sm("trust", str(directory), env=env)
         assert told.startswith(f"claude trusts {directory} and all below it (written to ")
-        claude.idle(claude.spawn("Plain", "By command", *where, env=env)["session_id"])
+        (directory / "below").mkdir()
+        where = ("--working-dir", str(directory / "below"))
+        by_command = claude.spawn("Plain", "By command", *where, env=env)
+        claude.idle(by_command["session_id"])
         assert len(api.turns("By command")) == 1
-        assert not api.turns("Not yet")
-        busy = claude.refused("trust", "/usr", exit_code=4, env=env)
-        assert "a claude is running (pid " in busy
-        claude.sm("kill", "--force", *(one["session_id"] for one in claude.json("all") if one["pid"]))
+        assert "already" in claude.sm("trust", str(directory / "below"), env=env)
+        assert "a claude is running (pid " in claude.refused("trust", "/usr", exit_code=4, env=env)
+        claude.sm("kill", "--force", by_key["session_id"], by_command["session_id"])
     finally:
         shutil.rmtree(directory)
 

@@ -252,6 +252,7 @@ def test_a_kill_lets_it_say_that_it_ends(claudes: ClaudeInstance) -> None:
     ended = claudes.session(session_id)
     assert (ended["status"], ended["exit_code"], ended["exit_signal"]) == ("killed", 143, None)
     assert not (claudes.home / ".claude" / "sessions" / f"{ended['pid']}.json").exists()
+    assert claudes.why(session_id)["facts"] == ["it said itself that it ends (SessionEnd: other)"]
 
 
 def test_one_that_was_killed_by_another_is_an_error_whatever_it_still_publishes(

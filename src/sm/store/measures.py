@@ -8,6 +8,9 @@ import aiosqlite
 from sm.store.rows import decoded, encoded
 from sm.usage import Position, ToolUse, Usage
 
+_COMPLETED_LOOKED_AT = 50
+"""Who watches a session's progress asks every second: not all that there ever was is added up for that."""
+
 
 class MeasureWrites:
     """What a unit of work may write of a session's consumption."""
@@ -96,11 +99,12 @@ class MeasureReads:
         return decoded(rows[0][0]) if rows else {}
 
     async def usual_tokens(self, agent_type: str) -> int | None:
-        """The median of what completed sessions of this type took (input and output); None without any."""
+        """The median of what the newest completed sessions of this type took (input and output); None without any."""
         rows = await self._reader.execute_fetchall(
-            "SELECT sum(u.input + u.output) FROM usage u JOIN sessions s ON s.id = u.session_id"
-            " WHERE s.agent_type = ? AND s.status = 'completed' AND s.removed = 0 GROUP BY u.session_id ORDER BY 1",
-            (agent_type,),
+            "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
+            " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
+            " ON s.id = u.session_id GROUP BY u.session_id ORDER BY 1",
+            (agent_type, _COMPLETED_LOOKED_AT),
         )
         totals = [row[0] for row in rows]
         return int(totals[len(totals) // 2]) if totals else None

@@ -1,0 +1,90 @@
+"""Writes `tests/data/v3.db`, a database as sm of today leaves it: `python -m tests.golden`.
+
+Only until version 3 is shipped: from then on the file stays as it is, whatever the code becomes.
+"""
+
+import asyncio
+import os
+import sqlite3
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from sm.models import Exit, Message, MessageMode, MessageState, Process, Session, Status
+from sm.store import Store, Transaction
+from sm.usage import Position, ToolUse, Usage
+from tests.samples import AT, LAUNCH, session
+
+INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
+HOME = "/home/u/.claude/projects/-home-u-app"
+TRANSCRIPTS = {
+    f"{HOME}/5e55.jsonl": Position(4711, 90_210),
+    f"{HOME}/5e55/subagents/agent-a1.jsonl": Position(4712, 1_234),
+    f"{HOME}/7e55.jsonl": Position(0, 0),
+}
+USAGE = (
+    Usage("msg_1", "claude-opus-4-8", AT, 11, 101, 1000, 5007, 7),
+    Usage("msg_2", "claude-opus-4-8", AT, 2, 20, 200, 2000),
+    Usage("msg_3", "claude-haiku-4-5", AT, 3, 30, sidechain=True),
+)
+TOOLS = (
+    ToolUse("toolu_1", "Bash", AT),
+    ToolUse("toolu_2", "Agent", AT),
+    ToolUse("toolu_3", "Bash", AT, sidechain=True),
+)
+FACTS = {
+    "transcript": f"{HOME}/7e55.jsonl",
+    "model": "claude-opus-4-8[1m]",
+    "todo": [{"content": "mäasure", "status": "in_progress", "id": "1"}],
+    "context_tokens": 2222,
+    "last_tool": {"name": "Bash", "args": {"command": "npm test"}, "timestamp": AT},
+}
+RUNNING: Session = replace(
+    session("aaaa1111", status=Status.RUNNING),
+    provider="claude",
+    model="opus",
+    process=Process(4242, "5f7b/123456"),
+    conversation="7e55",
+    transcript=f"{HOME}/7e55.jsonl",
+    token_hash="0" * 64,
+)
+COMPLETED: Session = replace(
+    session("aaaa2222", parent="aaaa1111", status=Status.COMPLETED),
+    exit=Exit(0, None),
+    completed_at=AT,
+    completion_status="completed",
+)
+MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
+
+
+async def write(path: str) -> None:
+    async with await Store.open(path) as store:
+
+        async def unit(tx: Transaction) -> None:
+            await tx.insert(RUNNING, LAUNCH, "a prompt")
+            await tx.insert(COMPLETED, LAUNCH, None)
+            tx.mail.add_message(MESSAGE, "päth\nand more")
+            for name, position in TRANSCRIPTS.items():
+                tx.measures.read_to(RUNNING.id, name, position)
+            tx.measures.used(RUNNING.id, USAGE)
+            tx.measures.used(COMPLETED.id, USAGE[:1])
+            tx.measures.tools(RUNNING.id, TOOLS)
+            tx.measures.facts(RUNNING.id, FACTS)
+
+        await store.write(unit)
+
+
+def main() -> None:
+    target = Path(__file__).parent / "data" / "v3.db"
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "sm.db")
+        asyncio.run(write(path))
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE meta SET value = ? WHERE name = 'instance'", (INSTANCE,))
+        target.unlink(missing_ok=True)
+        db.execute("VACUUM INTO ?", (str(target),))
+        db.close()
+
+
+if __name__ == "__main__":
+    main()
