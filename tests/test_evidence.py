@@ -102,7 +102,7 @@ def test_an_interrupt_without_a_state_file_is_told_by_the_transcript() -> None:
 def test_an_interrupt_that_leaves_no_line_is_told_by_title_and_screen_in_agreement() -> None:
     ledger = after(hook(0, BUSY, "p1"), title(0.5, BUSY), title(3, IDLE), screen(3.1, IDLE))
     assert believed(ledger, 3 + AGREEMENT_S + 0.2) is BUSY  # nobody has looked at either since
-    ledger.add(screen(3.1 + AGREEMENT_S, IDLE))
+    ledger.add(screen(3.2 + AGREEMENT_S, IDLE))
     assert believed(ledger, 3 + AGREEMENT_S + 0.2) is IDLE
 
 

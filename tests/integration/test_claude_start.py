@@ -444,11 +444,12 @@ def test_missing_login_is_told_with_and_without_a_prompt(claude: Claude, api: Sc
     assert not api.turns("Nobody hears this")
 
 
-def test_model_that_does_not_exist_fails_the_turn_and_is_named(claude: Claude) -> None:
-    session = claude.stuck(
-        "idle", "its turn failed", "Plain", "Hello [[error:404:*]]", "--model", "no-such-model"
-    )
-    assert "no-such-model" in session["status_reason"] and "/model" in session["status_reason"]
+def test_model_that_does_not_exist_is_named(claude: Claude) -> None:
+    names = "the model no-such-model does not exist or is not for this account"
+    session = claude.stuck("waiting_input", names, "Plain", "Hello [[error:404]]", "--model", "no-such-model")
+    assert "/model in its terminal" in session["status_reason"]
+    claude.prompt(session["session_id"], "Hello again [[text:hello]]")  # as if there was one now
+    claude.idle(session["session_id"])
     claude.sm("kill", session["session_id"])
 
 

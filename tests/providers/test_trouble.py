@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sm.evidence import Activity
+from sm.providers.claude.reader import ClaudeReader
 from sm.providers.claude.screen import Obstacle
 from sm.providers.claude.trouble import Trouble, explain
 
@@ -106,6 +108,20 @@ def test_an_end_that_nobody_knows_is_told_in_its_own_words() -> None:
     assert trouble([""] * 24, exited=True).message == "claude has ended and printed nothing"
 
 
+@pytest.mark.parametrize("name", ["opt-50", "flag-bad-permission-mode-01", "firstrun-theme-01"])
+def test_nothing_is_asked_of_a_person_while_claude_is_about_to_end(name: str) -> None:
+    reader = ClaudeReader({})
+    assert reader.trouble(capture(name), DIR, exited=False) is None
+    assert reader.trouble(capture(name), DIR, exited=True) is not None
+
+
+def test_a_claude_that_answers_no_prompt_is_blocked_and_says_what_to_type() -> None:
+    said = ClaudeReader({}).screen(capture("nologin-80"), 1.0)
+    assert said is not None
+    assert (said.activity, "not logged in; hint: " in said.reason) == (Activity.BLOCKED, True)
+    assert said.reason.endswith("/login")
+
+
 def test_a_model_that_does_not_exist_is_told_though_claude_takes_prompts() -> None:
     said = "● There's an issue with the selected model (nope). It may not exist or you may not have access to it."
     rule = "─" * 120
@@ -113,6 +129,7 @@ def test_a_model_that_does_not_exist_is_told_though_claude_takes_prompts() -> No
         ["❯ hi", "", said, "", "✻ Cooked for 0s", "", rule, "❯ ", rule, "  ? for shortcuts"], exited=False
     )
     assert (found.kind, "nope" in found.message, "/model" in found.hint) == (Obstacle.BAD_MODEL, True, True)
+    assert not found.ended
 
 
 def test_a_claude_that_has_started_has_no_trouble() -> None:

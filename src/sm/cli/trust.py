@@ -76,7 +76,8 @@ def _trust(home: ClaudeHome, directory: str, *, force: bool) -> str | None:
             pids = ", ".join(map(str, running[:5]))
             raise IllegalState(
                 f"a claude is running (pid {pids}) and would write its own copy of {path} over the change",
-                "end it first, or start claude in that directory and answer there; --force tries it nevertheless",
+                "end it first, or answer where claude asks (sm attach ID, or claude in that directory); "
+                "--force tries it nevertheless",
             )
         _add(state, directory, path)
         if _replace(path, found, _text(state)):

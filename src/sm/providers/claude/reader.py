@@ -14,7 +14,7 @@ from sm.models import Process
 from sm.providers.base import HookNews, TranscriptNews, Trouble
 from sm.providers.claude.hooks import read_hook
 from sm.providers.claude.pricing import Prices, context_window, cost_usd
-from sm.providers.claude.screen import State, read_screen, read_title
+from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 from sm.providers.claude.transcript import (
     Compaction,
     Fact,
@@ -40,6 +40,8 @@ _ACTIVITIES = {
     State.DIALOG: Activity.BLOCKED,
     State.BLOCKED: Activity.BLOCKED,
 }
+_ANSWERS_NO_PROMPT = frozenset({Obstacle.LOGIN, Obstacle.BAD_MODEL})
+"""It has started, has an input box and fails each turn until a person has done something."""
 
 
 class ClaudeReader:
@@ -128,11 +130,11 @@ class ClaudeReader:
 
     def screen(self, lines: Sequence[str], at: float) -> Observation | None:
         seen = read_screen(lines)
+        if seen.obstacle in _ANSWERS_NO_PROMPT and (why := explain(lines, working_dir="", exited=False)):
+            said = f"{why.message}; hint: {why.hint}"
+            return Observation(Source.SCREEN, Activity.BLOCKED, at, folded(said, 300))
         activity = _ACTIVITIES.get(seen.state)
-        if activity is None:
-            return None
-        said = f"{seen.what}; hint: {seen.hint}" if seen.obstacle is not None and seen.hint else seen.what
-        return Observation(Source.SCREEN, activity, at, folded(said, 200))
+        return None if activity is None else Observation(Source.SCREEN, activity, at, folded(seen.what, 200))
 
     def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
         found = explain(screen, working_dir=working_dir, exited=exited)
