@@ -32,6 +32,8 @@ JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every gate holds, else 1."""
+    # Ended from outside it still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in JUDGING:
         return JUDGING[given[0]](given[1:])
@@ -46,8 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown: {' '.join(unknown)}; there are: {' '.join(GROUPS)}")
     if not os.access(SM, os.X_OK):
         parser.error(f"{SM} is not there: install sm where this Python looks, pip install -e .")
-    # Ended from outside it still ends what it has started.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     rows: list[Row] = []
     for name in options.names or GROUPS:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)

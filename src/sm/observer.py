@@ -276,6 +276,7 @@ class Observer:
             await self._measuring.runs_on(session.id, model)
 
     async def _ready(self, observed: _Observed, source: str, reason: str) -> None:
+        await self._read_screen(observed)  # what fails each turn of an agent that takes input
         observed.ready = True
         await self._measuring.ends(observed.session_id, None)
         await self._observe(observed.session_id, SignalKind.STARTED, source, reason, self._manager.now())
@@ -431,9 +432,9 @@ class Observer:
 
     async def _follow_verdict(self, session: Session, verdict: Verdict) -> None:
         said = verdict.said
-        reason = said.reason
-        if verdict.overruled and said.source is not Source.HOOK:
-            reason = f"{reason} ({'; '.join(f'not the {s}: {why}' for s, why in verdict.overruled.items())})"
+        stronger = tuple(Source)[: tuple(Source).index(said.source)]
+        why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
+        reason = f"{said.reason} ({'; '.join(why)})" if why else said.reason
         wanted = _STATUSES[said.activity]
         if session.status is not wanted:
             at = max(iso(said.at), session.status_at)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -320,6 +321,23 @@ def test_reporting_of_an_agent_that_asks_for_permissions_needs_none(claude: Clau
     claude.sm("kill", session_id)
 
 
+def test_agent_that_asks_as_it_was_told_to_is_woken_by_the_answer(claude: Claude, api: ScriptedApi) -> None:
+    ask = "sm ask 'red or blue?' --option red --option blue --wait 3600"
+    asked = tool("Bash", command=ask, description="ask", run_in_background=True)
+    session_id = claude.spawn("Planner", f"Choose {then(bash('sm note choosing'), asked)}")["session_id"]
+    failed, said = results(answered(api, "Choose", 2))[-1]
+    assert not failed
+    claude.says(session_id, "idle", "shells in the background: 1")
+    claude.sm("answer", session_id, "blue")
+    api.wait_for(lambda: api.turns("<task-notification>"), "the answer wakes it")
+    claude.says(session_id, "idle", "its turn ended (Stop)")
+    (output,) = re.findall(r"\S+\.output", said)
+    claude.prompt(session_id, "Read it " + tool("Read", file_path=output))
+    failed, said = results(answered(api, "Read it", 3))[-1]
+    assert (failed, "blue" in said) == (False, True)
+    claude.sm("kill", session_id)
+
+
 # -------------------------------------------------------------------------------------------- what is the user's own
 
 
@@ -446,7 +464,9 @@ def test_missing_login_is_told_with_and_without_a_prompt(claude: Claude, api: Sc
 
 def test_model_that_does_not_exist_is_named(claude: Claude) -> None:
     names = "the model no-such-model does not exist or is not for this account"
-    session = claude.stuck("waiting_input", names, "Plain", "Hello [[error:404]]", "--model", "no-such-model")
+    session = claude.stuck(
+        "waiting_input", names, "Plain", "Hello [[error:404:*]]", "--model", "no-such-model"
+    )
     assert "/model in its terminal" in session["status_reason"]
     claude.prompt(session["session_id"], "Hello again [[text:hello]]")  # as if there was one now
     claude.idle(session["session_id"])

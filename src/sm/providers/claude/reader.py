@@ -32,6 +32,7 @@ from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
+_STOP_HOOK = "running stop hook"
 _ACTIVITIES = {
     State.IDLE: Activity.IDLE,
     State.WORKING: Activity.BUSY,
@@ -134,6 +135,8 @@ class ClaudeReader:
             said = f"{why.message}; hint: {why.hint}"
             return Observation(Source.SCREEN, Activity.BLOCKED, at, folded(said, 300))
         activity = _ACTIVITIES.get(seen.state)
+        if _STOP_HOOK in seen.what:  # the turn is over: it waits for us
+            return None
         return None if activity is None else Observation(Source.SCREEN, activity, at, folded(seen.what, 200))
 
     def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
