@@ -229,6 +229,13 @@ async def test_the_model_is_what_the_agent_says_else_what_answered(bench: Bench)
     append(bench.main(), message("m2"))
     await bench.read()
     assert (await bench.facts())["model"] == f"{OPUS}[1m]"
+    haiku = message("m3").replace(OPUS.encode(), b"claude-haiku-4-5-20251001")
+    append(bench.of_agent("a"), haiku.replace(b'"isSidechain": false', b'"isSidechain": true'))
+    await bench.read()
+    assert (await bench.facts())["model"] == f"{OPUS}[1m]"
+    append(bench.main(), haiku.replace(b"m3", b"m4"))  # by `/model`, of which no hook tells
+    await bench.read()
+    assert (await bench.facts())["model"] == "claude-haiku-4-5-20251001"
 
 
 async def test_the_last_actions_go_back_into_the_conversations_before(bench: Bench) -> None:

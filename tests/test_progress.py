@@ -200,3 +200,10 @@ def test_a_context_is_never_more_than_full_and_one_of_no_size_is_unknown() -> No
     assert shown_with(Measured(context_tokens=250, context_window=200))["context_percent"] == 100
     assert shown_with(Measured(context_tokens=250))["context_percent"] is None
     assert shown_with(Measured(context_window=200))["context_percent"] is None
+
+
+def test_what_is_not_counted_is_not_shown_as_nothing() -> None:
+    shown = shown_with(Measured(tokens=None, tools={"Bash": 2}, todo=[("completed", "a"), ("pending", "b")]))
+    unknown = ("tokens", "subagents", "tokens_used", "tokens_remaining_estimate", "cost_usd")
+    assert {shown[name] for name in unknown} == {None}
+    assert (shown["total_tools"], shown["completion_percentage"]) == (2, 50)

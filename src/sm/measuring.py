@@ -90,8 +90,9 @@ class Measuring:
             facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in meant.todo]
             if meant.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = meant.context_tokens
-        if meant.usage and "model" not in facts:
-            facts["model"] = meant.usage[-1].model
+            answered = next((u.model for u in reversed(meant.usage) if not u.sidechain), None)
+            if answered is not None and not _is_same_model(facts.get("model"), answered):
+                facts["model"] = answered  # a person has chosen another one
         newest = max(meant.tools, key=lambda tool: tool.at, default=None)
         if newest is not None and counts_tools and newest.at >= facts.get("last_tool", _NO_TOOL)["timestamp"]:
             facts["last_tool"] = _tool_json(newest)
@@ -163,6 +164,12 @@ class Measuring:
     async def _todo(self, session_id: str) -> list[Todo]:
         facts = await self._facts_of(session_id)
         return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
+
+
+def _is_same_model(known: str | None, answered: str) -> bool:
+    """An agent may say more of itself than who answers (`claude-opus-4-8[1m]`), or less (without the date)."""
+    base = (known or "").partition("[")[0]
+    return bool(base) and (base in answered or answered in base)
 
 
 def _is_sub_agents(path: str, below: str) -> bool:

@@ -276,7 +276,8 @@ class Observer:
             await self._measuring.runs_on(session.id, model)
 
     async def _ready(self, observed: _Observed, source: str, reason: str) -> None:
-        await self._read_screen(observed)  # what fails each turn of an agent that takes input
+        if not observed.ready:  # it may show why it will answer no prompt: nobody is to take it for ready
+            await self._read_screen(observed)
         observed.ready = True
         await self._measuring.ends(observed.session_id, None)
         await self._observe(observed.session_id, SignalKind.STARTED, source, reason, self._manager.now())

@@ -456,9 +456,12 @@ def test_question_of_the_first_start_is_told_with_what_to_type(
 def test_missing_login_is_told_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Nobody hears this",)):
-        session = claude.stuck("waiting_input", "it is not logged in", "Plain", *prompt, env=env)
+        said = claude.refused("spawn", "Plain", *prompt, "--wait", "20", exit_code=9, env=env)
+        assert "it is not logged in" in said and "/login" in said
+        session_id = claude.json("all")[-1]["session_id"]
+        session = claude.says(session_id, "waiting_input", "it is not logged in")
         assert "/login" in session["status_reason"]
-        claude.sm("kill", "--force", session["session_id"])
+        claude.sm("kill", "--force", session_id)
     assert not api.turns("Nobody hears this")
 
 
