@@ -8,6 +8,7 @@ from sm.evidence import (
     LAG_S,
     PUBLISHED_S,
     SETTLED_S,
+    STUCK_S,
     Activity,
     Ledger,
     Observation,
@@ -61,9 +62,75 @@ def test_a_turn_from_its_prompt_to_its_end() -> None:
     assert believed(ledger, 1) is BUSY  # at once, before the state file says so
     ledger.add(published(1.05, BUSY))
     ledger.add(hook(5, IDLE, "p1", final=True))
-    assert believed(ledger, 5) is IDLE  # at once: it tells of the turn's end
+    assert (
+        believed(ledger, 5) is BUSY
+    )  # a hook of the user's may make it go on: its state file says it in a moment
     ledger.add(published(5.05, IDLE))
-    assert believed(ledger, 6) is IDLE
+    assert believed(ledger, 5.05) is IDLE
+
+
+def test_the_end_of_a_turn_is_believed_at_once_where_nothing_is_published() -> None:
+    assert believed(after(hook(1, BUSY, "p1"), hook(5, IDLE, "p1", final=True)), 5) is IDLE
+
+
+def test_a_turn_that_a_hook_of_the_users_made_go_on_is_not_over() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.1, BUSY), hook(3, IDLE, "p1", final=True))
+    for now in (3, 4, 6):
+        ledger.seen(FILE, now)
+        assert believed(ledger, now) is BUSY
+    ledger.add(hook(7, BUSY, "p1"))
+    assert believed(ledger, 7) is BUSY
+
+
+def test_a_state_file_that_is_written_no_more_does_not_keep_it_busy_for_ever() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0.1, BUSY), hook(3, IDLE, "p1", final=True))
+    ledger.add(title(4, IDLE))
+    ledger.add(screen(3 + STUCK_S, IDLE))
+    ledger.seen(FILE, 3 + STUCK_S)
+    assert believed(ledger, 3 + STUCK_S) is IDLE
+
+
+def sub_agent(at: float, activity: Activity, who: str) -> Observation:
+    return Observation(HOOK, activity, at, f"of {who}", "p1", who=who)
+
+
+def test_a_sub_agent_that_asks_is_not_hidden_by_another_that_works() -> None:
+    ledger = after(
+        hook(0, BUSY, "p1"), sub_agent(1, BLOCKED, "a"), sub_agent(2, BUSY, "b"), sub_agent(3, BUSY, "b")
+    )
+    verdict = ledger.verdict(3)
+    assert verdict is not None
+    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of a")
+    ledger.add(sub_agent(4, BUSY, "a"))
+    assert believed(ledger, 4) is BUSY
+
+
+def test_what_was_granted_stays_so_while_others_work() -> None:
+    ledger = after(
+        published(0, BUSY), sub_agent(1, BLOCKED, "a"), published(1.1, BLOCKED), sub_agent(2, BUSY, "b")
+    )
+    assert believed(ledger, 2) is BLOCKED
+    ledger.add(published(5, BUSY))
+    ledger.add(sub_agent(5.1, BUSY, "b"))
+    assert believed(ledger, 5.1) is BUSY
+
+
+def test_what_was_asked_is_over_with_the_turn() -> None:
+    ledger = after(sub_agent(1, BLOCKED, "a"), hook(2, IDLE, "p1", final=True), hook(3, BUSY, "p2"))
+    assert believed(ledger, 3) is BUSY
+
+
+def test_a_background_agent_of_the_turn_before_may_ask() -> None:
+    ledger = after(hook(0, BUSY, "p1"), hook(2, BUSY, "p2"))
+    assert ledger.add(sub_agent(3, BLOCKED, "a"))
+    assert believed(ledger, 3) is BLOCKED
+
+
+def test_a_clock_that_went_back_does_not_freeze_what_is_believed() -> None:
+    ledger = after(hook(1000, IDLE, final=True))
+    assert not ledger.add(hook(999, BUSY, "p1"), 1000.5)
+    assert ledger.add(hook(400, BUSY, "p1"), 400.1)
+    assert believed(ledger, 400.1) is BUSY
 
 
 def test_the_late_end_of_the_turn_before_does_not_end_this_one() -> None:
@@ -161,13 +228,6 @@ def test_a_turn_that_ends_with_agents_in_the_background_is_not_over() -> None:
     ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), hook(4, BUSY, "p1"))
     ledger.seen(FILE, 10)
     assert believed(ledger, 10) is BUSY
-
-
-def test_what_is_published_as_busy_after_the_end_of_a_turn_is_believed() -> None:
-    ledger = after(hook(0, BUSY, "p1"), published(0.05, BUSY), hook(4, IDLE, "p1", final=True))
-    assert believed(ledger, 4.1) is IDLE
-    ledger.seen(FILE, 4 + SETTLED_S)
-    assert believed(ledger, 4 + SETTLED_S) is BUSY
 
 
 def test_the_frame_of_a_title_that_was_on_its_way_does_not_undo_the_end_of_a_turn() -> None:

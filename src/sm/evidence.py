@@ -50,6 +50,8 @@ class Observation:
     """Idle: it tells of the turn's end itself, and not only of how it looks."""
     doubtful: bool = False
     """Idle as the source cannot tell it from blocked (a title)."""
+    who: str = ""
+    """The sub-agent that it is about; empty: the agent itself."""
     patience_s: float = 0.0
     """Busy: how long it is believed against all that looks idle, because more is known to come."""
 
@@ -81,6 +83,10 @@ SETTLED_S = 1.0
 """An agent publishes a change within 0.5 s even on a busy machine: what it still says after this is how it is."""
 LAG_S = 0.4
 """A title and a screen show the moment before: what they say counts when it is this much newer."""
+STUCK_S = 5.0
+"""A state file that is still busy this long after the end of a turn, while it looks idle, is not written any more."""
+AHEAD_S = 1.0
+"""What was said this far in the future was said before the clock went back."""
 _TURNS_KEPT = 64
 FRESH_S = 120.0
 """A session that nothing was seen of for so long is stale. A standing source is seen whenever it is read."""
@@ -94,28 +100,59 @@ class Ledger:
         self._entries: dict[Source, Entry] = {}
         self._turn: str | None = None
         self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
+        self._asking: dict[str, Observation] = {}
+        """What each sub-agent, and the agent itself, waits for."""
 
     @property
     def entries(self) -> Mapping[Source, Entry]:
         return self._entries
 
-    def add(self, said: Observation, seen: float | None = None) -> bool:
-        """Take note; False for what comes too late to mean anything: of a turn before, or older than what is known."""
+    def add(self, said: Observation, now: float | None = None) -> bool:
+        """Take note at `now`; False for what comes too late to mean anything: older than what is known, or the end
+        of a turn before.
+        """
         if said.source in self._off:
             return False
-        known = self._entries.get(said.source)
-        if known is not None and said.at < known.said.at:
+        seen = said.at if now is None else now
+        if self.is_late(said.source, said.at, seen):
             return False
-        if said.turn is not None and said.turn != self._turn:
-            if said.turn in self._past:
+        known = self._entries.get(said.source)
+        if said.source is Source.HOOK:
+            if not self._in_turn(said):
                 return False
-            if self._turn is not None:
-                self._past.append(self._turn)
-            self._turn = said.turn
+            said = self._asking_first(said)
         same = known is not None and known.said.activity is said.activity and not said.final
         since = known.since if same and known is not None else said.at
-        self._entries[said.source] = Entry(said, since, max(said.at, seen or said.at))
+        self._entries[said.source] = Entry(said, since, max(said.at, seen))
         return True
+
+    def is_late(self, source: Source, at: float, now: float) -> bool:
+        """Whether the source has said something newer than `at`; not where that lies ahead of `now`."""
+        known = self._entries.get(source)
+        return known is not None and at < known.said.at <= now + AHEAD_S
+
+    def _in_turn(self, said: Observation) -> bool:
+        """False for the end of a turn that another has followed. A new turn is believed, whatever tells of it."""
+        if said.who or said.turn is None or said.turn == self._turn:
+            return True
+        if said.turn in self._past:
+            return said.activity is not Activity.IDLE
+        if self._turn is not None:
+            self._past.append(self._turn)
+        self._turn = said.turn
+        return True
+
+    def _asking_first(self, said: Observation) -> Observation:
+        """While one sub-agent asks, what the others do does not hide it: until it goes on, or the turn ends."""
+        match said.activity:
+            case Activity.BLOCKED:
+                self._asking[said.who] = said
+            case Activity.BUSY if not said.opens:
+                self._asking.pop(said.who, None)
+            case _:
+                self._asking.clear()
+        asking = list(self._asking.values())
+        return asking[-1] if asking else said
 
     def seen(self, source: Source, now: float) -> None:
         """A standing source was read, and says what it said before."""
@@ -126,6 +163,8 @@ class Ledger:
         """These sources say nothing any more: the file is gone, the conversation is another."""
         for source in sources or tuple(Source):
             self._entries.pop(source, None)
+            if source is Source.HOOK:
+                self._asking.clear()
 
     def verdict(self, now: float) -> Verdict | None:
         """What to believe at `now`; None when nobody has said anything.
@@ -158,7 +197,7 @@ class Ledger:
             return None
         match said.source:
             case Source.STATE_FILE:
-                return self._published(entry, at, now)
+                return self._published(entry, believed, now)
             case Source.SCREEN if (
                 said.activity is Activity.BLOCKED and believed.said.activity is Activity.IDLE
             ):
@@ -181,33 +220,38 @@ class Ledger:
                     f"the {said.source} says idle for {agreed_s:.1f} s" if agreed_s >= AGREEMENT_S else None
                 )
 
-    def _published(self, entry: Entry, at: float, now: float) -> str | None:
-        """Whether what the agent publishes is believed against an event of the time `at`."""
-        source, activity = entry.said.source, entry.said.activity
-        idle = activity is Activity.IDLE
+    def _published(self, entry: Entry, believed: Entry, now: float) -> str | None:
+        """Why what the agent publishes is believed against an event."""
+        source, activity, at = entry.said.source, entry.said.activity, believed.said.at
         if entry.since > at:
-            settled = not idle or now - entry.since >= PUBLISHED_S
+            settled = activity is not Activity.IDLE or now - entry.since >= PUBLISHED_S
             return f"the {source} says {activity} since" if settled else None
-        if entry.seen - at >= (AGREEMENT_S if idle else SETTLED_S):
-            return f"the {source} still says {activity}"
-        return None
+        match activity:
+            case Activity.BUSY if believed.said.activity is Activity.IDLE:
+                # A turn may go on after its end: a hook of the user's may have said so. It would publish the end.
+                stuck = now - at >= STUCK_S and self._looks_idle(at)
+                return None if stuck else f"the {source} still says {activity}"
+            case Activity.IDLE:
+                stands = entry.seen - at >= AGREEMENT_S
+            case _:
+                stands = entry.seen - at >= SETTLED_S
+        return f"the {source} still says {activity}" if stands else None
+
+    def _looks_idle(self, since: float) -> bool:
+        looks = [self._entries[s] for s in (Source.TITLE, Source.SCREEN) if s in self._entries]
+        return bool(looks) and all(e.said.activity is Activity.IDLE and e.seen > since for e in looks)
 
     def next_look(self, now: float) -> float | None:
         """Seconds until time alone, or reading a standing source again, may change the verdict; None: only news can."""
         believed = self.verdict(now)
         if believed is None:
             return None
+        waits = (PUBLISHED_S, SETTLED_S, AGREEMENT_S, AGREEMENT_S + TITLE_EVERY_S, STUCK_S)
         dues = [
             max(entry.since, believed.said.at) + wait
-            for source, entry in self._entries.items()
-            if source in STANDING and entry.said.activity is not believed.said.activity
-            for wait in (
-                PUBLISHED_S,
-                SETTLED_S,
-                AGREEMENT_S,
-                AGREEMENT_S + TITLE_EVERY_S,
-                believed.said.patience_s,
-            )
+            for entry in self._entries.values()
+            if entry.said.activity is not believed.said.activity
+            for wait in (*waits, believed.said.patience_s)
         ]
         return min((due - now for due in dues if due > now), default=None)
 

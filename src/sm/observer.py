@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sm.errors import SmError, TerminalError
+from sm.errors import SmError, StorageFull, TerminalError
 from sm.evidence import Activity, Ledger, Observation, Source, Verdict
 from sm.hostos import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 from sm.lifecycle import is_ended, is_live
@@ -22,7 +22,7 @@ from sm.manager import Manager
 from sm.measuring import Measuring
 from sm.models import Process, Session, Signal, SignalKind, Status
 from sm.persisting import persist
-from sm.providers.base import HookNews, Reader
+from sm.providers.base import FIRST_TURN_S, HookNews, Reader
 from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
 from sm.views import iso
@@ -33,13 +33,12 @@ _SWEEP_EVERY_S = 10.0
 _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 """When to look at the screen of an agent that has not said that it is ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
-_FIRST_TURN_S = 30.0
-"""How long an agent that was started with a prompt may be idle before it takes it."""
 _LOOK_AGAIN_S = 1.0
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
 _STATE_MAX_BYTES = 64 * 1024
+_HOOKS_WAITING_MAX = 32
 
 _SIGNALS = {
     Activity.BUSY: SignalKind.BUSY,
@@ -72,7 +71,7 @@ class _Observed:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[None] | None = None
     state_due: bool = True
-    state_mtime_ns: int = 0
+    hooks_waiting: int = 0
     transcript_due: bool = True
     transcript_read_s: float = 0.0
     screen_due_s: float | None = None
@@ -217,20 +216,36 @@ class Observer:
     # Hooks
 
     async def hook(self, session_id: str, payload: Mapping[str, Any], emitted_at: str) -> None:
-        """An event of the session's own hooks; returns when what it means is on disk."""
+        """An event of the session's own hooks; returns when what it means is on disk.
+
+        Raises StorageFull when too many wait for that already: `sm hook` leaves them in the spool then.
+        """
         session = self._store.sessions.get(session_id)
         observed = None if session is None or session.exit is not None else self._of(session_id)
         if observed is None:
             return
         at = min(datetime.fromisoformat(emitted_at).timestamp(), self._clock())
+        if observed.hooks_waiting >= _HOOKS_WAITING_MAX:
+            raise StorageFull("the daemon cannot write down what the agent does", "free some space")
+        observed.hooks_waiting += 1
+        try:
+            await self._hook(observed, payload, at)
+        finally:
+            observed.hooks_waiting -= 1
+
+    async def _hook(self, observed: _Observed, payload: Mapping[str, Any], at: float) -> None:
         async with observed.lock:
+            if self._observed.get(observed.session_id) is not observed:  # its process has gone meanwhile
+                return
             await self._prepare(observed)
             news = observed.reader.hook(payload, at, expects_turn=observed.expects_turn)
-            await self._take(observed, news)
+            await self._take(observed, news, at)
         observed.poke(state=True, transcript=True)
 
-    async def _take(self, observed: _Observed, news: HookNews) -> None:
+    async def _take(self, observed: _Observed, news: HookNews, at: float) -> None:
         observed.hook_seen = True
+        if observed.ledger.is_late(Source.HOOK, at, self._clock()) and news.ending is None:
+            return  # it was overtaken: by now the conversation may be another
         if news.started:
             observed.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
         if news.ending is not None:
@@ -242,8 +257,10 @@ class Observer:
         if news.ready:
             await self._ready(observed, "hook", f"{news.name}: it takes input")
         session = self._store.sessions.get(observed.session_id)
+        if taken and news.said is not None and news.said.turn is not None:
+            observed.expects_turn = False
         if taken and news.said is not None and session is not None and news.said.opens:
-            await self._reopen(session, iso(news.said.at))
+            await self._reopen(session, "hook", iso(news.said.at))
         if taken:
             await self._decide(observed)
 
@@ -282,10 +299,10 @@ class Observer:
         await self._measuring.ends(observed.session_id, None)
         await self._observe(observed.session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
-    async def _reopen(self, session: Session, at: str) -> None:
+    async def _reopen(self, session: Session, source: str, at: str) -> None:
         """An ended session whose process got more to do works again."""
         if is_ended(session.status) and session.exit is None and at > session.status_at:
-            await self._observe(session.id, SignalKind.REOPENED, "hook", "it was given more to do", at)
+            await self._observe(session.id, SignalKind.REOPENED, source, "it was given more to do", at)
 
     # The loop of one session
 
@@ -359,7 +376,7 @@ class Observer:
         if conversation:
             await self._learn(observed, conversation, None, None)
         # One that has a prompt publishes that it is idle until it takes that: its hook says more.
-        fresh = self._clock() - observed.started_s < _FIRST_TURN_S
+        fresh = self._clock() - observed.started_s < FIRST_TURN_S
         awaited = observed.expects_turn and said.activity is Activity.IDLE and fresh
         if not (observed.ready or awaited or Source.STATE_FILE in self._off):
             await self._ready(observed, Source.STATE_FILE, "it publishes its state")
@@ -427,6 +444,11 @@ class Observer:
             self._look_at_keys(observed)
         if is_live(session.status):
             await self._follow_verdict(session, verdict)
+        elif not observed.hook_seen and verdict.said.source in (Source.STATE_FILE, Source.TRANSCRIPT):
+            # Without hooks nobody tells what was asked of it; but it has rested since, and works again.
+            since = observed.ledger.entries[verdict.said.source].since
+            if verdict.said.activity is Activity.BUSY:
+                await self._reopen(session, verdict.said.source, iso(since))
         if verdict.said.activity is not Activity.BUSY:
             observed.activity = None
         return self._pause(observed, now, observed.ledger.next_look(now))

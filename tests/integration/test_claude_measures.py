@@ -439,7 +439,8 @@ def test_an_answer_that_breaks_off_counts_as_far_as_claude_knew_of_it(
     # By the network, after a whole block: claude does not try again.
     cut = Usage(2, 11, 102, 1003, 7)
     instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[cut]][[text:b]]{usage(cut)}")
-    instance.says(agent.id, "idle", "its turn failed")
+    until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
+    instance.idle(agent.id)
     # By a person.
     stopped = Usage(4, 21, 202, 2003, 14)
     instance.prompt(agent.id, f"third [[think:hm]][[text:a]][[hold:stopped]][[text:b]]{usage(stopped)}")

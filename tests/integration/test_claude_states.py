@@ -300,3 +300,34 @@ def test_without_hooks_the_state_file_tells(api: ScriptedApi) -> None:
         assert found["tokens"] == {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}
     finally:
         instance.end()
+
+
+def test_a_sub_agent_that_asks_is_waited_for_while_another_works(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
+    echo = "[[then]]".join(tool("Bash", command=f"echo {number}") for number in range(4))
+    works = tool("Agent", description="w", prompt=f"works-2 {echo}", subagent_type="general-purpose")
+    asks = tool("Agent", description="a", prompt=f"asks-2 {ASKS}", subagent_type="general-purpose")
+    since = last_seq(claudes, editor)
+    claudes.prompt(editor, f"both-1 {asks}{works}[[then]][[text:all]]")
+    claudes.says(editor, "waiting_input", "it asks for permission: Bash: python3 -c pass")
+    answered(api, "works-2", 5)
+    assert claudes.session(editor)["status"] == "waiting_input"
+    assert moves(claudes, editor, since) == ["running", "waiting_input"]
+    claudes.keys(editor, "Enter")
+    assert idle_again(claudes, editor, since) == ["running", "waiting_input", "running", "idle"]
+
+
+def test_a_stop_that_a_hook_of_the_users_forbids_is_no_end(api: ScriptedApi) -> None:
+    instance = ClaudeInstance(api)
+    try:
+        goes_on = json.dumps({"decision": "block", "reason": "on-1 [[wait:1]][[text:more]]"})
+        once = f"test -e once || {{ touch once; echo '{goes_on}'; }}"
+        hook = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": once}]}]}}
+        (instance.home / ".claude" / "settings.json").write_text(json.dumps(hook))
+        session_id = instance.spawn("Plain", "forbidden-1 [[text:done]]")["session_id"]
+        answered(api, "on-1")
+        instance.idle(session_id)
+        assert moves(instance, session_id, 0) == ["idle"]  # `started` is not a move of a turn
+    finally:
+        instance.end()

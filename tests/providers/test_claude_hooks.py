@@ -8,8 +8,9 @@ from sm.evidence import Activity
 from sm.providers.base import HookNews
 from sm.providers.claude.hooks import EVENTS, read_hook
 
+OLD, NEW = "0b0e7c1e-0000-4000-8000-000000000001", "0b0e7c1e-0000-4000-8000-000000000002"
 COMMON = {
-    "session_id": "0b0e",
+    "session_id": OLD,
     "transcript_path": "/home/me/.claude/projects/-work/0b0e.jsonl",
     "cwd": "/work",
     "prompt_id": "p1",
@@ -128,15 +129,15 @@ def test_it_is_ready_when_its_session_starts_and_busy_only_with_a_prompt() -> No
 
 def test_a_clear_is_another_conversation_of_the_same_process() -> None:
     assert news("SessionEnd", reason="clear").ending is None
-    cleared = news("SessionStart", source="clear", session_id="new", transcript_path="/t/new.jsonl")
-    assert (cleared.conversation, cleared.transcript, cleared.started) == ("new", "/t/new.jsonl", True)
+    cleared = news("SessionStart", source="clear", session_id=NEW, transcript_path="/t/new.jsonl")
+    assert (cleared.conversation, cleared.transcript, cleared.started) == (NEW, "/t/new.jsonl", True)
     assert cleared.said is not None
     assert (cleared.said.activity, cleared.said.final) == (Activity.IDLE, True)
 
 
 def test_a_forked_one_names_the_old_conversation_first_and_is_not_believed() -> None:
-    assert news("SessionStart", source="resume", session_id="old").conversation is None
-    assert news("UserPromptSubmit", session_id="new").conversation == "new"
+    assert news("SessionStart", source="resume", session_id=OLD).conversation is None
+    assert news("UserPromptSubmit", session_id=NEW).conversation == NEW
 
 
 def test_a_sub_agent_says_nothing_of_where_the_conversation_is() -> None:
@@ -167,3 +168,35 @@ def test_control_characters_of_a_tool_never_reach_a_reason() -> None:
     assert said is not None
     assert "\x1b" not in said.reason
     assert "\n" not in said.reason
+
+
+@pytest.mark.parametrize("value", ["--dangerously-skip-permissions", "x", OLD.upper(), f"{OLD}\n", 7, None])
+def test_a_conversation_is_a_uuid_or_nothing(value: object) -> None:
+    """It goes into the command line of the session's next process."""
+    assert news("UserPromptSubmit", session_id=value).conversation is None
+
+
+@pytest.mark.parametrize("value", ["relative/x.jsonl", "/a\x1b[2J", "/" + 5000 * "x", 7])
+def test_a_transcript_is_an_absolute_path_of_some_length(value: object) -> None:
+    assert news("UserPromptSubmit", transcript_path=value).transcript is None
+
+
+def test_a_person_who_resumes_another_conversation_starts_nothing() -> None:
+    said = news("SessionStart", source="resume", expects_turn=True).said
+    assert said is not None
+    assert said.activity is Activity.IDLE
+
+
+def test_a_background_task_that_ends_is_no_new_work() -> None:
+    told = news("UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>").said
+    asked = news("UserPromptSubmit", prompt="go on").said
+    assert told is not None
+    assert asked is not None
+    assert (told.opens, asked.opens) == (False, True)
+
+
+def test_no_text_of_an_agent_makes_a_long_reason() -> None:
+    failed = news("StopFailure", error="x\x1b" * 50_000, last_assistant_message="y" * 50_000).said
+    assert failed is not None
+    assert len(failed.reason) < 400
+    assert len(news("SessionEnd", reason="z" * 50_000).ending or "") <= 200

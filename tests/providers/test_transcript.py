@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from sm.providers.claude.transcript import (
     facts,
     facts_of,
     last_actions,
+    shortened,
     tool_line,
 )
 from sm.usage import ActionLine, Todo, ToolUse, Usage
@@ -408,8 +410,51 @@ def test_a_broken_byte_or_half_an_emoji_costs_no_line() -> None:
     assert one(user("caf\u00e9").replace(b"\\u00e9", b"\xe9")).text == "caf\ufffd"
 
 
-def test_a_time_that_is_none_is_none() -> None:
-    assert one(line("system", subtype="turn_duration", timestamp="\x1b[2J")).at is None
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\x1b[2J",
+        "9999-99-99T00:00:00Z",
+        "2026-02-30T00:00:00Z",
+        "2026-11-21T16:22:61Z",
+        "0000-01-01T00:00:00Z",
+        "0001-01-01T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59.999999999Z",
+        "٢٠٢٦-11-21T16:22:32Z",
+        "2026-11-21T16:22:32",
+        1,
+        None,
+        [],
+    ],
+)
+def test_a_time_that_is_none_is_none(odd: Any) -> None:
+    assert one(line("system", subtype="turn_duration", timestamp=odd)).at is None
+
+
+@pytest.mark.parametrize("whole", [AT, "2026-11-21T16:22:32Z", "2026-11-21T16:22:32.123456789Z"])
+def test_a_time_that_is_one_stays_as_it_is_written(whole: str) -> None:
+    assert one(line("system", subtype="turn_duration", timestamp=whole)).at == whole
+
+
+@pytest.mark.parametrize("depth", [400, 990, 100_000])
+def test_a_tower_of_brackets_raises_nothing_and_stays_small(depth: int) -> None:
+    tower = b"[" * depth + b"]" * depth
+    raw = called("t1", "Bash", command="ls", tower="HERE").replace(b'"HERE"', tower)
+    facts(raw)
+    last_actions([raw], 5)
+    given: Any = "x"
+    for _ in range(depth):
+        given = [given]
+    assert shortened({"tower": given})["tower"] == "[1 items]"
+
+
+def test_a_number_that_no_answer_can_hold_is_not_kept() -> None:
+    """orjson, which makes the answers, refuses an integer of more than 64 bits."""
+    use = facts(called("t1", "Odd", within=[{"n": 10**30}], below={"n": -(10**30)}, small=[2**62 - 1]))[1]
+    assert isinstance(use, ToolUse)
+    assert use.arguments == {"within": "[1 items]", "below": "{1 keys}", "small": "[1 items]"}
+    orjson.dumps(use.arguments)
 
 
 def test_a_long_text_keeps_its_two_ends() -> None:

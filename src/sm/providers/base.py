@@ -51,6 +51,10 @@ class Input(StrEnum):
     """Each is typed into its terminal as one line."""
 
 
+FIRST_TURN_S = 30.0
+"""How long after its start the turn for its prompt may begin, when many start at once. Until then it says idle."""
+
+
 @dataclass(frozen=True, slots=True)
 class HookNews:
     """What one hook event of an agent CLI means."""
@@ -70,8 +74,6 @@ class HookNews:
     """Why the agent is about to end, in its own word."""
     activity: str | None = None
     """What it does now, in one line."""
-    final_words: str | None = None
-    """The text with which a turn ended."""
 
 
 @dataclass(frozen=True, slots=True)

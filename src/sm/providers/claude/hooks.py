@@ -1,11 +1,12 @@
 """What Claude Code's hook events mean (measured on 2.1.197; code.claude.com, Hooks reference). Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from sm.evidence import Activity, Observation, Source
-from sm.providers.base import HookNews
+from sm.providers.base import FIRST_TURN_S, HookNews
 from sm.providers.claude.transcript import shortened, tool_line
 from sm.text import folded
 from sm.usage import ToolUse
@@ -29,8 +30,10 @@ EVENTS = (
 )
 """The events that mean something to sm: each costs the agent the start of a process."""
 
-_FIRST_TURN_S = 30.0
-"""How long after its start the turn for its prompt may begin, when many start at once. Until then it says idle."""
+_WORD_MAX = 200
+_REASON_MAX = 300
+_PATH_MAX = 4096
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class _Said(Protocol):
@@ -50,23 +53,22 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 
     Nothing here may raise: the payload comes from a program that an agent can imitate.
     """
-    name = _text(payload, "hook_event_name")
-    turn = _text(payload, "prompt_id") or None
-    sub = bool(payload.get("agent_id"))
+    name = _word(payload, "hook_event_name")
+    turn = _word(payload, "prompt_id") or None
+    sub = _word(payload, "agent_id")
     here = HookNews(
-        name,
-        conversation=_text(payload, "session_id") or None,
-        transcript=_text(payload, "transcript_path") or None,
+        name, conversation=conversation_id(payload.get("session_id")), transcript=_path(payload) or None
     )
 
     def said(activity: Activity, reason: str, *, opens: bool = False, final: bool = False) -> Observation:
-        return Observation(Source.HOOK, activity, at, f"{reason} ({name})", turn, opens=opens, final=final)
+        why = f"{folded(reason, _REASON_MAX)} ({name})"
+        return Observation(Source.HOOK, activity, at, why, turn, opens=opens, final=final, who=sub)
 
     match name:
         case "SessionStart":
             return _session_start(payload, said, here, expects_turn=expects_turn)
         case "SessionEnd":
-            reason = _text(payload, "reason") or "unknown"
+            reason = _word(payload, "reason") or "unknown"
             return HookNews(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
             asked = not _text(payload, "prompt").startswith("<task-notification>")
@@ -80,9 +82,9 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "Notification":
             return HookNews(name, _notified(payload, said))
         case "Stop" if not sub:
-            return replace(here, said=_stopped(payload, said), final_words=_words(payload))
+            return replace(here, said=_stopped(payload, said))
         case "StopFailure" if not sub:
-            why = ": ".join(filter(None, (_text(payload, "error"), folded(_words(payload) or "", 200))))
+            why = ": ".join(filter(None, (_word(payload, "error"), _text(payload, "last_assistant_message"))))
             return replace(here, said=said(Activity.IDLE, f"its turn failed: {why}", final=True))
         case "SubagentStart":
             kind = folded(_text(payload, "agent_type") or "unnamed", 60)
@@ -98,15 +100,15 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 def _session_start(
     payload: Mapping[str, Any], said: _Said, here: HookNews, *, expects_turn: bool
 ) -> HookNews:
-    model = _text(payload, "model") or None
+    model = _word(payload, "model") or None
     match _text(payload, "source"):
         case "compact":
             return HookNews(here.name, model=model)
         case "clear":
             cleared = said(Activity.IDLE, "its conversation was cleared", final=True)
             return replace(here, said=cleared, model=model, started=True)
-        case _ if expects_turn:
-            first = replace(said(Activity.BUSY, "it starts with its prompt"), patience_s=_FIRST_TURN_S)
+        case "startup" if expects_turn:
+            first = replace(said(Activity.BUSY, "it starts with its prompt"), patience_s=FIRST_TURN_S)
             return HookNews(here.name, first, model=model, ready=True, started=True)
         case _:  # of a resumed or forked one it names the conversation that it came from
             waits = said(Activity.IDLE, "it waits for its first input", final=True)
@@ -153,8 +155,19 @@ def _stopped(payload: Mapping[str, Any], said: _Said) -> Observation:
     return said(Activity.IDLE, f"its turn ended{left}", final=True)
 
 
-def _words(payload: Mapping[str, Any]) -> str | None:
-    return _text(payload, "last_assistant_message") or None
+def conversation_id(value: object) -> str | None:
+    """The id of a conversation, which goes into a command line later: a UUID or nothing."""
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def _path(payload: Mapping[str, Any]) -> str:
+    path = _text(payload, "transcript_path")
+    return path if path.startswith("/") and path.isprintable() and len(path) <= _PATH_MAX else ""
+
+
+def _word(payload: Mapping[str, Any], key: str) -> str:
+    """A short text that claude itself chose; of anything else the beginning, harmless to show."""
+    return folded(_text(payload, key), _WORD_MAX)
 
 
 def _text(payload: Mapping[str, Any], key: str) -> str:

@@ -6,13 +6,12 @@ Source: the real program, 2.1.197. Whatever does not look like it means nothing;
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, assert_never
 
 from sm.evidence import Activity, Observation, Source
 from sm.models import Process
 from sm.providers.base import HookNews, TranscriptNews, Trouble
-from sm.providers.claude.hooks import read_hook
+from sm.providers.claude.hooks import conversation_id, read_hook
 from sm.providers.claude.pricing import Prices, context_window, cost_usd
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
 from sm.providers.claude.transcript import (
@@ -24,7 +23,9 @@ from sm.providers.claude.transcript import (
     ToolResult,
     changed,
     facts_of,
+    is_time,
     last_actions,
+    seconds_of,
 )
 from sm.providers.claude.trouble import explain
 from sm.text import folded
@@ -64,16 +65,17 @@ class ClaudeReader:
         """The file outlives a claude that was killed with SIGKILL: only the same process's own word counts."""
         try:
             value = json.loads(text)
-            status, at = value["status"], value["statusUpdatedAt"] / 1000
-            if value["pid"] != process.pid:
-                return None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, RecursionError):
+            return None
+        at = _updated_at(value)
+        # By their types too: True is 1 to Python.
+        if at is None or type(value.get("pid")) is not int or value["pid"] != process.pid:
             return None
         started = value.get("procStart")
         if isinstance(started, str | int) and str(started) != process.started.rpartition("/")[2]:
             return None
-        waits_for = folded(str(value.get("waitingFor") or "an answer"), 80)
-        match status:
+        waits_for = folded(_text(value.get("waitingFor")) or "an answer", 80)
+        match value.get("status"):
             case "idle":
                 activity, reason = Activity.IDLE, "it says idle"
             case "shell":
@@ -85,7 +87,7 @@ class ClaudeReader:
             case _:
                 return None
         said = Observation(Source.STATE_FILE, activity, at, reason)
-        return said, str(value.get("sessionId") or "")
+        return said, conversation_id(value.get("sessionId")) or ""
 
     def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
         slug = _NOT_IN_A_NAME.sub("-", working_dir)
@@ -146,9 +148,23 @@ class ClaudeReader:
         return None if found is None else Trouble(folded(found.message, 300), folded(found.hint, 300))
 
 
+def _updated_at(state: object) -> float | None:
+    """When a published state began, in seconds since the epoch; None: the file does not say."""
+    at_ms = state.get("statusUpdatedAt") if isinstance(state, dict) else None
+    if isinstance(at_ms, bool) or not isinstance(at_ms, int | float):
+        return None
+    # Compared before it is divided: an integer may be larger than any float.
+    return at_ms / 1000 if 0 < at_ms < 1e14 and is_time(at_ms / 1000) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _observed(fact: Fact) -> Observation | None:
     """What a line of the conversation itself says of what the agent does."""
-    at = _seconds(getattr(fact, "at", None))
+    when: str | None = getattr(fact, "at", None)
+    at = None if when is None else seconds_of(when)
     if at is None:
         return None
 
@@ -194,10 +210,3 @@ def _marked(mark: Mark, said: Any) -> Observation | None:
         case _:
             assert_never(mark.kind)
     return found
-
-
-def _seconds(at: str | None) -> float | None:
-    try:
-        return None if at is None else datetime.fromisoformat(at).timestamp()
-    except ValueError:
-        return None

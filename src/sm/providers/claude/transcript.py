@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias, assert_never
 
@@ -532,13 +533,18 @@ def _small(value: object) -> object:
         return (
             value if not isinstance(value, int) or abs(value) <= _COUNT_MAX else f"{value.bit_length()} bits"
         )
-    whole = json.dumps(value, ensure_ascii=False)
-    if len(whole) <= ARGUMENT_MAX and not _HALF.search(whole):
+    try:
+        whole = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # thousands of brackets
+        whole = ""
+    if 0 < len(whole) <= ARGUMENT_MAX and not _ODD.search(whole):
         return value
     return f"{{{len(value)} keys}}" if isinstance(value, dict) else f"[{len(value)} items]"
 
 
 _HALF = re.compile("[\ud800-\udfff]")
+_ODD = re.compile("[\ud800-\udfff]|[0-9]{19}")
+"""What the daemon's JSON cannot hold: the half of an emoji, or an integer of more than 64 bits."""
 
 
 def _cut(text: str, limit: int = TEXT_MAX) -> str:
@@ -578,8 +584,29 @@ def _count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _COUNT_MAX else None
 
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
+# One form, because times are compared as texts.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 
 
 def _time(value: object) -> str | None:
-    return value if isinstance(value, str) and _TIME.fullmatch(value, endpos=40) else None
+    """A time as claude writes it, or None: also for 30 February, and for a year that no clock shows."""
+    if not isinstance(value, str) or not _TIME.fullmatch(value, endpos=40):
+        return None
+    return value if seconds_of(value) is not None else None
+
+
+def seconds_of(at: str) -> float | None:
+    """Seconds since the epoch; None for what is no time."""
+    try:
+        found = datetime.fromisoformat(at)
+        return found.timestamp() if found.tzinfo is not None and is_time(found.timestamp()) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_time(at_s: float) -> bool:
+    """Whether a clock may have shown so many seconds since the epoch: after 1970, and before the year 5138.
+
+    Whatever is made of such a number is a time again.
+    """
+    return 0 < at_s < 1e11

@@ -1,0 +1,73 @@
+"""What the files of Claude Code say to its reader, however they look."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sm.evidence import Activity
+from sm.models import Process
+from sm.providers.claude.reader import ClaudeReader
+
+READER = ClaudeReader({})
+PROCESS = Process(4711, "boot/123")
+AT_MS = 1_790_000_000_123
+
+
+def state(**more: Any) -> bytes:
+    whole = {"pid": 4711, "sessionId": "5e55", "status": "idle", "statusUpdatedAt": AT_MS, "procStart": "123"}
+    return json.dumps(whole | more).encode()
+
+
+def test_what_claude_publishes_is_read() -> None:
+    found = READER.state(state(), PROCESS)
+    assert found is not None
+    said, conversation = found
+    assert (said.activity, said.at, conversation) == (Activity.IDLE, AT_MS / 1000, "5e55")
+    assert READER.state(state(statusUpdatedAt=float(AT_MS)), PROCESS) == found
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        10**400,
+        -1,
+        0,
+        1e14,
+        1e300,
+        True,
+        "1790000000123",
+        None,
+        [],
+        {},
+    ],
+)
+def test_a_state_of_no_time_says_nothing(odd: Any) -> None:
+    assert READER.state(state(statusUpdatedAt=odd), PROCESS) is None
+
+
+@pytest.mark.parametrize("odd", [True, 4711.0, "4711", None, [], 10**400, float("nan")])
+def test_a_state_of_no_process_says_nothing(odd: Any) -> None:
+    assert READER.state(state(pid=odd), PROCESS) is None
+    assert READER.state(state(pid=odd), Process(1, "boot/123")) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["waitingFor", "sessionId", "procStart", "status", "statusUpdatedAt", "pid", "more"]
+)
+@pytest.mark.parametrize("depth", [900, 990, 30_000])
+def test_a_state_with_a_tower_of_brackets_raises_nothing(name: str, depth: int) -> None:
+    raw = state(**{"status": "waiting", name: "HERE"}).replace(b'"HERE"', b"[" * depth + b"]" * depth)
+    found = READER.state(raw, PROCESS)
+    if found is not None and name != "more":
+        assert (found[0].reason, found[1]) in (("it waits: an answer", "5e55"), ("it waits: an answer", ""))
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b"1", b'"x"', b"null", b"\xff", b"{}", b"[" * 60_000, b"9" * 5_000]
+)
+def test_what_is_no_state_says_nothing(raw: bytes) -> None:
+    assert READER.state(raw, PROCESS) is None
