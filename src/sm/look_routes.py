@@ -11,17 +11,22 @@ from sm.errors import NotPermitted, TerminalError, UsageError
 from sm.evidence import Entry, Ledger, Source, Verdict
 from sm.handling import CALLER, Daemon, json_answer
 from sm.intake import number, read_body
-from sm.models import Session
-from sm.policy import Action
-from sm.progress import Measured, Tokens, report
+from sm.models import Caller, Session
+from sm.policy import Action, Relation, may
+from sm.progress import Measured, Tokens, report, without_words
 from sm.summary import Act
+from sm.text import folded
 from sm.usage import ToolUse
-from sm.views import iso
+from sm.views import iso, later
 
 _LAST_LINES = 50
 _ACTIONS = 10
 _ACTIONS_MAX = 10_000
 _SUMMED_UP = 60
+_REASON_MAX = 200
+"""Characters of a status's reason for who may not read the session."""
+_AHEAD_S = 86_400.0
+"""What lies further in the future is not when it was: an agent can write its transcript itself."""
 
 
 class LookRoutes:
@@ -42,6 +47,12 @@ class LookRoutes:
 
     def _find(self, request: web.Request, action: Action = Action.SEE) -> Session:
         return self._d.manager.find(request[CALLER], request.match_info["ref"], action)
+
+    def _reads(self, caller: Caller, session: Session) -> bool:
+        """Whether what is said and done in it is for the caller; its own is."""
+        viewer = self._d.manager.viewer(caller)
+        relation = Relation.OTHER if viewer is None else self._d.manager.family.relation(viewer, session)
+        return relation is Relation.SELF or may(caller, Action.READ, relation)
 
     async def hook(self, request: web.Request) -> web.Response:
         """An event of a session's own agent, told by `sm hook`."""
@@ -67,13 +78,15 @@ class LookRoutes:
             "status_stale", "completion_message",
         )  # fmt: skip
         ledger = self._d.observer.ledger(session.id)
-        return json_answer(
-            {
-                **{key: view[key] for key in shown},
-                "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
-                "facts": await self._d.observer.facts(session.id),
-            }
-        )
+        answer = {
+            **{key: view[key] for key in shown},
+            "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
+            "facts": await self._d.observer.facts(session.id),
+        }
+        if not self._reads(request[CALLER], session):
+            answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
+            answer["evidence"] = [{**each, "reason": None} for each in answer["evidence"]]
+        return json_answer(answer)
 
     async def actions(self, request: web.Request) -> web.Response:
         session = self._find(request, Action.READ)
@@ -89,24 +102,29 @@ class LookRoutes:
         reader = self._d.manager.provider(session).reader
         done = () if reader is None else await self._d.measuring.actions(session, reader, count)
         events = await self._d.store.events(sessions=[session.id], limit=count)
-        acts = [Act(_comparable(a.at), a.kind, a.text) for a in done if a.at is not None]
+        now = self._d.manager.now()
+        acts = [Act(at, a.kind, a.text) for a in done if (at := _comparable(a.at, now)) is not None]
         acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
         acts.sort(key=lambda act: act.timestamp)
         return acts[-count:] if count else []
 
     async def progress(self, request: web.Request) -> web.Response:
         session = self._find(request)
-        checkpoints, output, measured = await asyncio.gather(
-            self._d.store.checkpoints(session.id), self._last_output(session), self._measured(session)
+        reads = self._reads(request[CALLER], session)
+        checkpoints, measured = await asyncio.gather(
+            self._d.store.checkpoints(session.id), self._measured(session)
         )
-        return json_answer(report(session, checkpoints, output, self._d.manager.now(), measured))
+        output = await self._last_output(session) if reads else []
+        shown = report(session, checkpoints, output, self._d.manager.now(), measured)
+        return json_answer(shown if reads else without_words(shown, session))
 
     async def _measured(self, session: Session) -> Measured | None:
         reader = self._d.manager.provider(session).reader
         if reader is None:
             return None
         measures = self._d.store.measures
-        usages, tools, facts, estimate = await asyncio.gather(
+        positions, usages, tools, facts, estimate = await asyncio.gather(
+            measures.positions(session.id),
             measures.usage(session.id),
             measures.tools(session.id),
             measures.facts(session.id),
@@ -115,17 +133,19 @@ class LookRoutes:
         model = facts.get("model")
         todo = facts.get("todo")
         counted = self._d.config.child_agents.progress
-        if not counted.enable_token_tracking:  # what was counted before somebody switched it off is not all
+        # What was counted before somebody switched it off is not all, and what nobody could read is not nothing.
+        counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
+        if not counts_tokens:
             usages, estimate = [], None
             facts = {name: value for name, value in facts.items() if name != "context_tokens"}
         if not counted.enable_tool_tracking:
             tools = {}
             facts = {name: value for name, value in facts.items() if name != "last_tool"}
         return Measured(
-            tokens=Tokens.of(u for u in usages if not u.sidechain) if counted.enable_token_tracking else None,
+            tokens=Tokens.of(u for u in usages if not u.sidechain) if counts_tokens else None,
             subagents=Tokens.of(u for u in usages if u.sidechain),
             tools=tools,
-            last_tool=_last_tool(facts.get("last_tool")),
+            last_tool=_last_tool(facts.get("last_tool"), self._d.manager.now()),
             context_tokens=facts.get("context_tokens"),
             context_window=reader.context_window(model) if model else None,
             cost_usd=reader.cost_usd(usages) if usages else None,
@@ -178,12 +198,19 @@ def _entry_json(source: Source, entry: Entry, verdict: Verdict | None) -> dict[s
     }
 
 
-def _last_tool(value: Any) -> ToolUse | None:
-    if not isinstance(value, Mapping) or not value.get("timestamp"):
+def _last_tool(value: Any, now: str) -> ToolUse | None:
+    """None also for one of which nobody knows when it was: what was stored is what an agent wrote."""
+    if not isinstance(value, Mapping) or _comparable(value.get("timestamp"), now) is None:
         return None
     return ToolUse("", value["name"], value["timestamp"], value.get("args") or {})
 
 
-def _comparable(at: str) -> str:
-    """A time in the form of all others, so that they sort."""
-    return iso(datetime.fromisoformat(at).timestamp())
+def _comparable(at: object, now: str) -> str | None:
+    """A time in the form of all others, so that they sort; None for what is none, or far in the future. Never raises."""
+    if not isinstance(at, str):
+        return None
+    try:
+        shown = iso(datetime.fromisoformat(at).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return shown if shown <= later(now, _AHEAD_S) else None

@@ -71,6 +71,8 @@ class _Observed:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[None] | None = None
     state_due: bool = True
+    state_changed_ns: int = 0
+    """When the state file was written that was read last."""
     hooks_waiting: int = 0
     transcript_due: bool = True
     transcript_read_s: float = 0.0
@@ -118,6 +120,7 @@ class Observer:
         """Of each directory: of each file, whose it is, and what to call when it changes."""
         self._watched: dict[str, int] = {}
         self._ttys: dict[str, int] = {}
+        self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
 
     # Who is observed
@@ -132,6 +135,8 @@ class Observer:
             return
         observed.process = process
         observed.tty = tty
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep(), name="sweep state files")
         if observed.task is None:
             observed.task = asyncio.create_task(self._follow(observed), name=f"observe {session_id}")
 
@@ -181,6 +186,8 @@ class Observer:
     def close(self) -> None:
         for session_id in tuple(self._observed):
             self.forget(session_id)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         if self._files is not None:
             self._files.close()
 
@@ -304,12 +311,28 @@ class Observer:
         if is_ended(session.status) and session.exit is None and at > session.status_at:
             await self._observe(session.id, SignalKind.REOPENED, source, "it was given more to do", at)
 
+    # What is looked at for all
+
+    async def _sweep(self) -> None:
+        """See that what stands still stands, for all in one go: inotify tells of changes, but not everywhere."""
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY_S)
+            files = {s: o.state_file for s, o in self._observed.items() if o.state_file is not None}
+            for session_id, changed_ns in (await asyncio.to_thread(_changes, files)).items():
+                observed = self._observed.get(session_id)
+                if observed is None:
+                    continue
+                if changed_ns == observed.state_changed_ns:
+                    observed.ledger.seen(Source.STATE_FILE, self._clock())
+                else:
+                    observed.poke(state=True)
+
     # The loop of one session
 
     async def _follow(self, observed: _Observed) -> None:
         while True:
             observed.poked.clear()
-            pause_s = _SWEEP_EVERY_S
+            pause_s = self._transcripts_every_s
             try:
                 async with observed.lock:
                     await self._prepare(observed)
@@ -361,7 +384,7 @@ class Observer:
         if observed.state_file is None or observed.process is None:
             return
         self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
-        text = await asyncio.to_thread(_content, observed.state_file)
+        observed.state_changed_ns, text = await asyncio.to_thread(_content, observed.state_file)
         found = None if text is None else observed.reader.state(text, observed.process)
         if found is None:
             if text is None:
@@ -480,7 +503,7 @@ class Observer:
         await persist(lambda: self._manager.observe(session_id, signal))
 
     def _pause(self, observed: _Observed, now: float, look_s: float | None) -> float:
-        waits = [_SWEEP_EVERY_S, observed.transcript_read_s + self._transcripts_every_s - now]
+        waits = [observed.transcript_read_s + self._transcripts_every_s - now]
         if look_s is not None:
             waits.append(look_s)
         if observed.screen_due_s is not None:
@@ -555,14 +578,29 @@ class Observer:
             self._watched[directory] = self._files.add(directory, IN_CHANGES, happened)
 
 
-def _content(path: str) -> bytes | None:
-    """A small file that an agent can write: no link is followed, no pipe waited for; None: there is none."""
+def _changes(files: Mapping[str, str]) -> dict[str, int]:
+    """When each of these files was written, in ns; 0: it is not there."""
+    found = {}
+    for session_id, path in files.items():
+        try:
+            found[session_id] = os.lstat(path).st_mtime_ns
+        except OSError:
+            found[session_id] = 0
+    return found
+
+
+def _content(path: str) -> tuple[int, bytes | None]:
+    """When a small file was written, and what is in it; (0, None): there is none.
+
+    An agent can write it: no link is followed, no pipe waited for.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None
+        return 0, None
     with open(descriptor, "rb") as file:
         try:
-            return file.read(_STATE_MAX_BYTES)
+            changed_ns = os.fstat(descriptor).st_mtime_ns
+            return changed_ns, file.read(_STATE_MAX_BYTES)
         except OSError:
-            return None
+            return 0, None

@@ -131,6 +131,18 @@ def report(
     }
 
 
+def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    """The same for who may see the session and not read it: without what is said and done in it."""
+    tool = shown["last_tool"]
+    return {
+        **shown,
+        "last_tool": None if tool is None else {**tool, "args": {}},
+        "current_activity": session.note,
+        "todo": None,
+        "last_output": [],
+    }
+
+
 def _activity(session: Session, measured: Measured) -> str | None:
     """Of an agent at work only: what one did that rests or has ended is its last tool."""
     at_work = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)

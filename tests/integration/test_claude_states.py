@@ -298,6 +298,14 @@ def test_without_hooks_the_state_file_tells(api: ScriptedApi) -> None:
             "tokens",
         )
         assert found["tokens"] == {"input": 10, "output": 5, "cache_read": 0, "cache_write": 0}
+        done = tool("Bash", command="sm complete all-done")
+        instance.prompt(session_id, f"silent-2 {done}[[then]][[text:bye]]")
+        instance.in_status(session_id, "completed")
+        until(lambda: "bye" in screen(instance, session_id), "the end of its turn")
+        until(lambda: instance.why(session_id)["evidence"][0]["says"] == "idle", "it rests")
+        instance.prompt(session_id, "silent-3 [[wait:1]][[text:more]]")
+        assert instance.idle(session_id)["completion_message"] is None
+        assert "reopened" in [event["type"] for event in instance.events(session_id)]
     finally:
         instance.end()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sm.config import AgentConfig, Claude, Config, ModelArgs
-from sm.errors import UsageError
+from sm.errors import IllegalState, UsageError
 from sm.models import Exit, Session, SignalKind, SpawnRequest, Status
 from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, Input, Start
@@ -21,6 +21,7 @@ from sm.providers.claude.trouble import INSTALL
 from tests import samples
 
 UUID = "7b3f6e0e-6b1c-4a8e-9b7a-0c1d2e3f4a5b"
+OLD = "0f0e0d0c-0b0a-4908-8706-050403020100"
 SM = "/home/ann/its state/bin/sm"
 HOOK = f"'{SM}' hook claude 2>/dev/null || :"
 PROMPT_FILE = "/s/launch/1a2b3c4d.prompt"
@@ -240,21 +241,79 @@ def test_prompt_in_a_file_is_not_on_the_command_line() -> None:
 
 def test_resuming_takes_the_same_options_and_all_that_sm_sets() -> None:
     first = plan("Strict", prompt="x", model="opus")
-    made = provider().resume(start("Strict"), first.flags, "old-id", fork=False)
+    made = provider().resume(start("Strict"), first.flags, OLD, fork=False)
     assert made.argv == (
-        *first.flags, "--resume", "old-id", *first.argv[first.argv.index("--settings") : first.argv.index("--")]
+        *first.flags, "--resume", OLD, *first.argv[first.argv.index("--settings") : first.argv.index("--")]
     )  # fmt: skip
-    assert (made.flags, made.conversation, made.environment) == (first.flags, "old-id", {"A": "1"})
+    assert (made.flags, made.conversation, made.environment) == (first.flags, OLD, {"A": "1"})
 
 
 def test_fork_gets_a_conversation_of_its_own() -> None:
-    made = provider().resume(start(), ("claude",), "old-id", fork=True)
-    assert made.argv[:6] == ("claude", "--resume", "old-id", "--fork-session", "--session-id", UUID)
+    made = provider().resume(start(), ("claude",), OLD, fork=True)
+    assert made.argv[:6] == ("claude", "--resume", OLD, "--fork-session", "--session-id", UUID)
     assert made.conversation == UUID
 
 
 def test_session_of_a_type_that_is_configured_no_more_can_be_resumed() -> None:
-    assert provider().resume(start("Gone"), ("claude",), "old-id", fork=False).conversation == "old-id"
+    assert provider().resume(start("Gone"), ("claude",), OLD, fork=False).conversation == OLD
+
+
+@pytest.mark.parametrize(
+    "said", ["--dangerously-skip-permissions", "talk-1", "", UUID.replace("-", ""), "{" + UUID + "}", UUID + "\n"]
+)
+@pytest.mark.parametrize("fork", [False, True])
+def test_what_is_no_id_of_a_conversation_never_comes_on_a_command_line(said: str, fork: bool) -> None:
+    with pytest.raises(IllegalState, match="no id of one") as caught:
+        provider().resume(start(), ("claude",), said, fork=fork)
+    assert caught.value.hint == "sm spawn starts a new one"
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "given"),
+    [
+        (("claude",), "claude-opus-4-8[1m]", ("--model", "claude-opus-4-8[1m]")),
+        (("claude",), None, ()),
+        (("claude", "--model", "haiku"), "claude-haiku-5", ("--model", "haiku")),
+        (("claude", "--model=haiku"), "claude-haiku-5", ("--model=haiku",)),
+        (("claude",), "--dangerously-skip-permissions", ()),
+        (("claude",), "opus\n", ()),
+    ],
+)
+def test_resuming_stays_with_the_model_that_the_session_has_run_on(
+    flags: tuple[str, ...], model: str | None, given: tuple[str, ...]
+) -> None:
+    there = replace(start(), session=session(model=model))
+    made = provider().resume(there, flags, OLD, fork=False)
+    assert made.argv[: made.argv.index("--resume")] == ("claude", *given)
+    assert made.flags == flags
+
+
+@pytest.mark.parametrize(
+    ("argv", "flags"),
+    [
+        ("claude", ""),
+        ("claude --model=opus fix|the|login", "--model opus"),
+        ("node /usr/bin/claude --permission-mode plan -- --verbose", "--permission-mode plan"),
+        ("claude --dangerously-skip-permissions hello", "--dangerously-skip-permissions"),
+        # A value, and no option: claude takes it so.
+        ("claude --system-prompt --dangerously-skip-permissions", "--system-prompt --dangerously-skip-permissions"),
+        ("claude --allowedTools Read Bash(ls|*) --add-dir /x", "--allowedTools Read Bash(ls|*) --add-dir /x"),
+        ("claude --disallowedTools --verbose", "--verbose"),
+        ("claude --mcp-config=a.json prompt", "--mcp-config=a.json"),
+        ("claude -r old --resume old -c --fork-session --session-id x --settings {} --name me", ""),
+        ("claude --append-system-prompt --dangerously-skip-permissions -p", ""),
+        ("claude --unknown --dangerously-skip-permissions", ""),
+        ("claude -n --dangerously-skip-permissions", ""),
+        ("claude -c --dangerously-skip-permissions", "--dangerously-skip-permissions"),
+        ("claude --continue --dangerously-skip-permissions", "--dangerously-skip-permissions"),
+        ("claude --unknown --dangerously-skip-permissions=yes doctor", ""),
+        ("claude --model", ""),
+    ],
+)
+def test_adopted_claude_keeps_the_options_that_it_had_and_gets_no_others(argv: str, flags: str) -> None:
+    words = [word.replace("|", " ") for word in argv.split(" ")]
+    wanted = [word.replace("|", " ") for word in flags.split()]
+    assert provider().flags_of(words) == ("claude", *wanted)
 
 
 # ------------------------------------------------------------------------------------------------ bypass as root
@@ -270,7 +329,7 @@ def test_bypassing_permissions_as_root_is_refused_at_once() -> None:
         with pytest.raises(UsageError, match="as root"):
             root.plan(SpawnRequest("Plain", extra_args=(option,)), start("Plain"))
     with pytest.raises(UsageError, match="as root"):
-        root.resume(start(), ("claude", "--dangerously-skip-permissions"), "x", fork=False)
+        root.resume(start(), ("claude", "--dangerously-skip-permissions"), OLD, fork=False)
     with pytest.raises(UsageError, match="as root"):  # claude takes "1" only (measured)
         root.plan(SpawnRequest("Bypass"), start("Bypass", IS_SANDBOX="yes"))
 

@@ -12,10 +12,11 @@ from sm.providers.claude.reader import ClaudeReader
 READER = ClaudeReader({})
 PROCESS = Process(4711, "boot/123")
 AT_MS = 1_790_000_000_123
+ID = "5e55aaaa-0000-4000-8000-000000000001"
 
 
 def state(**more: Any) -> bytes:
-    whole = {"pid": 4711, "sessionId": "5e55", "status": "idle", "statusUpdatedAt": AT_MS, "procStart": "123"}
+    whole = {"pid": 4711, "sessionId": ID, "status": "idle", "statusUpdatedAt": AT_MS, "procStart": "123"}
     return json.dumps(whole | more).encode()
 
 
@@ -23,7 +24,7 @@ def test_what_claude_publishes_is_read() -> None:
     found = READER.state(state(), PROCESS)
     assert found is not None
     said, conversation = found
-    assert (said.activity, said.at, conversation) == (Activity.IDLE, AT_MS / 1000, "5e55")
+    assert (said.activity, said.at, conversation) == (Activity.IDLE, AT_MS / 1000, ID)
     assert READER.state(state(statusUpdatedAt=float(AT_MS)), PROCESS) == found
 
 
@@ -63,7 +64,7 @@ def test_a_state_with_a_tower_of_brackets_raises_nothing(name: str, depth: int) 
     raw = state(**{"status": "waiting", name: "HERE"}).replace(b'"HERE"', b"[" * depth + b"]" * depth)
     found = READER.state(raw, PROCESS)
     if found is not None and name != "more":
-        assert (found[0].reason, found[1]) in (("it waits: an answer", "5e55"), ("it waits: an answer", ""))
+        assert (found[0].reason, found[1]) in (("it waits: an answer", ID), ("it waits: an answer", ""))
 
 
 @pytest.mark.parametrize(

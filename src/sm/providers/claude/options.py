@@ -66,6 +66,40 @@ _REFUSED: Mapping[str, str] = {
 """Option: why it is refused."""
 
 
+_KEPT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--strict-mcp-config", "--verbose",
+            "--ide", "--chrome", "--no-chrome", "--brief", "--disable-slash-commands",
+            "--exclude-dynamic-system-prompt-sections",
+        ),
+        "",
+    ),
+    **dict.fromkeys(
+        (
+            "--model", "--permission-mode", "--effort", "--agent", "--agents", "--setting-sources", "--system-prompt",
+            "--system-prompt-file", "--fallback-model", "--plugin-dir", "--plugin-url",
+        ),
+        "1",
+    ),
+    **dict.fromkeys(
+        (
+            "--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools", "--tools", "--add-dir",
+            "--mcp-config", "--betas",
+        ),
+        "*",
+    ),
+}  # fmt: skip
+"""Option of a claude that somebody else has started, which one that goes on with its conversation is given too: without
+a value, with one ("1"), with all that follow ("*")."""
+
+_ALONE = frozenset({
+    "--continue", "--resume", "--fork-session", "--from-pr", "--debug", "--remote-control", "--worktree", "--tmux",
+    "--teleport", "--bare", "--safe-mode", "--ax-screen-reader", "--prompt-suggestions",
+})  # fmt: skip
+"""Options that are not kept, and that may have an option right behind them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options without the model, which is one for all."""
@@ -101,6 +135,39 @@ def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
             else:
                 kept.append(argument)
     return Options(tuple(kept), chosen, tuple(warnings))
+
+
+def kept(arguments: Sequence[str]) -> tuple[str, ...]:
+    """What of the arguments that somebody has started claude with holds for a later process too.
+
+    Read as claude reads them: a value follows its option whatever it looks like, but the values of an
+    option of several end before the next `-`. The prompt is left out, and so is every option that is not known here,
+    with what may be its value: that could look like `--dangerously-skip-permissions`.
+    """
+    found: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            break
+        name, equals, _ = argument.partition("=")
+        values = _KEPT.get(name)
+        if values is None:
+            short = not name.startswith("--") and name != "-n"
+            if not (equals or short or name in _ALONE):
+                del rest[:1]
+            continue
+        if equals and not values:
+            continue
+        taken = [argument]
+        if not equals and values == "1":
+            taken += rest[:1]
+            del rest[:1]
+        while not equals and values == "*" and rest and not rest[0].startswith("-"):
+            taken.append(rest.pop(0))
+        if equals or not values or len(taken) > 1:
+            found += taken
+    return tuple(found)
 
 
 def _check(argument: str, name: str) -> None:

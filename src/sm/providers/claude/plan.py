@@ -12,14 +12,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from sm.config import Claude, ModelArgs
-from sm.errors import UsageError
+from sm.errors import IllegalState, UsageError
 from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
 from sm.providers.base import AgentPlan, Input, Reader, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
-from sm.providers.claude.options import BYPASS, bypasses, excused, gathered
+from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.screen import read_screen
+from sm.text import folded
 
 HOOK_TIMEOUT_S = 5
 """After which claude goes on without the hook; `sm hook` takes at most about one."""
@@ -68,6 +69,7 @@ _SUBCOMMANDS = frozenset({
     "setup-token", "ultrareview", "update", "upgrade",
 })  # fmt: skip
 
+_MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 
 
@@ -147,10 +149,19 @@ class ClaudeProvider:
         )
 
     def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
-        """claude finds a conversation again only in the directory that it was in (CC 2)."""
+        """claude finds a conversation again only in the directory that it was in (CC 2).
+
+        Raises IllegalState for what is no id of one: the agent has said it, and could choose an option.
+        """
+        if not _is_id(conversation):
+            raise IllegalState(
+                f"session {start.session.id} says that it is in conversation {folded(conversation, 80)!r}, which is "
+                "no id of one",
+                "sm spawn starts a new one",
+            )
         flags = tuple(flags) or self._claude.default_command
         self._check_root(flags, start)
-        argv = (*flags, "--resume", conversation)
+        argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
             conversation = self._new_id()
             argv += ("--fork-session", "--session-id", conversation)
@@ -161,6 +172,15 @@ class ClaudeProvider:
             model=start.session.model,
             conversation=conversation,
         )
+
+    def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """What goes on with the conversation of a claude that somebody else has started so is started with.
+
+        The options that it had and no others; the program is that of the configuration.
+        """
+        options = gathered([(None, kept(_words(argv)[1:]))])
+        model = () if options.model is None else ("--model", options.model)
+        return (*self._claude.default_command, *model, *options.arguments)
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
@@ -180,7 +200,7 @@ class ClaudeProvider:
 
     def adopts(self, argv: Sequence[str]) -> bool:
         """As the shell starts it, or node; a run of `--print` or a subcommand has no input box to speak to."""
-        words = argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
+        words = _words(argv)
         if not words:
             return False
         names = {"claude", "claude.exe"}
@@ -229,6 +249,27 @@ class ClaudeProvider:
             "run sm as another user, or configure another permission mode (acceptEdits); only if this machine is "
             'a sandbox, in config.yaml: claude: {env: {IS_SANDBOX: "1"}}, then: sm daemon restart',
         )
+
+
+def _words(argv: Sequence[str]) -> Sequence[str]:
+    """The command line without what runs the program."""
+    return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
+
+
+def _is_id(conversation: str) -> bool:
+    try:
+        return str(uuid.UUID(conversation)) == conversation.lower()
+    except ValueError:
+        return False
+
+
+def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
+    """The model that the session has run on, where its options name none: a resumed claude takes the user's own one
+    and forgets the size of the window (`[1m]`; measured). The agent has said it, and could choose an option.
+    """
+    if model is None or not _MODEL.fullmatch(model) or any(each.partition("=")[0] == "--model" for each in flags):
+        return ()
+    return ("--model", model)
 
 
 def _settings(sm: str, reads: str | None) -> Mapping[str, object]:
