@@ -33,6 +33,17 @@ commands:
   Sleep: {command: [sleep, "1000000"]}
   Sh: {command: [sh, -c]}
   Typed: {command: [sh, -c], input: tty}
+claude:
+  default_command: %s
+  agent_configs: {Claude: {}}
+"""
+# Publishes its state as the real one does (claude-code 2.1.197, sessions/PID.json), and rests.
+_STAND_IN = """\
+#!/bin/sh
+mkdir -p "$HOME/.claude/sessions"
+printf '{"pid":%d,"sessionId":"%s","status":"idle","statusUpdatedAt":%d}' \\
+    "$$" "0b0e7c1e-0000-4000-8000-000000000001" "$(date +%s%3N)" >"$HOME/.claude/sessions/$$.json"
+exec sleep 1000000
 """
 _DEADLINE_S = 60.0
 # aiohttp and aiosqlite with nothing in them: what a daemon of that kind costs at least.
@@ -108,7 +119,10 @@ class Instance:
     def __init__(self, stored: int = 0, daemon: str = "sm.daemon") -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
-        (self.home / "config.yaml").write_text(_CONFIG)
+        stand_in = self.home / "claude"
+        stand_in.write_text(_STAND_IN)
+        stand_in.chmod(0o700)
+        (self.home / "config.yaml").write_text(_CONFIG % stand_in)
         (self.home / "state").mkdir(mode=0o700)
         self.env = {
             "HOME": str(self.home),

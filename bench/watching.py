@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bench.instance import Instance
 from bench.row import Effort, Row
+from sm.client import Client
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -53,6 +54,23 @@ def measure(effort: Effort) -> Iterator[Row]:
             )
             yield Row("  by the daemon itself", "%", by_daemon)
             yield Row("  by tmux", "%", by_tmux, alone, "unwatched")
+    yield from _claudes(effort)
+
+
+def _claudes(effort: Effort) -> Iterator[Row]:
+    """Agents that publish their state and rest: what it costs to see that it stands."""
+    count = effort.sessions
+    with Instance() as instance:
+        instance.spawn_many(count, "Claude")
+        client = Client(instance.socket)
+        deadline = time.monotonic() + 60
+        while sum(s["status"] == "idle" for s in client.get("/v1/sessions")) < count:
+            if time.monotonic() > deadline:
+                raise RuntimeError("not all of them are idle")
+            time.sleep(0.1)
+        (by_daemon,) = _watched(effort.watch_s, [], instance.daemon.pid)
+        what = f"watching {count} claudes at rest (a stand-in): CPU of the daemon, of a core"
+        yield Row(what, "%", by_daemon, gate=1, aim=0.3)
 
 
 def _memory_kb(pid: int) -> dict[str, int]:

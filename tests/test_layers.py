@@ -57,9 +57,9 @@ MAY_IMPORT = {
     },
     # It looks at processes, because the sessions that it adopts were started by nobody here.
     "sm.revival": {
-        "sm", "sm.endings", "sm.errors", "sm.family", "sm.hostos", "sm.lifecycle", "sm.manager", "sm.models",
-        "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.store",
-        "sm.terminals.base", "sm.text", "sm.wording",
+        "sm", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.hostos", "sm.lifecycle", "sm.manager",
+        "sm.models", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.spool",
+        "sm.store", "sm.terminals.base", "sm.text", "sm.wording",
     },
     "sm.waiting": {
         "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.persisting", "sm.store",
@@ -82,7 +82,7 @@ MAY_IMPORT = {
     },
     "sm.look_routes": {
         "sm.errors", "sm.evidence", "sm.handling", "sm.intake", "sm.models", "sm.policy", "sm.progress",
-        "sm.summary", "sm.usage", "sm.views",
+        "sm.summary", "sm.text", "sm.usage", "sm.views",
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {

@@ -136,6 +136,27 @@ def test_below_a_directory_no_link_is_followed(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
+def test_links_of_the_operators_own_are_followed_and_a_file_has_either_name(tmp_path: Path) -> None:
+    """`below` is a link, and lies below one: dotfiles, another disk. Not so whatever is in it."""
+    disk, real_home, home = tmp_path / "disk" / "p", tmp_path / "data" / "me", tmp_path / "home"
+    (disk / "slug").mkdir(parents=True)
+    real_home.mkdir(parents=True)
+    home.symlink_to(real_home)
+    (real_home / "projects").symlink_to(disk)
+    append(disk / "slug" / "a.jsonl", b"mine\n")
+    (disk / "sly").symlink_to(disk / "slug")
+    below = home / "projects"
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for named in (below, real_home / "projects", disk):
+        path = str(named / "slug" / "a.jsonl")
+        assert read_new(path, None, LIMIT, below=str(below)).lines == [b"mine"], path
+        assert read_last(path, 5, LIMIT, below=str(below)) == [b"mine"]
+        assert read_new(str(named / "sly" / "a.jsonl"), None, LIMIT, below=str(below)).lines == []
+    assert read_new(f"{disk}/../p/../../home/x", None, LIMIT, below=str(below)).lines == []
+    assert read_new(str(disk / "slug" / "a.jsonl"), None, LIMIT, below=str(tmp_path / "none")).lines == []
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
 def test_the_longest_line_is_read_and_a_longer_one_is_skipped(path: Path) -> None:
     longest = b"x" * LINE_MAX_BYTES
     append(path, b"before\n" + longest + b"\nbetween\n" + longest + b"y\nafter\n")

@@ -25,8 +25,10 @@ _ACTIONS_MAX = 10_000
 _SUMMED_UP = 60
 _REASON_MAX = 200
 """Characters of a status's reason for who may not read the session."""
-_AHEAD_S = 86_400.0
-"""What lies further in the future is not when it was: an agent can write its transcript itself."""
+_AHEAD_S = 60.0
+"""A time that lies further ahead is not when it was: an agent can write its transcript itself. Not more than what
+`sm tail --follow` looks back, which would see nothing else until then.
+"""
 
 
 class LookRoutes:
@@ -206,7 +208,7 @@ def _last_tool(value: Any, now: str) -> ToolUse | None:
 
 
 def _comparable(at: object, now: str) -> str | None:
-    """A time in the form of all others, so that they sort; None for what is none, or far in the future. Never raises."""
+    """A time in the form of all others, so that they sort; None for what is none, or lies far ahead. Never raises."""
     if not isinstance(at, str):
         return None
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sm.errors import NotFound, UsageError
+from sm.errors import IllegalState, NotFound, UsageError
 from sm.handling import CALLER, WAIT_MAX_S, Daemon, hold, json_answer
 from sm.intake import Body, number, read_body, read_key
 from sm.lifecycle import ENDED_OF_ANY_KIND, is_ended, reached
@@ -106,6 +106,8 @@ class MailRoutes:
         caller, wait_s = request[CALLER], body.number("wait_s")
         limit = min(int(body.number("limit") or BATCH_MAX), BATCH_MAX)
         idle, key = wait_s is not None, read_key(request, body)
+        # What the old process of a restored session has left behind is gone before the new one runs.
+        await hold(request, self._d.store, lambda: not self._d.messages.starts_again(caller), WAIT_MAX_S)
         # First of all, because a reader that repeats its question has got no answer to what it took.
         letters = await self._d.messages.take(caller, limit, key, idle=idle)
         if idle and not letters:
@@ -113,7 +115,9 @@ class MailRoutes:
                 await hold(
                     request,
                     self._d.store,
-                    lambda: bool(self._d.messages.waiting(caller, idle=True)),
+                    lambda: (
+                        bool(self._d.messages.waiting(caller, idle=True)) or self._d.messages.is_gone(caller)
+                    ),
                     wait_s or 0,
                 )
             letters = await self._d.messages.take(caller, limit, key, idle=idle)
@@ -147,8 +151,15 @@ class MailRoutes:
             await hold(
                 request,
                 self._d.store,
-                lambda: self._verdict(wanted, until, any_of=any_of) is not None,
+                lambda: (
+                    self._verdict(wanted, until, any_of=any_of) is not None
+                    or self._d.messages.is_gone(caller)
+                ),
                 body.number("wait_s") or 0,
+            )
+        if self._d.messages.is_gone(caller):
+            raise IllegalState(
+                f"session {caller.session_id} has ended, its process is gone; nobody waits any more"
             )
         sessions = [self._d.store.sessions[s] for s in wanted if s in self._d.store.sessions]
         for session in sessions:

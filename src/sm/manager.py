@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -56,7 +57,19 @@ log = logging.getLogger(__name__)
 START = "start"
 TYPE = "type"
 KILL = "kill"
+RELEASE = "release"
 """The kinds of effects in the outbox."""
+
+
+class Lost(StrEnum):
+    """Why a session has no terminal any more; the value is the source of the status."""
+
+    TERMINAL = "terminal"
+    """Somebody has closed it."""
+    SERVER = "tmux server"
+    """It went with all others."""
+    MACHINE = "machine"
+
 
 _KILLED_WITHIN_S = 20.0
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
@@ -330,35 +343,58 @@ class Manager:
 
     # What the watcher found
 
-    async def process_ended(self, session_id: str, exit: Exit, screen: Sequence[str] = ()) -> None:
-        """The session's process is gone, and `exit` is how; `screen` is what its terminal showed last."""
-        await self._process_gone(session_id, exit, None, screen)
+    def has_process(self, session_id: str, process: Process | None) -> bool:
+        """Whether that is the session's process, whose end is not known yet.
 
-    async def terminal_lost(self, session_id: str, reason: str, *, process_gone: bool) -> None:
-        """The session's terminal is gone, and with it the knowledge of how its process ended or will end."""
-        await self._process_gone(session_id, Exit() if process_gone else None, reason)
+        None: it had ended before anybody saw it. A restored session has another one than before.
+        """
+        session = self._store.sessions.get(session_id)
+        return session is not None and _is_process_of(session, process, self._store.mail.open)
+
+    async def process_ended(
+        self, session_id: str, process: Process | None, exit: Exit, screen: Sequence[str] = ()
+    ) -> None:
+        """A process of the session is gone, and `exit` is how; `screen` is what its terminal showed last.
+
+        What is not about the process that the session has now (`has_process`) changes nothing.
+        """
+        await self._process_gone(session_id, process, exit, None, screen)
+
+    async def terminal_lost(
+        self, session_id: str, process: Process | None, lost: Lost, reason: str, *, process_gone: bool
+    ) -> None:
+        """The terminal is gone, and with it the knowledge of how the process ended or will end; as `process_ended`."""
+        await self._process_gone(session_id, process, Exit() if process_gone else None, (lost, reason))
 
     async def _process_gone(
-        self, session_id: str, exit: Exit | None, lost: str | None, screen: Sequence[str] = ()
+        self,
+        session_id: str,
+        process: Process | None,
+        exit: Exit | None,
+        lost: tuple[Lost, str] | None,
+        screen: Sequence[str] = (),
     ) -> None:
         at = self.now()
 
         async def unit(tx: Transaction) -> None:
             session = tx.session(session_id)
-            if session.exit is not None:  # told already: an ending is counted once per opening
-                return
+            if not _is_process_of(session, process, tx.mail.open):
+                return  # told already (an ending is counted once per opening), or late: restored since
             if exit is not None and tx.has_open(KILL, session_id):
                 signal = Signal(SignalKind.KILLED, KILL, "asked for with sm kill", at, exit)
             elif lost is not None or exit is None:
-                signal = Signal(
-                    SignalKind.TERMINAL_LOST, "terminal", lost or "its terminal is gone", at, exit
-                )
+                source, reason = lost or (Lost.TERMINAL, "its terminal is gone")
+                signal = Signal(SignalKind.TERMINAL_LOST, source, reason, at, exit)
             else:
                 provider = self._providers[session.provider]
                 signal = provider.read_exit(exit, at, screen=screen, session=session)
             after = await self.move(tx, session_id, signal, exit=exit)
             if after.exit is not None:
                 await self._endings.process_gone(tx, after, self.move)
+                if (
+                    after.token_hash is None
+                ):  # adopted: what comes next in a person's own terminal is none of ours
+                    await tx.effect(RELEASE, after.id, {"terminal": after.terminal}, at)
 
         await self._store.write(unit)
 
@@ -478,3 +514,12 @@ class Manager:
                 decision.event, after, signal.emitted_at, moved(before, signal, decision.event), metadata
             )
         return after
+
+
+def _is_process_of(session: Session, process: Process | None, open: Open) -> bool:
+    """See `Manager.has_process`."""
+    if session.exit is not None or session.process != process:
+        return False
+    # None in both: one that is being started has no process yet, and so cannot have lost it.
+    starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
+    return process is not None or not starting

@@ -64,6 +64,18 @@ class Measuring:
                     said += meant.said
         return said
 
+    async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
+        """Which sessions have something unread; `transcripts`: of each the file, and the directory that it is below.
+
+        One look for all of them.
+        """
+        known = {s: dict(self._positions.get(s, {})) for s in transcripts}
+
+        def look() -> set[str]:
+            return {s for s, (path, below) in transcripts.items() if _grown(path, known[s], below)}
+
+        return await asyncio.to_thread(look)
+
     async def heard_of(self, session_id: str, transcript: str) -> None:
         """The session's conversation is in this file: it is read even if another comes before we look."""
         positions = await self._positions_of(session_id)

@@ -9,7 +9,7 @@ from sm.asking import open_of
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.family import Family
 from sm.lifecycle import is_ended, is_live
-from sm.manager import Manager
+from sm.manager import START, Manager
 from sm.models import (
     SM_ITSELF,
     Caller,
@@ -29,7 +29,7 @@ from sm.models import (
 from sm.policy import Action, visible
 from sm.providers.base import Input
 from sm.requests import answer_text
-from sm.store import Store, Transaction
+from sm.store import Open, Store, Transaction
 from sm.text import MESSAGE_MAX, accepted, letter, typed
 from sm.views import later
 from sm.wording import message_settled, sender_label
@@ -214,11 +214,17 @@ class Messages:
         return idle or session is None or session.status is Status.IDLE
 
     async def take(self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool) -> list[Letter]:
-        """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it."""
+        """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it.
+
+        Raises IllegalState for what a session's process has left behind: while it is gone, and until a restored one
+        runs.
+        """
         viewer = self._manager.viewer(caller)
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> list[Message]:
+            if viewer is not None:
+                _check_runs(tx, tx.session(viewer.id))
             earlier = await recall.recalled(tx, caller, key)
             if earlier is not None:
                 return [await tx.mail.message(int(number)) for number in earlier.split(",") if number]
@@ -241,6 +247,16 @@ class Messages:
             return taken
 
         return await self.letters(await self._store.write(unit))
+
+    def is_gone(self, caller: Caller) -> bool:
+        """Whether the caller is what a session's process has left behind: nobody waits for anything any more."""
+        session = self._store.sessions.get(caller.session_id or "")
+        return session is not None and session.exit is not None
+
+    def starts_again(self, caller: Caller) -> bool:
+        """Whether it is not known yet if the caller belongs to a restored session's new process or to its old one."""
+        session = self._store.sessions.get(caller.session_id or "")
+        return session is not None and _starts_again(session, self._store.mail.open)
 
     async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
         """What a session has taken it works on; also one that had said that it is done."""
@@ -326,6 +342,21 @@ class Messages:
             else:
                 await tx.mail.untell([message.id], message.session_id)
         return after
+
+
+def _check_runs(tx: Transaction, session: Session) -> None:
+    if session.exit is not None:
+        raise IllegalState(
+            f"session {session.id} has ended ({session.status}), its process is gone; nothing is for it any more",
+            f"sm restore {session.id}",
+        )
+    if _starts_again(session, tx.mail.open):
+        raise IllegalState(f"session {session.id} is just being restored", "repeat it in a moment")
+
+
+def _starts_again(session: Session, open: Open) -> bool:
+    starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
+    return starting and session.openings > 1
 
 
 def _words(text: str) -> str:

@@ -75,7 +75,6 @@ class _Observed:
     """When the state file was written that was read last."""
     hooks_waiting: int = 0
     transcript_due: bool = True
-    transcript_read_s: float = 0.0
     screen_due_s: float | None = None
     looks: int = 0
     activity: str | None = None
@@ -315,24 +314,47 @@ class Observer:
 
     async def _sweep(self) -> None:
         """See that what stands still stands, for all in one go: inotify tells of changes, but not everywhere."""
+        states_s, transcripts_s = time.monotonic(), time.monotonic()
         while True:
-            await asyncio.sleep(_SWEEP_EVERY_S)
-            files = {s: o.state_file for s, o in self._observed.items() if o.state_file is not None}
-            for session_id, changed_ns in (await asyncio.to_thread(_changes, files)).items():
-                observed = self._observed.get(session_id)
-                if observed is None:
-                    continue
-                if changed_ns == observed.state_changed_ns:
-                    observed.ledger.seen(Source.STATE_FILE, self._clock())
-                else:
-                    observed.poke(state=True)
+            await asyncio.sleep(min(_SWEEP_EVERY_S, self._transcripts_every_s))
+            try:
+                if time.monotonic() - states_s >= _SWEEP_EVERY_S:
+                    states_s = time.monotonic()
+                    await self._sweep_states()
+                if time.monotonic() - transcripts_s >= self._transcripts_every_s:
+                    transcripts_s = time.monotonic()
+                    await self._sweep_transcripts()
+            except Exception:
+                log.exception("failed a sweep")
+
+    async def _sweep_transcripts(self) -> None:
+        files = {}
+        for session_id, observed in self._observed.items():
+            session = self._store.sessions.get(session_id)
+            path = None if session is None else session.transcript or self._expected(observed, session)
+            if path is not None and observed.environment is not None:
+                files[session_id] = (path, observed.reader.home(observed.environment))
+        for session_id in await self._measuring.grown(files):
+            if (grown := self._observed.get(session_id)) is not None:
+                grown.poke(transcript=True)
+
+    async def _sweep_states(self) -> None:
+        files = {s: o.state_file for s, o in self._observed.items() if o.state_file is not None}
+        for session_id, changed_ns in (await asyncio.to_thread(_changes, files)).items():
+            observed = self._observed.get(session_id)
+            if observed is None:
+                continue
+            if changed_ns == observed.state_changed_ns:
+                observed.ledger.seen(Source.STATE_FILE, self._clock())
+            else:
+                observed.poke(state=True)
 
     # The loop of one session
 
     async def _follow(self, observed: _Observed) -> None:
         while True:
             observed.poked.clear()
-            pause_s = self._transcripts_every_s
+            pause_s: float | None = _SWEEP_EVERY_S
             try:
                 async with observed.lock:
                     await self._prepare(observed)
@@ -367,8 +389,8 @@ class Observer:
         if observed.state_due:
             observed.state_due = False
             await self._read_state(observed)
-        if observed.transcript_due or now >= observed.transcript_read_s + self._transcripts_every_s:
-            observed.transcript_due, observed.transcript_read_s = False, now
+        if observed.transcript_due:
+            observed.transcript_due = False
             await self._read_transcript(observed)
         if observed.screen_due_s is not None and now >= observed.screen_due_s:
             observed.screen_due_s = None
@@ -454,7 +476,7 @@ class Observer:
         else:
             await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
 
-    async def _decide(self, observed: _Observed) -> float:
+    async def _decide(self, observed: _Observed) -> float | None:
         """Make the session's status follow the verdict; the seconds until it may be another."""
         session = self._store.sessions.get(observed.session_id)
         now = self._clock()
@@ -502,13 +524,11 @@ class Observer:
         signal = Signal(kind, source, reason, at)
         await persist(lambda: self._manager.observe(session_id, signal))
 
-    def _pause(self, observed: _Observed, now: float, look_s: float | None) -> float:
-        waits = [observed.transcript_read_s + self._transcripts_every_s - now]
-        if look_s is not None:
-            waits.append(look_s)
-        if observed.screen_due_s is not None:
-            waits.append(observed.screen_due_s - now)
-        return max(0.02, min(waits))
+    def _pause(self, observed: _Observed, now: float, look_s: float | None) -> float | None:
+        """Until when nothing has to be looked at unless something tells of a change; None: for ever."""
+        screen_s = None if observed.screen_due_s is None else observed.screen_due_s - now
+        waits = [wait for wait in (look_s, screen_s) if wait is not None]
+        return max(0.02, min(waits)) if waits else None
 
     # What tells that there is something to read
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from sm.archives import Archives
 from sm.endings import ARCHIVE, CLOSE, INTERRUPT
@@ -21,19 +22,20 @@ from sm.errors import (
     IllegalState,
     NoServer,
     NoTerminal,
+    OutsideFailed,
     ProgramMissing,
     SmError,
     StorageFull,
     UsageError,
 )
 from sm.lifecycle import is_live
-from sm.manager import KILL, START, TYPE, Manager
+from sm.manager import KILL, RELEASE, START, TYPE, Lost, Manager
 from sm.models import Launch, Process, Session
 from sm.notices import COMMAND, WEBHOOK
 from sm.notifiers.base import Notifier, NotTold
 from sm.persisting import persist
 from sm.records import REMOVE
-from sm.revival import INTERRUPTIBLE, process_of
+from sm.revival import INTERRUPTIBLE, left_behind, process_of
 from sm.sandboxes.base import Sandbox
 from sm.store import Effect, Store
 from sm.terminals.base import Pane, Stranger, Terminals
@@ -47,7 +49,7 @@ _TELL_PAUSE_S = 1.0
 _LONGEST_TELL_PAUSE_S = 300.0
 _TELL_FOR_S = 24 * 3600.0
 _LANE_MAX = 1_000
-_ON_TERMINALS = frozenset({ARCHIVE, CLOSE, REMOVE})
+_ON_TERMINALS = frozenset({ARCHIVE, CLOSE, RELEASE, REMOVE})
 
 
 def lane(effect: Effect) -> str:
@@ -72,7 +74,7 @@ class Outbox:
         manager: Manager,
         terminals: Terminals,
         sandbox: Sandbox,
-        watch: Callable[[str, Process, Pane], None],
+        watch: Callable[[str, Process | None, Pane], None],
         notifiers: Mapping[str, Notifier],
         archives: Archives,
         launch_again: Callable[[str], Awaitable[Launch]],
@@ -95,6 +97,7 @@ class Outbox:
             INTERRUPT: self._interrupt,
             ARCHIVE: self._archive,
             CLOSE: self._close,
+            RELEASE: self._release,
             REMOVE: self._remove,
             COMMAND: self._tell,
             WEBHOOK: self._tell,
@@ -191,7 +194,11 @@ class Outbox:
             return
         again = bool(effect.payload.get("again"))
         if again:
-            await self._close_old(session, effect.payload.get("pane_pid"))
+            try:
+                await self._end_old(session, effect.payload)
+            except OutsideFailed as error:
+                await self._manager.start_failed(effect, error)
+                return
         if not is_live(session.status) and session.id not in await self._terminals_now():
             await self._manager.finished(effect)  # ended before it was started
             return
@@ -218,7 +225,7 @@ class Outbox:
             return
         await self._manager.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
-        self._watch(session.id, process or Process(pane.pid, "gone"), pane)
+        self._watch(session.id, process, pane)
 
     def _with_remedy(self, session: Session, error: SmError) -> SmError:
         install = self._manager.provider(session).install_hint
@@ -226,13 +233,25 @@ class Outbox:
             return error
         return ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
 
-    async def _close_old(self, session: Session, pane_pid: int | None) -> None:
-        """Close the terminal that a restored session had, if it still stands: it is known by its process."""
+    async def _end_old(self, session: Session, payload: Mapping[str, Any]) -> None:
+        """End what the old process of a restored session has left behind, and close its terminal.
+
+        What of it still runs would speak for the session, and take its messages. The old terminal is known by its
+        process; that of the new one means that this start is repeated, and all that carries the session's mark is new.
+        Raises OutsideFailed.
+        """
         try:
             pane = (await self._terminals.snapshot()).get(session.id)
         except NoServer:
+            pane = None
+        if pane is not None and pane.pid != payload.get("pane_pid"):
             return
-        if pane is not None and pane.pid == pane_pid:
+        if payload.get("process") is not None:
+            old = process_of(payload["process"])
+            await self._sandbox.end(old, force=False)
+            for process in await asyncio.to_thread(left_behind, session.id, old, self._store.sessions):
+                await self._sandbox.end(process, force=False)
+        if pane is not None:
             await self._terminals.close(session.terminal)
 
     async def _adopt(self, effect: Effect, session: Session) -> None:
@@ -287,7 +306,9 @@ class Outbox:
                 lambda: session.id not in sessions or sessions[session.id].exit is not None
             )
         elif session.exit is None:
-            await self._manager.terminal_lost(session.id, "it had no process", process_gone=True)
+            await self._manager.terminal_lost(
+                session.id, None, Lost.TERMINAL, "it had no process", process_gone=True
+            )
         await self._manager.finished(effect)
 
     async def _interrupt(self, effect: Effect) -> None:
@@ -313,11 +334,11 @@ class Outbox:
             dead = await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
         except (NoTerminal, NoServer):
             dead = None  # it went with its process: there is nothing to keep
-        session = self._store.sessions.get(effect.session_id)
-        if session is not None and session.token_hash is None:
-            # It was adopted: what comes next in a person's own terminal is none of ours.
-            await self._terminals.release(str(effect.payload["terminal"]))
         await self._manager.finished(effect, dead=dead)
+
+    async def _release(self, effect: Effect) -> None:
+        await self._terminals.release(str(effect.payload["terminal"]))
+        await self._manager.finished(effect)
 
     async def _close(self, effect: Effect) -> None:
         await self._terminals.close(str(effect.payload["terminal"]))

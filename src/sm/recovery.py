@@ -5,11 +5,12 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from sm.errors import NoServer, StorageFull, TerminalError
 from sm.hostos import boot_id, is_alive
 from sm.lifecycle import is_live
-from sm.manager import Manager
+from sm.manager import Lost, Manager
 from sm.models import Session, Status
 from sm.places import Places
 from sm.sandboxes.base import Sandbox
@@ -24,6 +25,9 @@ _ANSWER_WITHIN_S = 3.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 _SESSION_ID = re.compile(r"[0-9a-f]{8}")
+_CLOSED = (Lost.TERMINAL, "its terminal was closed")
+_SERVER_GONE = (Lost.SERVER, "the tmux server is gone")
+_RESTARTED = (Lost.MACHINE, "the machine restarted")
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
 
@@ -50,13 +54,14 @@ async def recover(
     """
     if not sessions:
         return True
-    server = True
+    since: float | None = None
     panes: Mapping[str, Pane]
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
             panes = await terminals.snapshot()
+            since = await terminals.since()
     except NoServer:
-        panes, server = {}, False
+        panes = {}
     except (TerminalError, TimeoutError) as error:
         log.warning("could not ask for the terminals: %s", str(error) or "no answer in time")
         watcher.unverified.update(s.id for s in sessions)
@@ -64,7 +69,9 @@ async def recover(
     boot = boot_id()
     watcher.unverified.difference_update(s.id for s in sessions)
     try:
-        await asyncio.gather(*(_settle(s, panes, server, boot, manager, watcher) for s in sessions))
+        # When it is asked again, some may have been settled, and restored, meanwhile.
+        left = [s for s in sessions if manager.has_process(s.id, s.process)]
+        await asyncio.gather(*(_settle(s, panes, since, boot, manager, watcher) for s in left))
     except StorageFull as error:
         log.warning("could not write down what has become of the sessions: %s", error.message)
         watcher.unverified.update(s.id for s in sessions)
@@ -88,30 +95,36 @@ async def recover_later(
 async def _settle(
     session: Session,
     panes: Mapping[str, Pane],
-    server: bool,
+    since: float | None,
     boot: str,
     manager: Manager,
     watcher: Watcher,
 ) -> None:
+    """`since`: when the terminal server started, in seconds since the epoch; None: none runs."""
     process = session.process
+    closed = since is not None and not _began_before(session, since)
     alive = process is not None and is_alive(process)
     pane = panes.get(session.id)
     if pane is not None and alive and process is not None:
         watcher.watch(session.id, process, pane)
     elif pane is not None:
-        await watcher.settle(session.id, pane)
+        await watcher.settle(session.id, process, pane)
     elif alive and process is not None:
-        reason = f"its terminal was closed, process {process.pid} lives on"
-        await manager.terminal_lost(session.id, reason, process_gone=False)
+        lost, reason = _CLOSED if closed else _SERVER_GONE
+        reason = f"{reason}, process {process.pid} lives on"
+        await manager.terminal_lost(session.id, process, lost, reason, process_gone=False)
         watcher.watch(session.id, process, None)
     else:
         restarted = process is not None and not process.started.startswith(boot)
-        reason = "the machine restarted" if restarted else "the tmux server is gone"
-        if server and not restarted:
-            reason = "its terminal was closed"
+        lost, reason = _RESTARTED if restarted else _CLOSED if closed else _SERVER_GONE
         await watcher.read_last(session.id)
-        await manager.terminal_lost(session.id, f"{reason} while the daemon was away", process_gone=True)
+        reason = f"{reason} while the daemon was away"
+        await manager.terminal_lost(session.id, process, lost, reason, process_gone=True)
         watcher.forget(session.id)
+
+
+def _began_before(session: Session, at_s: float) -> bool:
+    return session.started_at is not None and datetime.fromisoformat(session.started_at).timestamp() < at_s
 
 
 async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:

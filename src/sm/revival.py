@@ -1,9 +1,10 @@
 """Sessions that go on: restored in a new process, interrupted, forked, adopted from a terminal of a person's own."""
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from sm import hostos, recall
 from sm.endings import INTERRUPT
@@ -19,9 +20,10 @@ from sm.errors import (
     SmError,
     UsageError,
 )
+from sm.evidence import Source
 from sm.family import Family
 from sm.lifecycle import is_ended, is_live
-from sm.manager import KILL, START, Answer, Manager
+from sm.manager import KILL, START, Answer, Lost, Manager
 from sm.models import (
     Caller,
     EventType,
@@ -39,6 +41,7 @@ from sm.policy import Action, may
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.spawning import Spawning, digest
+from sm.spool import read_at_most
 from sm.store import Store, Transaction
 from sm.terminals.base import Pane, Stranger, Terminals
 from sm.text import folded
@@ -47,6 +50,12 @@ from sm.wording import subject
 INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 """When there is something to interrupt in an agent that has turns."""
 
+RESTORE = "restore"
+"""The source of a restored session's status."""
+
+_READY = frozenset({EventType.STARTED, EventType.RUNNING, EventType.IDLE})
+"""What only an agent that was ready can have come to."""
+_HISTORY = 200
 _START_WAIT_S = 20.0  # less than a client waits for an answer
 _KILLED_WITHIN_S = 5.0
 _PRESSED_WITHIN_S = 15.0
@@ -68,6 +77,14 @@ class Interrupted:
     session: Session
     stopped: bool | None
     """Whether it left off what it did; None: an agent without turns does not say."""
+
+
+@runtime_checkable
+class KeepsOptions(Protocol):
+    """A provider that reads from the command line of an agent what a later process of it is started with too."""
+
+    def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The program and the options, as `AgentPlan.flags`."""
 
 
 class Revival:
@@ -127,8 +144,8 @@ class Revival:
     ) -> Restored:
         """Restore every session that lived when its terminal went: with the machine, with the tmux server.
 
-        Those are the ones that ended by `SignalKind.TERMINAL_LOST`, as their rows say, and that nobody has
-        archived since. Parents before children.
+        Those are the ones that ended by `Lost.SERVER` or `Lost.MACHINE`, as their rows say, and that nobody has
+        archived since; a terminal that somebody closed was closed on purpose. Parents before children.
         """
         if not may(caller, Action.RESTORE):
             raise NotPermitted("only the operator may restore all sessions", "name those that are your own")
@@ -218,7 +235,7 @@ class Revival:
             after = await self._manager.move(
                 tx,
                 session_id,
-                Signal(SignalKind.RESTARTED, "restore", reason, at),
+                Signal(SignalKind.RESTARTED, RESTORE, reason, at),
                 process=None,
                 exit=None,
                 started_at=None,
@@ -230,7 +247,11 @@ class Revival:
                 await tx.event(EventType.ARCHIVED, after, at, line, {"archived": False})
             # Its old terminal goes before the new one is made. By its process, because a start that is repeated
             # after a crash finds the new one under the same id, dead perhaps.
-            payload = {"again": True, "pane_pid": None if pane is None else pane.pid}
+            payload = {
+                "again": True,
+                "pane_pid": None if pane is None else pane.pid,
+                "process": None if now.process is None else _as_payload(now.process),
+            }
             await tx.effect(START, session_id, payload, at)
             await recall.remember(tx, caller, key, session_id, at)
 
@@ -278,12 +299,17 @@ class Revival:
     async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> Interrupted:
         """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
 
-        Raises IllegalState when there is nothing to interrupt; OutsideFailed, NotInTime when it is not known
-        whether the key was pressed: it is not pressed again.
+        Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
+        OutsideFailed, NotInTime when it is not known whether the key was pressed: it is not pressed again.
         """
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
         at = self._manager.now()
+        if has_turns and await self._stuck_at_start(session):
+            raise IllegalState(
+                f"session {session.id} was not ready yet: {session.status_reason}",
+                f"sm attach {session.id}; the key would end it, and so does sm kill {session.id}",
+            )
 
         async def unit(tx: Transaction) -> int:
             earlier = await recall.recalled(tx, caller, key)
@@ -321,6 +347,20 @@ class Revival:
         except TimeoutError:
             return Interrupted(self._store.sessions.get(session.id, session), stopped=False)
         return Interrupted(self._store.sessions.get(session.id, session), stopped=True)
+
+    async def _stuck_at_start(self, session: Session) -> bool:
+        """Whether something on its screen keeps it from its first input: then the key means to leave the program.
+
+        The same status and source as that of a dialog that somebody has opened since; so its history tells.
+        """
+        if session.status is not Status.WAITING_INPUT or session.status_source != Source.SCREEN:
+            return False
+        for event in reversed(await self._store.events(sessions=[session.id], limit=_HISTORY)):
+            if event.type in _READY:
+                return False
+            if event.type in (EventType.SPAWNED, EventType.REOPENED):
+                return event.type is EventType.SPAWNED or event.metadata.get("source") == RESTORE
+        return False
 
     # Forking
 
@@ -402,13 +442,11 @@ class Revival:
             conversation=await self._conversation(provider, planned.launch, process),
             token_hash=None,  # a process that runs already cannot be given a token
         )
-        planned = replace(planned, session=session)
-        adopted = {
-            "pane_id": pane.pane_id,
-            "pane_pid": pane.pid,
-            "pid": process.pid,
-            "started": process.started,
-        }
+        launch = planned.launch
+        if isinstance(provider, KeepsOptions):
+            launch = replace(launch, flags=provider.flags_of(hostos.command_line(process.pid)))
+        planned = replace(planned, session=session, launch=launch)
+        adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **_as_payload(process)}
 
         async def unit(tx: Transaction) -> Session:
             starting = [e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == START]
@@ -454,17 +492,29 @@ class Revival:
         if provider.reader is None:
             return None
         path = provider.reader.state_file(launch.environment, process.pid)
-        text = await asyncio.to_thread(_beginning, path)
-        state = None if text is None else provider.reader.state(text, process)
+        text = await asyncio.to_thread(read_at_most, path, _PUBLISHED_MAX_BYTES)
+        state = provider.reader.state(text, process) if text else None
         return None if state is None else state[1]
 
 
-def _beginning(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_PUBLISHED_MAX_BYTES)
-    except OSError:
-        return None
+def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
+    """What runs on with this session's mark since its `process` began, also out of its tree (setsid(2)). Blocks.
+
+    Neither this daemon nor anything that an agent of another session is below: a terminal server, for one.
+    """
+    boot, _, began = process.started.partition("/")
+    if boot != hostos.boot_id():
+        return []
+    living = [s.process.pid for s in sessions.values() if s.process is not None and s.exit is None]
+    spared = {above for pid in (os.getpid(), *living) for above in hostos.ancestry(pid)}
+    everything = hostos.process_tree(Process(0, f"{boot}/0"))  # 0: the parent of those that have none
+    return [
+        each
+        for each in everything
+        if int(each.started.partition("/")[2]) >= int(began)
+        and each.pid not in spared
+        and hostos.environ_value(each.pid, "SM_SESSION_ID") == session_id
+    ]
 
 
 def _usual_type(provider: Provider) -> str:
@@ -481,8 +531,8 @@ def _is_over(session: Session) -> bool:
 
 
 def _was_lost(session: Session) -> bool:
-    """It lived until its terminal went. `Manager` writes the source together with the signal."""
-    return session.status is Status.ERROR and session.status_source == "terminal"
+    """It lived until all terminals went. `Manager` writes the source together with the signal."""
+    return session.status is Status.ERROR and session.status_source in (Lost.SERVER, Lost.MACHINE)
 
 
 def _depth(tx: Transaction, session: Session) -> int:
@@ -530,6 +580,10 @@ def _check_interruptible(session: Session, *, has_turns: bool) -> None:
         raise IllegalState(f"session {session.id}: it is {session.status}: there is nothing to interrupt")
 
 
-def process_of(adopted: Mapping[str, Any]) -> Process:
-    """The agent that a START effect adopts."""
-    return Process(int(adopted["pid"]), str(adopted["started"]))
+def process_of(payload: Mapping[str, Any]) -> Process:
+    """The process that a START effect names: the agent that it adopts, or that of a restored session before."""
+    return Process(int(payload["pid"]), str(payload["started"]))
+
+
+def _as_payload(process: Process) -> Mapping[str, Any]:
+    return {"pid": process.pid, "started": process.started}

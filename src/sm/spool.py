@@ -25,6 +25,9 @@ from sm.wire import SPOOL_MAX_BYTES
 log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"\d{1,20}-[0-9a-f]{1,32}\.json")
+_HALF = re.compile(rf"\.{_NAME.pattern}")
+"""The name under which a report is written, before it gets its own."""
+_HALF_FOR_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,10 @@ class Report:
 async def replay(
     directory: str, sessions: Mapping[str, Session], reports: Reports, observer: Observer
 ) -> None:
-    """Carry out every spooled report once and remove it; one that is refused is logged and removed."""
+    """Carry out every spooled report once and remove it; one that is refused, or cannot be carried out, is logged.
+
+    Sessions can write anything there: whatever one report does, it keeps the daemon from nothing.
+    """
     for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
         session = sessions.get(report.session_id)
         known = session.token_hash if session else None
@@ -64,8 +70,9 @@ async def replay(
                 log.warning(
                     "refused a spooled report: %s", error.message, extra={"sm_session": report.session_id}
                 )
-        with suppress(FileNotFoundError):  # its session was quicker: it has reached us by itself
-            os.unlink(report.path)
+            except Exception:
+                log.exception("failed to carry out a spooled report", extra={"sm_session": report.session_id})
+        _remove(report.path, report.session_id)
 
 
 async def _carry_out(report: Report, reports: Reports, observer: Observer) -> None:
@@ -103,8 +110,11 @@ def _reports(directory: str) -> list[Report]:
     found = []
     with os.scandir(directory) as sessions:
         for session in sessions:
-            if session.is_dir(follow_symlinks=False):
-                found += _of_session(session)
+            try:
+                if session.is_dir(follow_symlinks=False):
+                    found += _of_session(session)
+            except OSError as error:
+                log.warning("could not read a spool: %s", error, extra={"sm_session": session.name})
     return found
 
 
@@ -112,11 +122,13 @@ def _of_session(session: "os.DirEntry[str]") -> list[Report]:
     found, left = [], SPOOL_MAX_BYTES
     with os.scandir(session.path) as files:
         for file in sorted(files, key=lambda f: f.name):
+            if _HALF.fullmatch(file.name):
+                _remove_half(file, session.name)
             if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
                 continue
-            text = _read(file.path, left)
-            left -= len(text)
             try:
+                text = read_at_most(file.path, left)
+                left -= len(text)
                 value = orjson.loads(text)
                 if not isinstance(value["key"], str) or not isinstance(value["token"], str):
                     raise TypeError("a text is missing")
@@ -129,15 +141,30 @@ def _of_session(session: "os.DirEntry[str]") -> list[Report]:
                     action=value["action"],
                     body=dict(value["body"]),
                 )
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError):
                 log.warning(
                     "removed a spooled report that could not be read", extra={"sm_session": session.name}
                 )
-                with suppress(OSError):
-                    os.unlink(file.path)
+                _remove(file.path, session.name)
                 continue
             found.append(report)
     return found
+
+
+def _remove_half(file: "os.DirEntry[str]", session_id: str) -> None:
+    """What a writer that was killed has left; one that still writes is given time."""
+    with suppress(FileNotFoundError):
+        if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
+            _remove(file.path, session_id)
+
+
+def _remove(path: str, session_id: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # its session was quicker: it has reached us by itself
+    except OSError as error:
+        log.warning("could not remove a spooled report: %s", error, extra={"sm_session": session_id})
 
 
 def _time(text: str) -> str:
@@ -148,11 +175,17 @@ def _time(text: str) -> str:
     return iso(min(at.timestamp(), time.time()))
 
 
-def _read(path: str, most: int) -> bytes:
-    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for."""
+def read_at_most(path: str, most: int) -> bytes:
+    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for.
+
+    Empty when it cannot be read.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     with open(descriptor, "rb") as file:
-        return file.read(most)
+        try:
+            return file.read(most) or b""  # None: a pipe that somebody holds open
+        except OSError:
+            return b""

@@ -40,7 +40,8 @@ def read_new(path: str, position: Position | None, limit_bytes: int, *, below: s
 
     One line is always read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. A last line without its
     end stays for the next time. Another inode, or a file that became shorter, is read from the beginning.
-    Below the directory `below` no link is followed, else only the last part of `path` must not be one.
+    Below the directory `below` no link is followed, else only the last part of `path` must not be one. `below` itself
+    may be a link, or lie below one, and `path` name it as it is named here or by where it really is.
 
     No file, or something that is no regular file: no lines, the same position. Raises other OSErrors.
     """
@@ -136,9 +137,7 @@ def _opened(path: str, below: str | None) -> Iterator[int | None]:
 def _open(path: str, below: str | None) -> int:
     if below is None:
         return os.open(path, _OPENING)
-    *directories, name = os.path.relpath(path, below).split("/")
-    if ".." in directories:
-        raise FileNotFoundError(errno.ENOENT, "it is not below", path)
+    *directories, name = _parts_below(path, below)
     place = os.open(below, _DIRECTORY)
     try:
         for directory in directories:
@@ -148,6 +147,23 @@ def _open(path: str, below: str | None) -> int:
         return os.open(name, _OPENING, dir_fd=place)
     finally:
         os.close(place)
+
+
+def _parts_below(path: str, below: str) -> list[str]:
+    """The parts of `path` below `below`. Raises FileNotFoundError when it is elsewhere."""
+    for name in _names(below):
+        parts = os.path.relpath(path, name).split("/")
+        if ".." not in parts:
+            return parts
+    raise FileNotFoundError(errno.ENOENT, "it is not below", path)
+
+
+def _names(directory: str) -> Iterator[str]:
+    """As it was named, where it stands, and where it leads to, if it is a link."""
+    yield directory
+    above, name = os.path.split(directory)
+    yield os.path.join(os.path.realpath(above), name)
+    yield os.path.realpath(directory)
 
 
 def _next_block(file: int, start: int, limit: int) -> tuple[bytes, int, bool]:

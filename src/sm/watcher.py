@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
 from sm.hostos import ProcessWatch, is_alive, tty_of
 from sm.lifecycle import is_live
-from sm.manager import Manager
+from sm.manager import Lost, Manager
 from sm.models import Process
 from sm.observer import Observer
 from sm.store import Store
@@ -22,6 +23,16 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """One process of a session: a restored one has another."""
+
+    session_id: str
+    process: Process | None
+    """None: it had ended before anybody saw it."""
+    pane: Pane | None
+
+
 class Watcher:
     """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
 
@@ -30,8 +41,9 @@ class Watcher:
         self._manager = manager
         self._terminals = terminals
         self._processes = ProcessWatch()
-        self._panes: dict[str, Pane] = {}
-        self._gone: asyncio.Queue[str] = asyncio.Queue()
+        self._watched: dict[str, _Watched] = {}
+        """The newest of each session."""
+        self._gone: asyncio.Queue[_Watched] = asyncio.Queue()
         self._activity: dict[str, int] = {}
         self.unverified: set[str] = set()
         """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
@@ -55,9 +67,11 @@ class Watcher:
     def tty_owner(self, tty: str) -> str | None:
         """The session whose own pane this is, as far as is known without asking.
 
-        The kernel gives the number of a closed terminal to the next one, so only a living process owns one.
+        The kernel gives the number of a closed terminal to the next one, so only a living process owns one. A
+        `foreign` pane is its owner's, who has a shell around the agent.
         """
-        found = (session_id for session_id, pane in self._panes.items() if pane.tty == tty)
+        panes = ((session_id, watched.pane) for session_id, watched in self._watched.items())
+        found = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
         return next((s for s in found if self._lives_on(s, tty)), None)
 
     def _lives_on(self, session_id: str, tty: str) -> bool:
@@ -65,31 +79,46 @@ class Watcher:
         process = None if session is None else session.process
         return process is not None and is_alive(process) and tty_of(process.pid) == tty
 
-    def watch(self, session_id: str, process: Process, pane: Pane | None) -> None:
-        """Tell the manager when `process` ends; at once if it has ended already."""
+    def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
+        """Tell the manager when `process` ends; at once if it has ended already (None: nobody saw it)."""
+        watched = self._watched[session_id] = _Watched(session_id, process, pane)
+        self.unverified.discard(session_id)
         if pane is not None:
-            self._panes[session_id] = pane
             self._activity.setdefault(session_id, pane.activity_s)
+        if process is None:
+            self._gone.put_nowait(watched)
+            return
         if self._observer is not None:
             self._observer.watch(session_id, process, None if pane is None else pane.tty)
-        self._processes.watch(process, lambda: self._gone.put_nowait(session_id))
+        self._processes.watch(process, lambda: self._gone.put_nowait(watched))
 
-    async def settle(self, session_id: str, pane: Pane) -> None:
+    async def settle(self, session_id: str, process: Process | None, pane: Pane) -> None:
         """As `watch` for a process that has ended: return when the manager knows how, or after a moment without it.
 
         In that case it goes on with `run`, and the session is `unverified` until then.
         """
-        self._panes[session_id] = pane
+        watched = self._watched[session_id] = _Watched(session_id, process, pane)
         await self.read_last(session_id)
         try:
             async with asyncio.timeout(_SETTLE_WITHIN_S):
-                await self._settle_end(session_id)
+                await self._settle_end(watched)
         except (TerminalError, StorageFull, TimeoutError):
             self.unverified.add(session_id)
-            self._gone.put_nowait(session_id)
+            self._gone.put_nowait(watched)
         else:
-            self._panes.pop(session_id, None)
-            self.forget(session_id)
+            self._over(watched)
+
+    def _is_newest(self, watched: _Watched) -> bool:
+        newest = self._watched.get(watched.session_id)
+        return newest is not None and newest.process == watched.process
+
+    def _over(self, watched: _Watched) -> None:
+        """Everybody was told of its end; but for what has come since."""
+        if self._is_newest(watched):
+            self._watched.pop(watched.session_id)
+            self._activity.pop(watched.session_id, None)
+            self.unverified.discard(watched.session_id)
+            self.forget(watched.session_id)
 
     async def read_last(self, session_id: str) -> None:
         """Count what a process wrote that is gone, before anybody is told that it is."""
@@ -113,13 +142,14 @@ class Watcher:
         finally:
             self._processes.close()
 
-    async def _tell_end(self, session_id: str) -> None:
-        """Tell the manager how the session's process ended, however long it takes to find out and to write down."""
-        pause_s = _FIRST_PAUSE_S
-        await self.read_last(session_id)
-        while True:
+    async def _tell_end(self, watched: _Watched) -> None:
+        """Tell the manager how the process ended, however long it takes to find out and to write down."""
+        session_id, pause_s = watched.session_id, _FIRST_PAUSE_S
+        if self._is_newest(watched):
+            await self.read_last(session_id)
+        while self._is_newest(watched):
             try:
-                await self._settle_end(session_id)
+                await self._settle_end(watched)
                 break
             except (TerminalError, StorageFull) as error:
                 log.warning("could not settle an ending: %s", error.message, extra={"sm_session": session_id})
@@ -128,24 +158,25 @@ class Watcher:
             self.unverified.add(session_id)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        self._panes.pop(session_id, None)
-        self._activity.pop(session_id, None)
-        self.unverified.discard(session_id)
-        self.forget(session_id)
+        self._over(watched)
 
-    async def _settle_end(self, session_id: str) -> None:
-        pane = self._panes.get(session_id)
+    async def _settle_end(self, watched: _Watched) -> None:
+        session_id, process, pane = watched.session_id, watched.process, watched.pane
         try:
             if pane is None:
                 raise NoTerminal("its terminal was closed")
             exit = await self._terminals.ending(pane)
             screen = await self._last_words(session_id, pane)
         except NoTerminal:
-            await self._manager.terminal_lost(session_id, "its terminal was closed", process_gone=True)
+            await self._manager.terminal_lost(
+                session_id, process, Lost.TERMINAL, "its terminal was closed", process_gone=True
+            )
         except NoServer:
-            await self._manager.terminal_lost(session_id, "the tmux server is gone", process_gone=True)
+            await self._manager.terminal_lost(
+                session_id, process, Lost.SERVER, "the tmux server is gone", process_gone=True
+            )
         else:
-            await self._manager.process_ended(session_id, exit, screen)
+            await self._manager.process_ended(session_id, process, exit, screen)
 
     async def _last_words(self, session_id: str, pane: Pane) -> list[str]:
         """What the terminal showed last, where an agent says there why it ended."""
@@ -167,15 +198,18 @@ class Watcher:
     async def _look_for_lost(self, missing: set[str]) -> set[str]:
         """Tell of the terminals that are missing a second time; the first time, one may be in the making."""
         sessions = self._store.sessions
-        expected = {s for s in self._panes if s in sessions and is_live(sessions[s].status)}
+        expected = {
+            s: watched.process
+            for s, watched in self._watched.items()
+            if watched.pane is not None and s in sessions and is_live(sessions[s].status)
+        }
+        lost, what = Lost.TERMINAL, "its terminal was closed"
         try:
-            gone = expected - (await self._terminals.snapshot()).keys() if expected else set[str]()
+            gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
         except NoServer:
-            gone = expected
+            gone, lost, what = set(expected), Lost.SERVER, "the tmux server is gone"
         for session_id in gone & missing:
-            process = sessions[session_id].process if session_id in sessions else None
+            process = expected[session_id]
             lives = f", process {process.pid} lives on" if process else ""
-            await self._manager.terminal_lost(
-                session_id, f"its terminal was closed{lives}", process_gone=False
-            )
+            await self._manager.terminal_lost(session_id, process, lost, f"{what}{lives}", process_gone=False)
         return gone

@@ -195,6 +195,26 @@ def test_what_claude_asks_at_its_first_start_is_told(machine: Sm, home: Path) ->
     assert "claude has never been started here" in line
 
 
+@pytest.mark.parametrize(
+    ("configured", "inherited", "missing"),
+    [
+        ("claude: {env: {CLAUDE_CONFIG_DIR: /none/agents}}", True, "/none/agents/.claude.json"),
+        ("claude: {env: {HOME: /none/agents}}", False, "/none/agents/.claude.json"),
+        ("", True, "/none/cfg/.claude.json"),
+        ("sessions: {inherit_environment_vars: [PATH]}", True, ""),
+    ],
+)
+def test_what_the_claudes_of_agents_look_at_is_looked_at(
+    machine: Sm, home: Path, configured: str, inherited: bool, missing: str
+) -> None:
+    (home / "config.yaml").write_text(configured)
+    done = machine("doctor", environ={"CLAUDE_CONFIG_DIR": "/none/cfg"} if inherited else {})
+    if missing:
+        assert f"there is no {missing}" in done.out
+    else:
+        assert f"claude has been set up ({home}/.claude.json)" in done.out
+
+
 def test_directory_that_nobody_trusted_is_told(machine: Sm, home: Path) -> None:
     of_claude(home, projects={"/srv": {"hasTrustDialogAccepted": True}})
     (line,) = problems(machine("doctor"))

@@ -3,8 +3,9 @@
 import json
 import os
 import stat
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -83,8 +84,8 @@ def test_directory_that_is_trusted_already_changes_nothing(run: Sm, claude: Path
     (project / "sub").mkdir()
     run("trust", str(project))
     before = (claude.read_bytes(), claude.stat().st_mtime_ns, claude.stat().st_ino)
-    assert run("trust", str(project)).out == f"claude trusts {project} already\n"
-    by_parent = f"claude trusts {project}/sub already, because it trusts {project}\n"
+    assert run("trust", str(project)).out == f"claude trusts {project} already (in {claude})\n"
+    by_parent = f"claude trusts {project}/sub already, because it trusts {project} (in {claude})\n"
     assert run("trust", str(project / "sub")).out == by_parent
     assert before == (claude.read_bytes(), claude.stat().st_mtime_ns, claude.stat().st_ino)
 
@@ -109,28 +110,94 @@ def test_links_are_followed_and_stay(run: Sm, claude: Path, project: Path, home:
     assert str(project) in json.loads(claude.read_text())["projects"]
 
 
-def test_config_dir_of_claude_is_honoured(run: Sm, claude: Path, project: Path, home: Path) -> None:
-    config = home / "cfg"
-    config.mkdir()
-    (config / ".claude.json").write_text("{}")
-    run("trust", str(project), environ={"CLAUDE_CONFIG_DIR": str(config)})
-    assert json.loads((config / ".claude.json").read_text()) == {
-        "projects": {str(project): {"hasTrustDialogAccepted": True}}
-    }
+@pytest.mark.parametrize(
+    ("configured", "inherited", "where"),
+    [
+        ("claude: {env: {CLAUDE_CONFIG_DIR: HOME/agents}}", True, "agents"),
+        ("claude: {env: {HOME: HOME/agents}, agent_configs: {}}", False, "agents"),
+        ("claude: {env: {HOME: HOME/agents}}", True, "cfg"),
+        ("", True, "cfg"),
+        ("", False, "."),
+        ("sessions: {inherit_environment_vars: [PATH]}", True, "."),
+    ],
+)
+def test_it_is_written_where_the_claudes_of_agents_look(
+    run: Sm, claude: Path, project: Path, home: Path, configured: str, inherited: bool, where: str
+) -> None:
+    (home / "config.yaml").write_text(configured.replace("HOME/", f"{home}/"))
+    for each in ("cfg", "agents"):
+        (home / each).mkdir()
+        (home / each / ".claude.json").write_text("{}")
+    environ = {"CLAUDE_CONFIG_DIR": str(home / "cfg")} if inherited else {}
+    file = home / where / ".claude.json"
+    assert f"(written to {file})" in run("trust", str(project), environ=environ).out
+    for each in (".", "cfg", "agents"):
+        written = str(project) in (home / each / ".claude.json").read_text()
+        assert written is (each == where), each
+    assert f"already (in {file})" in run("trust", str(project), environ=environ).out
+
+
+def test_a_configuration_that_cannot_be_read_is_told_before_anything_is_written(
+    run: Sm, claude: Path, project: Path, home: Path
+) -> None:
+    (home / "config.yaml").write_text("nonsense: 1\n")
+    assert "nonsense" in run("trust", str(project), code=2).err
     assert str(project) not in claude.read_text()
 
 
+class Undoing:
+    """A claude that writes its own copy over the file when somebody else has written it, so many times."""
+
+    def __init__(self, path: Path, times: int) -> None:
+        self._path = path
+        self._own = path.read_bytes()
+        self._times = times
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.01):
+            if self.done < self._times and self._path.read_bytes() != self._own:
+                new = self._path.with_name("copy")
+                new.write_bytes(self._own)
+                new.rename(self._path)
+                self.done += 1
+
+
 @pytest.mark.parametrize("told", [True, False])
-def test_a_running_claude_would_undo_it(run: Sm, claude: Path, project: Path, home: Path, told: bool) -> None:
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_what_a_running_claude_undoes_is_written_again(
+    run: Sm, claude: Path, project: Path, home: Path, told: bool, times: int
+) -> None:
     running(home / ".claude", os.getpid(), our_start() if told else None)
+    with Undoing(claude, times) as undoing:
+        done = run("trust", str(project))
+    assert undoing.done == times
+    assert f"claudes are running (pid {os.getpid()}), and the entry stands" in done.out
+    assert json.loads(claude.read_text())["projects"][str(project)] == {"hasTrustDialogAccepted": True}
+    assert "already" in run("trust", str(project)).out
+
+
+def test_what_running_claudes_undo_all_the_time_is_refused(
+    run: Sm, claude: Path, project: Path, home: Path
+) -> None:
+    running(home / ".claude", os.getpid(), our_start())
     before = claude.read_bytes()
-    done = run("trust", str(project), code=4)
-    assert f"a claude is running (pid {os.getpid()})" in done.err
-    assert "--force" in done.err
+    with Undoing(claude, 10_000):
+        done = run("trust", str(project), code=4)
+    assert f"the claudes that run (pid {os.getpid()}) undo it in {claude}" in done.err
+    assert "hint: end them first" in done.err
     assert claude.read_bytes() == before
-    assert run("trust", str(project), "--force").code == 0
-    assert str(project) in claude.read_text()
-    assert "already" in run("trust", str(project)).out, "what is there already needs no force"
+    assert sorted(path.name for path in home.iterdir() if path.is_file()) == [".claude.json"]
 
 
 def test_state_files_of_claudes_that_are_gone_hold_nothing_up(
@@ -139,7 +206,7 @@ def test_state_files_of_claudes_that_are_gone_hold_nothing_up(
     running(home / ".claude", os.getpid(), "1")
     (home / ".claude" / "sessions" / "999999999.json").write_text("{}")
     (home / ".claude" / "sessions" / "notes.json").write_text("{}")
-    run("trust", str(project))
+    assert "running" not in run("trust", str(project)).out
 
 
 def test_session_may_not_trust(run: Sm, claude: Path, project: Path, state: Path) -> None:

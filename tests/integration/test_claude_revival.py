@@ -12,6 +12,7 @@ import pytest
 from tests import claude_cli
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
+from tests.integration.test_endings import gone
 from tests.scripted_api import Request, ScriptedApi
 
 
@@ -54,6 +55,32 @@ def test_an_interrupt_ends_the_turn_and_there_is_nothing_to_interrupt_after_that
     assert claudes.session(session_id)["status"] == "idle"
     assert "idle" in claudes.refused("interrupt", "one", exit_code=4)
     api.release("long")
+
+
+def test_an_interrupt_does_not_end_one_that_its_first_question_keeps_from_starting(api: ScriptedApi) -> None:
+    claudes = ClaudeInstance(api, trusted=False)
+    try:
+        session_id = claudes.spawn("Plain", "never-1")["session_id"]
+        claudes.says(session_id, "waiting_input", "whether the directory is trusted")
+        for again in (False, True):
+            said = claudes.refused("interrupt", session_id, exit_code=4)
+            assert "was not ready yet" in said and "whether the directory is trusted" in said
+            assert f"sm attach {session_id}" in said
+            pid = claudes.session(session_id)["pid"]
+            assert not gone(pid)
+            if not again:
+                claudes.kill_daemon()
+    finally:
+        claudes.end()
+
+
+def test_an_interrupt_closes_what_a_person_has_opened(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session_id = claudes.spawn("Plain", "opened-1")["session_id"]
+    claudes.idle(session_id)
+    claudes.keys(session_id, "Escape", "Escape")
+    assert claudes.says(session_id, "waiting_input", "")["status_source"] == "screen"
+    claudes.sm("interrupt", session_id)
+    claudes.idle(session_id)
 
 
 def test_a_killed_one_goes_on_with_what_was_said(claudes: ClaudeInstance, api: ScriptedApi) -> None:

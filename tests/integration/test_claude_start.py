@@ -503,7 +503,9 @@ def test_bypassing_permissions_as_root_is_refused_at_once_unless_this_is_a_sandb
         settings.unlink()
 
 
-def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(claude: Claude, api: ScriptedApi) -> None:
+def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(
+    claude: Claude, api: ScriptedApi, tmp_path: Path
+) -> None:
     directory = Path(tempfile.mkdtemp(prefix="untrusted-"))
     where = ("--working-dir", str(directory))
     try:
@@ -526,7 +528,18 @@ def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(claude: Claude, 
         claude.idle(by_command["session_id"])
         assert len(api.turns("By command")) == 1
         assert "already" in claude.sm("trust", str(directory / "below"), env=env)
-        assert "a claude is running (pid " in claude.refused("trust", "/usr", exit_code=4, env=env)
+        # While a claude runs, and another waits at the question: it lasts beyond what either writes.
+        where = ("--working-dir", str(tmp_path))
+        waits = claude.stuck("waiting_input", "sm trust", "Plain", "Waits", *where, env=env)
+        told = claude.sm("trust", str(tmp_path), env=env)
+        assert "; claudes are running (pid " in told and told.endswith("), and the entry stands\n"), told
+        claude.sm("kill", "--force", waits["session_id"])
+        claude.prompt(by_command["session_id"], "Once more")
+        api.wait_for(lambda: [one for one in api.turns("Once more") if one.over], "it has answered")
+        again = claude.spawn("Plain", "No question", *where, env=env)
+        claude.idle(again["session_id"])
+        assert len(api.turns("No question")) == 1
+        claude.sm("kill", "--force", again["session_id"])
         claude.sm("kill", "--force", by_key["session_id"], by_command["session_id"])
     finally:
         shutil.rmtree(directory)

@@ -178,7 +178,12 @@ def test_an_agent_in_the_background_keeps_it_running(
     until(lambda: "sub-agents in the background" in json.dumps(claudes.why(editor)), "its turn has ended")
     assert moves(claudes, editor, since) == ["running"]
     api.release("back")
-    assert idle_again(claudes, editor, since) == ["running", "idle"]
+    # Its end is a turn of its own; for a moment before that nothing may be going on.
+    api.wait_for(
+        lambda: any(one.over for one in api.turns("task-notification") if "agent" in one.prompt.lower()),
+        "told",
+    )
+    until(lambda: moves(claudes, editor, since)[-1] == "idle", "idle again")
 
 
 def test_a_message_that_is_read_within_the_turn(

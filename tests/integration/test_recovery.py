@@ -378,6 +378,49 @@ def test_nothing_that_lies_in_a_spool_does_harm(instance: Instance) -> None:
     assert {p.name for p in spool.iterdir()} == {"not-a-report", name(7).name}
 
 
+def test_a_report_that_breaks_its_handling_costs_neither_the_start_nor_the_others(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    stop_daemon(instance)
+    instance.sm("checkpoint", "good", env=as_session(instance, session))
+    spool = instance.state / "spool" / session["session_id"]
+    (good,) = spool.iterdir()
+    value = json.loads(good.read_text())
+    deep: dict[str, Any] = {}
+    for _ in range(400):  # more than can be written down
+        deep = {"deeper": deep}
+
+    def broken(number: int) -> None:
+        body = {"message": "x", "metadata": deep}
+        emitted_at = {"emitted_at": "2026-01-01T00:00:00Z"}  # the first of all
+        text = json.dumps({**value, **emitted_at, "key": f"k{number}", "body": body})
+        (spool / f"{number}-00000000.json").write_text(text)
+
+    broken(1)
+    (spool / "2-00000000.json").write_text(json.dumps({**value, "emitted_at": "0001-01-01T00:00:00+14:00"}))
+    instance.sm("daemon", "start")
+    assert [c["message"] for c in instance.json("checkpoints", session["session_id"])] == ["good"]
+    assert list(spool.iterdir()) == []
+    broken(3)
+    until(lambda: not list(spool.iterdir()), "it is looked at while the daemon runs")
+    log = (instance.state / "log" / "daemon.log").read_text()
+    assert log.count("failed to carry out a spooled report") == 2
+    assert "failed the upkeep" not in log and '"traceback"' in log
+
+
+def test_what_a_killed_writer_has_left_in_the_spool_is_removed_after_a_while(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    stop_daemon(instance)
+    instance.sm("note", "x", env=as_session(instance, session))
+    spool = instance.state / "spool" / session["session_id"]
+    old, fresh, theirs = spool / ".1-00000000.json", spool / ".2-00000000.json", spool / ".config"
+    for path in (old, fresh, theirs):
+        path.write_text("{")
+    for path in (old, theirs):
+        os.utime(path, (0, time.time() - 61))
+    instance.sm("daemon", "start")
+    assert set(spool.iterdir()) == {fresh, theirs}
+
+
 def test_a_time_that_has_not_come_yet_is_not_believed(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)

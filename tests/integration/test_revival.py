@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,6 +235,42 @@ def test_the_old_terminals_clean_up_does_not_take_the_new_one(instance: Instance
     assert len(starts(instance.work / "cleaned")) == 2
 
 
+def test_what_the_old_process_left_behind_takes_no_message_of_the_new_one(instance: Instance) -> None:
+    """Also what is out of its process tree: claude gives each command a kernel session of its own."""
+    waits = "sm inbox --take --wait > {0}.out 2>&1; echo ended $? >> {0}.out"
+    tree, away = waits.format("tree"), waits.format("away")
+    quiet = "< /dev/null > /dev/null 2>&1"
+    script = (
+        f"if [ -e again ]; then echo $$ >> wrote; exec sleep 1000; fi; (trap '' HUP; {tree}) {quiet} & "
+        f"setsid sh -c '{away}' {quiet} & setsid sh -c 'echo $$ > stays; exec sleep 1000' {quiet} & "
+        "while [ ! -s stays ]; do sleep 0.1; done; echo $$ >> wrote; exec sleep 1000"
+    )
+    session = instance.spawn("Sh", script)
+    session_id = session["session_id"]
+    until(lambda: starts(instance.work / "wrote"), "it runs")
+    other = counted(instance, "other")
+    instance.in_status(session_id, "idle")  # both wait
+    stays = int((instance.work / "stays").read_text())
+    (instance.work / "again").touch()
+    os.kill(session["pid"], signal.SIGKILL)
+    instance.ended(session_id)
+    for name in ("tree", "away"):
+        until(lambda n=name: "ended 4" in (instance.work / f"{n}.out").read_text(), "its wait has ended")  # type: ignore[misc]  # a default binds the loop's value
+        assert "its process is gone" in (instance.work / f"{name}.out").read_text()
+    as_it = {"SM_SESSION_ID": session_id}
+    assert "its process is gone" in instance.refused("inbox", "--take", exit_code=4, env=as_it)
+    refused = instance.refused("wait", other["session_id"], "--timeout", "20", exit_code=4, env=as_it)
+    assert "its process is gone" in refused
+    assert not gone(stays)
+    instance.sm("restore", session_id)
+    assert gone(stays)
+    assert not gone(other["pid"])
+    message = instance.json("send", session_id, "for the new one")
+    assert message["status"] == "queued"
+    assert "for the new one" in instance.sm("inbox", "--take", env=as_it)
+    assert len(starts(instance.work / "wrote")) == 2
+
+
 # Restoring many
 
 
@@ -257,6 +294,30 @@ def test_all_that_were_lost_with_tmux_come_back_and_nothing_else(instance: Insta
     assert order.index(parent["session_id"]) < order.index(child["session_id"])
     assert instance.session(before["session_id"])["status"] == "killed"
     assert instance.json("restore", "--all") == []
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_one_whose_terminal_a_person_closed_does_not_come_back_with_all(
+    instance: Instance, away: bool
+) -> None:
+    closed, lost = counted(instance, "closed"), counted(instance, "lost")
+    server = tmux_server(instance)
+    if away:
+        instance.kill_daemon()
+    instance.tmux("kill-session", "-t", f"=command-{closed['session_id']}")
+    until(lambda: gone(closed["pid"]), "it went with its terminal")
+    assert instance.in_status(closed["session_id"], "error")["status_source"] == "terminal"
+    if away:
+        instance.kill_daemon()
+    os.kill(server, signal.SIGKILL)
+    until(lambda: gone(lost["pid"]), "it went with its terminal")
+    if away:  # the person goes on with tmux before anybody asks sm
+        instance.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
+    ended = instance.in_status(lost["session_id"], "error")
+    assert ended["status_source"] == "tmux server", ended["status_reason"]
+    assert [s["session_id"] for s in instance.json("restore", "--all")] == [lost["session_id"]]
+    assert instance.session(closed["session_id"])["status"] == "error"
+    instance.sm("restore", closed["session_id"])
 
 
 def test_all_that_were_lost_while_the_daemon_was_away_come_back(instance: Instance) -> None:
@@ -429,12 +490,13 @@ def test_a_program_has_nothing_to_fork(shared: Instance) -> None:
 
 # Adopting
 
+TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
 FAKE = """
 state=$HOME/.claude/sessions/$$.json
 mkdir -p "$HOME/.claude/sessions"
 say() {
-    about='{"pid": %s, "sessionId": "talk-1", "status": "%s", "statusUpdatedAt": %s}'
-    printf "$about" $$ "$1" "$(date +%s%3N)" > "$state.new"
+    about='{"pid": %s, "sessionId": "%s", "status": "%s", "statusUpdatedAt": %s}'
+    printf "$about" $$ TALK "$1" "$(date +%s%3N)" > "$state.new"
     mv "$state.new" "$state"
 }
 stty -icanon -echo min 1
@@ -449,7 +511,7 @@ while key=$(dd bs=1 count=1 2> /dev/null); do
         *) say idle ;;
     esac
 done
-"""
+""".replace("TALK", TALK)
 
 
 class Person:
@@ -514,7 +576,7 @@ def test_an_agent_in_a_persons_shell_becomes_a_session_and_the_shell_stays_their
     assert pane in argv and argv[-1] == "=mine:"
     assert json.loads(column(instance, "launch", session_id))["inherited"]["HOME"] == str(instance.home)
     assert column(instance, "token_hash", session_id) is None
-    assert column(instance, "conversation", session_id) == "talk-1"
+    assert column(instance, "conversation", session_id) == TALK
 
     # Who is who: the agent, and its owner in another pane beside it.
     person.types(pane, "m")
@@ -546,10 +608,71 @@ def test_an_agent_in_a_persons_shell_becomes_a_session_and_the_shell_stays_their
     after = instance.json("restore", session_id)
     until(lambda: len(person.claudes()) == 2, "it runs again")
     assert after["pid"] == person.claudes()[1] != pid
-    assert "--resume talk-1" in (instance.work / "claudes").read_text().splitlines()[1]
+    assert f"--resume {TALK}" in (instance.work / "claudes").read_text().splitlines()[1]
     assert token_is_right(instance, session_id)
     assert instance.tmux("has-session", "-t", f"=claude-{session_id}") == ""
     person.does(pane, "true")
+
+
+def test_a_persons_shell_around_an_adopted_agent_is_the_operator(person: Person) -> None:
+    instance, pane = person.instance, person.opens("mine")
+    pid = person.runs(pane)
+    instance.json("adopt", pane)
+    instance.tmux("send-keys", "-t", pane, "C-z")
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "T", "it is stopped")
+    person.does(pane, f"{SM} me > {instance.work}/shell 2>&1")
+    assert "you are the operator" in (instance.work / "shell").read_text()
+    person.types(pane, "fg\n")
+
+
+def test_an_adopted_agent_is_restored_with_the_options_that_it_had(person: Person) -> None:
+    instance, pane = person.instance, person.opens("mine")
+    config = instance.config.read_text().replace(
+        "claude: {", "claude: {default_args: ['--permission-mode', 'acceptEdits'], "
+    )
+    instance.config.write_text(config)
+    instance.sm("daemon", "restart")
+    options = "--model opus --permission-mode plan --add-dir /tmp"
+    person.types(pane, f"{person.program} {person.script} hello {options}\n")
+    until(person.claudes, "claude runs")
+    session_id = instance.json("adopt", pane)["session_id"]
+    instance.sm("kill", session_id)
+    instance.sm("restore", session_id)
+    until(lambda: len(person.claudes()) == 2, "it runs again")
+    (_, ran) = (instance.work / "claudes").read_text().splitlines()
+    assert f" --model opus --permission-mode plan --add-dir /tmp --resume {TALK} " in ran
+    assert "acceptEdits" not in ran
+
+
+def test_an_adopted_agents_pane_is_its_owners_again_also_without_an_archive(person: Person) -> None:
+    instance, pane = person.instance, person.opens("mine")
+    cleanup = "child_agents: {cleanup: {auto_archive_transcript: false}}\n"
+    instance.config.write_text(instance.config.read_text() + cleanup)
+    instance.sm("daemon", "restart")
+    person.runs(pane)
+    session_id = instance.json("adopt", pane)["session_id"]
+    instance.sm("kill", session_id)
+    until(
+        lambda: "@sm" not in instance.tmux("show-options", "-p", "-t", pane), "the pane is its owner's again"
+    )
+    person.runs(pane)
+    assert instance.json("adopt", pane)["session_id"] != session_id
+
+
+@pytest.mark.parametrize("what", ["pipe", "link"])
+def test_what_an_agent_publishes_is_no_pipe_and_no_link(person: Person, what: str) -> None:
+    instance, pane = person.instance, person.opens("mine")
+    pid = person.runs(pane)
+    state = instance.home / ".claude" / "sessions" / f"{pid}.json"
+    until(state.exists, "it has published")
+    elsewhere = instance.home / "elsewhere"
+    state.rename(elsewhere)
+    if what == "pipe":
+        os.mkfifo(state)
+    else:
+        state.symlink_to(elsewhere)
+    session_id = instance.json("adopt", pane)["session_id"]
+    assert column(instance, "conversation", session_id) is None
 
 
 def test_an_agent_that_ends_in_a_persons_shell_leaves_no_exit_code(person: Person) -> None:
@@ -608,9 +731,7 @@ def test_a_fork_goes_on_with_a_copy_beside_the_other(person: Person) -> None:
     instance = person.instance
     parent = instance.spawn("Sleeper")["session_id"]
     child = instance.spawn("general-purpose", "do it", "--parent", parent)
-    until(
-        lambda: column(instance, "conversation", child["session_id"]) == "talk-1", "it has said what it is in"
-    )
+    until(lambda: column(instance, "conversation", child["session_id"]) == TALK, "it has said what it is in")
     forked = instance.json("fork", child["session_id"], "--name", "other", env={"SM_SESSION_ID": parent})
     assert forked["session_id"] != child["session_id"] and forked["pid"] != child["pid"]
     assert forked["friendly_name"] == "general-purpose-other"
@@ -618,7 +739,7 @@ def test_a_fork_goes_on_with_a_copy_beside_the_other(person: Person) -> None:
     assert {key: forked[key] for key in same} == {key: child[key] for key in same}
     until(lambda: len(person.claudes()) == 2, "both run")
     ran = (instance.work / "claudes").read_text().splitlines()
-    assert "--resume talk-1 --fork-session" in next(
+    assert f"--resume {TALK} --fork-session" in next(
         line for line in ran if line.startswith(f"{forked['pid']} ")
     )
     instance.sm("kill", parent)

@@ -259,7 +259,8 @@ def test_session_of_a_type_that_is_configured_no_more_can_be_resumed() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["--dangerously-skip-permissions", "talk-1", "", UUID.replace("-", ""), "{" + UUID + "}", UUID + "\n"]
+    "said",
+    ["--dangerously-skip-permissions", "talk-1", "", UUID.replace("-", ""), "{" + UUID + "}", UUID + "\n"],
 )
 @pytest.mark.parametrize("fork", [False, True])
 def test_what_is_no_id_of_a_conversation_never_comes_on_a_command_line(said: str, fork: bool) -> None:
@@ -292,11 +293,14 @@ def test_resuming_stays_with_the_model_that_the_session_has_run_on(
     ("argv", "flags"),
     [
         ("claude", ""),
-        ("claude --model=opus fix|the|login", "--model opus"),
+        ("claude --model=opus fix|the|login", "--model=opus"),
         ("node /usr/bin/claude --permission-mode plan -- --verbose", "--permission-mode plan"),
         ("claude --dangerously-skip-permissions hello", "--dangerously-skip-permissions"),
         # A value, and no option: claude takes it so.
-        ("claude --system-prompt --dangerously-skip-permissions", "--system-prompt --dangerously-skip-permissions"),
+        (
+            "claude --system-prompt --dangerously-skip-permissions",
+            "--system-prompt --dangerously-skip-permissions",
+        ),
         ("claude --allowedTools Read Bash(ls|*) --add-dir /x", "--allowedTools Read Bash(ls|*) --add-dir /x"),
         ("claude --disallowedTools --verbose", "--verbose"),
         ("claude --mcp-config=a.json prompt", "--mcp-config=a.json"),

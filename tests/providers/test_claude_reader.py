@@ -72,3 +72,17 @@ def test_a_state_with_a_tower_of_brackets_raises_nothing(name: str, depth: int) 
 )
 def test_what_is_no_state_says_nothing(raw: bytes) -> None:
     assert READER.state(raw, PROCESS) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "home"),
+    [
+        ({"HOME": "/home/me"}, "/home/me/.claude"),
+        ({"HOME": "/home/me", "CLAUDE_CONFIG_DIR": ""}, "/home/me/.claude"),
+        ({"HOME": "/home/me", "CLAUDE_CONFIG_DIR": "/cfg"}, "/cfg"),
+    ],
+)
+def test_where_claude_keeps_what(environment: dict[str, str], home: str) -> None:
+    assert READER.state_file(environment, 7) == f"{home}/sessions/7.json"
+    assert READER.home(environment) == f"{home}/projects"
+    assert READER.transcript(environment, "/w/a_b.c", ID) == f"{home}/projects/-w-a-b-c/{ID}.jsonl"

@@ -10,6 +10,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -246,8 +247,16 @@ async def test_ending_does_not_take_another_servers_pane_for_this_one(
     await until(lambda: not world.sessions())
     other = await terminals.open(ID, NAME, "/", sh("exit 9"))
     assert other.pane_id == pane.pane_id
-    with pytest.raises(NoTerminal):
+    with pytest.raises(NoServer):  # nobody has closed it: it went with all others
         await terminals.ending(pane)
+
+
+async def test_a_server_says_since_when_it_runs(terminals: Terminals, world: World) -> None:
+    with pytest.raises(NoServer):
+        await terminals.since()
+    before = time.time()
+    await terminals.open(ID, NAME, "/", FOREVER)
+    assert int(before) <= await terminals.since() <= time.time()
 
 
 async def test_closed_terminal_is_gone_and_closing_again_is_fine(terminals: Terminals) -> None:

@@ -25,7 +25,7 @@ def command(pane: str, name: str | None, agent_type: str | None, trust: str | No
     PANE is what tmux calls it: a pane id (%5; tmux display-message -p '#{pane_id}' prints that of your pane), or
     another target. The agent goes on undisturbed and stays where it is. It has no hooks of sm: its status is what it
     publishes itself. Killing the session ends the agent, never the shell around it; sm restore then gives it a terminal
-    of its own.
+    of its own, and the model, permissions and directories that it was started with.
 
     \b
     Example:

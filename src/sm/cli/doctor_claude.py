@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 
-from sm.cli.claude_home import ClaudeHome, read_object, trusted_by
+from sm.cli.claude_home import ClaudeHome, given_to_agents, home_of_agents, read_object, trusted_by
 from sm.config import Config
 from sm.errors import OutsideFailed, UsageError
 from sm.providers.claude.options import bypasses, excused, gathered
@@ -43,9 +43,8 @@ def checks(config: Config, environ: Mapping[str, str], current_dir: str) -> Iter
         yield False, f"{program} is not on your PATH: no agent of type {types} can start", INSTALL
         return
     yield _version(path)
-    inherited = {"HOME", *config.sessions.inherit_environment_vars}
-    given = {name: value for name, value in environ.items() if name in inherited} | config.claude.env
-    home = ClaudeHome(given)
+    given = given_to_agents(config, environ)
+    home = home_of_agents(config, environ)
     try:
         state = read_object(home.state)
     except FileNotFoundError:

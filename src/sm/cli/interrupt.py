@@ -15,8 +15,9 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
     """Make agents leave off what they do.
 
     As if you pressed the key for it in their terminal, once: Escape for an agent with turns, which then waits for what
-    you tell it; Ctrl-C for a program, which may end by it. With several IDs every one is tried; the JSON is then an
-    array.
+    you tell it, and which takes it for a No where it asks for permission; Ctrl-C for a program, which may end by it. An
+    agent that something on its screen keeps from starting is left alone. With several IDs every one is tried; the JSON
+    is then an array.
 
     \b
     Example:

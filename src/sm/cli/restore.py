@@ -22,16 +22,18 @@ _START_S = 120.0
 
 @click.command()
 @click.argument("sessions", metavar="[ID...]", nargs=-1, shell_complete=session_names)
-@click.option("--all", "every", is_flag=True, help="All that ran when the machine, or tmux, went down.")
+@click.option(
+    "--all", "every", is_flag=True, help="All that ran when the machine, or the tmux server, went down."
+)
 @click.option("--tree", is_flag=True, help="With all their ended descendants.")
 @json_option
 def command(sessions: tuple[str, ...], every: bool, tree: bool, as_json: bool) -> int:
     """Start ended sessions again, where they left off.
 
     Each gets a new process and goes on as the same session: id, names, terminal, directory, conversation; a program
-    is started as it was. One that was archived is brought back into sight. With --tree a parent comes before
-    its children. With several IDs every one is tried. The JSON is the session, its descendants in `restored_too`;
-    with several IDs or --all an array of those that run again.
+    is started as it was. What the old process has left running is ended. One that was archived is brought back into
+    sight. With --tree a parent comes before its children. With several IDs every one is tried. The JSON is the session,
+    its descendants in `restored_too`; with several IDs or --all an array of those that run again.
 
     \b
     Example:

@@ -4,29 +4,35 @@ import json
 import os
 import re
 import stat
+import time
 from typing import Any
 
 import click
 
-from sm.cli.claude_home import ClaudeHome, object_in, trusted_by
+from sm.cli.claude_home import ClaudeHome, home_of_agents, object_in, trusted_by
+from sm.cli.instance import Instance
 from sm.cli.parameters import json_option
 from sm.cli.render import line
 from sm.errors import IllegalState, NotPermitted, OutsideFailed, PathRefused
 from sm.wire import encode
 
-_TRIES = 3
+_TRIES = 5
+_STANDS_S = 1.0
+"""How long an entry must stay while claudes run. One that is about to write its own copy has read it just before:
+it undoes what was written in between, and only that (CC 1)."""
+_LOOK_EVERY_S = 0.05
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 @click.command()
 @click.argument("directory", metavar="DIR")
-@click.option("--force", is_flag=True, help="Also while a claude runs, which may undo it.")
 @json_option
-def command(directory: str, force: bool, as_json: bool) -> None:
+def command(directory: str, as_json: bool) -> None:
     """Answer claude's question whether it may work in a directory.
 
     An agent in a directory that nobody has trusted waits at that question. The answer is for all below DIR, too, and
-    is written where claude itself keeps it (.claude.json); nothing else is changed. Only for the operator. The JSON is
+    is written where the claudes of agents keep it (.claude.json); nothing else is changed. An agent that waits
+    already has to be answered there (sm attach ID) or started again. Only for the operator. The JSON is
     {"directory", "trusted_by", "changed", "file"}.
 
     \b
@@ -35,9 +41,14 @@ def command(directory: str, force: bool, as_json: bool) -> None:
     """
     if os.environ.get("SM_SESSION_ID"):
         raise NotPermitted("only the operator says what may be trusted", "ask for it: sm ask")
+    from sm.config import load
+
     path = _directory(directory)
-    home = ClaudeHome(os.environ)
-    covered = _trust(home, path, force=force)
+    home = home_of_agents(load(Instance(os.environ).places.config).config, os.environ)
+    covered = _write(home, path)
+    running = [] if covered is not None else home.running()
+    if running:
+        _insist(home, path, running)
     if as_json:
         answer = {
             "directory": path,
@@ -46,11 +57,14 @@ def command(directory: str, force: bool, as_json: bool) -> None:
             "file": home.state,
         }
         click.echo(encode(answer))
-    elif covered is None:
-        click.echo(f"claude trusts {line(path, 4096)} and all below it (written to {line(home.state, 4096)})")
+        return
+    file = line(home.state, 4096)
+    if covered is None:
+        stands = f"; claudes are running ({_pids(running)}), and the entry stands" if running else ""
+        click.echo(f"claude trusts {line(path, 4096)} and all below it (written to {file}){stands}")
     else:
         by = "" if covered == path else f", because it trusts {line(covered, 4096)}"
-        click.echo(f"claude trusts {line(path, 4096)} already{by}")
+        click.echo(f"claude trusts {line(path, 4096)} already{by} (in {file})")
 
 
 def _directory(given: str) -> str:
@@ -62,7 +76,7 @@ def _directory(given: str) -> str:
     return path
 
 
-def _trust(home: ClaudeHome, directory: str, *, force: bool) -> str | None:
+def _write(home: ClaudeHome, directory: str) -> str | None:
     """Write it, unless `directory` is covered: then return by which. Raises SmError, with nothing changed."""
     for _ in range(_TRIES):
         # The link stays, if it is one: a person's dotfiles.
@@ -72,17 +86,41 @@ def _trust(home: ClaudeHome, directory: str, *, force: bool) -> str | None:
         covered = trusted_by(state, directory)
         if covered is not None:
             return covered
-        if running := [] if force else home.running():
-            pids = ", ".join(map(str, running[:5]))
-            raise IllegalState(
-                f"a claude is running (pid {pids}) and would write its own copy of {path} over the change",
-                "end it first, or answer where claude asks (sm attach ID, or claude in that directory); "
-                "--force tries it nevertheless",
-            )
         _add(state, directory, path)
         if _replace(path, found, _text(state)):
             return None
     raise OutsideFailed(f"{path} is being changed all the time", "end the claudes that run, then repeat")
+
+
+def _insist(home: ClaudeHome, directory: str, running: list[int]) -> None:
+    """Return when what was written has stood while claudes run; write it again when one of them undid it.
+
+    Raises IllegalState when it does not last.
+    """
+    for _ in range(_TRIES):
+        if _stands(home, directory):
+            return
+        _write(home, directory)
+    if not _stands(home, directory):
+        raise IllegalState(
+            f"the claudes that run ({_pids(running)}) undo it in {home.state}",
+            "end them first, or answer where claude asks (sm attach ID, or claude in that directory)",
+        )
+
+
+def _stands(home: ClaudeHome, directory: str) -> bool:
+    deadline = time.monotonic() + _STANDS_S
+    while True:
+        path = os.path.realpath(home.state)
+        if trusted_by(object_in(_read(path)[0], path), directory) is None:
+            return False
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _pids(running: list[int]) -> str:
+    return f"pid {', '.join(map(str, running[:5]))}"
 
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:

@@ -24,6 +24,8 @@ class Pane:
     """When the terminal last printed something, in seconds since the epoch."""
     foreign: bool = False
     """The agent was adopted and is not the pane's first process: that is a person's shell, and none of ours."""
+    server_pid: int = 0
+    """The terminal server that it stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ class Terminals(Protocol):
     async def snapshot(self) -> Mapping[str, Pane]:
         """Every terminal of this instance by session id, in one question. Raises NoServer, CouldNotAsk."""
 
+    async def since(self) -> float:
+        """When the terminal server started, in seconds since the epoch. Raises NoServer, CouldNotAsk."""
+
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
         """Make terminal `name` and run `argv` in it, all or nothing: on an error none is left behind.
 
@@ -74,7 +79,8 @@ class Terminals(Protocol):
     async def ending(self, pane: Pane) -> Exit:
         """How the agent ended; call it when its process is known to be gone. Of a `foreign` pane nobody knows: Exit().
 
-        Raises NoTerminal or NoServer when the terminal went with it, CouldNotAsk when the server stays silent.
+        Raises NoTerminal or NoServer when the terminal went with it, NoServer also when it went with a server that
+        has a successor by now; CouldNotAsk when the server stays silent.
         """
 
     async def close(self, name: str) -> None:

@@ -16,7 +16,7 @@ OWN = "own"
 """What `@sm_adopted` says: is the pane's first process somebody else's, or is it the agent."""
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
 ROW = (
-    "#{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
+    "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
     " #{window_activity} x#{@sm_adopted} #{session_name}"
 )
 
@@ -60,12 +60,22 @@ def rows(lines: Sequence[str]) -> list[Row]:
 
 def row(line: str) -> Row:
     """One line of `TAG ROW`. Raises ValueError."""
-    _, session_id, name, pane_id, pid, tty, dead, status, killer, activity, adopted, session_name = (
-        line.split(" ", 11)
+    _, session_id, name, server, pane_id, pid, tty, dead, status, killer, activity, adopted, session_name = (
+        line.split(" ", 12)
     )
     ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
-    foreign = adopted == f"x{FOREIGN}"
-    pane = Pane(session_id, name, pane_id, int(pid), tty, ended is not None, ended, int(activity), foreign)
+    pane = Pane(
+        session_id=session_id,
+        name=name,
+        pane_id=pane_id,
+        pid=int(pid),
+        tty=tty,
+        dead=ended is not None,
+        exit=ended,
+        activity_s=int(activity),
+        foreign=adopted == f"x{FOREIGN}",
+        server_pid=int(server),
+    )
     return Row(pane, session_name, adopted != "x")
 
 

@@ -143,6 +143,13 @@ class Tmux:
         self._adopted = {row.pane.name: row.pane.pane_id for row in rows if row.adopted}
         return {row.pane.session_id: row.pane for row in rows}
 
+    async def since(self) -> float:
+        ((started,),) = await self._server.ask(("display-message", "-p", "#{start_time}"))
+        try:
+            return float(started)
+        except ValueError:
+            raise CouldNotAsk("tmux says in a form that makes no sense since when it runs") from None
+
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
         """As in `Terminals`. After CouldNotAsk nobody knows; ask again, and a terminal that was made is found."""
         # A task of its own, so that a cancelled caller leaves no terminal half made: what was begun is
@@ -382,6 +389,8 @@ class Tmux:
             ((line,),) = await self._server.ask(show)
             # For a pane that is not there display-message prints empty fields, and no error.
             now = panes.row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
+            if now is None and line.split(" ")[3] != str(pane.server_pid):
+                raise NoServer("the tmux server that it was in has ended")
             if now is None:
                 raise NoTerminal(f"terminal {pane.name} is not there any more")
             if now.exit not in (None, Exit()):

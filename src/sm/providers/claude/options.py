@@ -69,8 +69,8 @@ _REFUSED: Mapping[str, str] = {
 _KEPT: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--strict-mcp-config", "--verbose",
-            "--ide", "--chrome", "--no-chrome", "--brief", "--disable-slash-commands",
+            "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--strict-mcp-config",
+            "--verbose", "--ide", "--chrome", "--no-chrome", "--brief", "--disable-slash-commands",
             "--exclude-dynamic-system-prompt-sections",
         ),
         "",

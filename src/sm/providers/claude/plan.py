@@ -178,9 +178,7 @@ class ClaudeProvider:
 
         The options that it had and no others; the program is that of the configuration.
         """
-        options = gathered([(None, kept(_words(argv)[1:]))])
-        model = () if options.model is None else ("--model", options.model)
-        return (*self._claude.default_command, *model, *options.arguments)
+        return (*self._claude.default_command, *kept(_words(argv)[1:]))
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
@@ -267,7 +265,11 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
     """The model that the session has run on, where its options name none: a resumed claude takes the user's own one
     and forgets the size of the window (`[1m]`; measured). The agent has said it, and could choose an option.
     """
-    if model is None or not _MODEL.fullmatch(model) or any(each.partition("=")[0] == "--model" for each in flags):
+    if (
+        model is None
+        or not _MODEL.fullmatch(model)
+        or any(each.partition("=")[0] == "--model" for each in flags)
+    ):
         return ()
     return ("--model", model)
 

@@ -56,10 +56,11 @@ class ClaudeReader:
         return read_hook(payload, at, expects_turn=expects_turn)
 
     def home(self, environment: Mapping[str, str]) -> str:
-        return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
+        """That of its transcripts: what an agent names elsewhere is not read. It may be a link of its user's."""
+        return f"{_config_dir(environment)}/projects"
 
     def state_file(self, environment: Mapping[str, str], pid: int) -> str:
-        return f"{self.home(environment)}/sessions/{pid}.json"
+        return f"{_config_dir(environment)}/sessions/{pid}.json"
 
     def state(self, text: bytes, process: Process) -> tuple[Observation, str] | None:
         """The file outlives a claude that was killed with SIGKILL: only the same process's own word counts."""
@@ -90,8 +91,9 @@ class ClaudeReader:
         return said, conversation_id(value.get("sessionId")) or ""
 
     def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
+        """`working_dir`: by its real path, as claude names it."""
         slug = _NOT_IN_A_NAME.sub("-", working_dir)
-        return f"{self.home(environment)}/projects/{slug}/{conversation}.jsonl"
+        return f"{self.home(environment)}/{slug}/{conversation}.jsonl"
 
     def lines(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptNews:
         facts = facts_of(lines)
@@ -146,6 +148,10 @@ class ClaudeReader:
         if found is not None and found.ended and not exited:
             return None  # its end comes at once, and tells the same
         return None if found is None else Trouble(folded(found.message, 300), folded(found.hint, 300))
+
+
+def _config_dir(environment: Mapping[str, str]) -> str:
+    return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 
 def _updated_at(state: object) -> float | None:
