@@ -76,8 +76,9 @@ MAY_IMPORT = {
         "sm.config", "sm.evidence", "sm.models", "sm.persisting", "sm.providers.base", "sm.store",
         "sm.transcripts", "sm.usage",
     },
+    "sm.listening": {"sm.hostos"},
     "sm.observer": {
-        "sm.errors", "sm.evidence", "sm.hostos", "sm.lifecycle", "sm.manager", "sm.measuring", "sm.models",
+        "sm.errors", "sm.evidence", "sm.lifecycle", "sm.listening", "sm.manager", "sm.measuring", "sm.models",
         "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
     },
     "sm.look_routes": {

@@ -20,6 +20,8 @@ from sm.wording import outcome
 _LISTED = 50
 _LISTED_MAX = 10_000
 _WAITED_MAX = 200
+_RUNS_WITHIN_S = 5.0
+"""With what is waited after that, less than a client waits for an answer."""
 _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
 
 
@@ -107,7 +109,7 @@ class MailRoutes:
         limit = min(int(body.number("limit") or BATCH_MAX), BATCH_MAX)
         idle, key = wait_s is not None, read_key(request, body)
         # What the old process of a restored session has left behind is gone before the new one runs.
-        await hold(request, self._d.store, lambda: not self._d.messages.starts_again(caller), WAIT_MAX_S)
+        await hold(request, self._d.store, lambda: not self._d.messages.starts_again(caller), _RUNS_WITHIN_S)
         # First of all, because a reader that repeats its question has got no answer to what it took.
         letters = await self._d.messages.take(caller, limit, key, idle=idle)
         if idle and not letters:

@@ -6,7 +6,6 @@ that differs from the session's status becomes a signal. Files are followed with
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -16,8 +15,8 @@ from typing import Any
 
 from sm.errors import SmError, StorageFull, TerminalError
 from sm.evidence import Activity, Ledger, Observation, Source, Verdict
-from sm.hostos import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 from sm.lifecycle import is_ended, is_live
+from sm.listening import Listening, changes, content
 from sm.manager import Manager
 from sm.measuring import Measuring
 from sm.models import Process, Session, Signal, SignalKind, Status
@@ -37,7 +36,6 @@ _LOOK_AGAIN_S = 1.0
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
-_STATE_MAX_BYTES = 64 * 1024
 _HOOKS_WAITING_MAX = 32
 
 _SIGNALS = {
@@ -114,11 +112,7 @@ class Observer:
         self._off = frozenset(off)
         self._clock = clock
         self._observed: dict[str, _Observed] = {}
-        self._files: FileWatch | None = None
-        self._listeners: dict[str, dict[str, tuple[str, Callable[[], None]]]] = {}
-        """Of each directory: of each file, whose it is, and what to call when it changes."""
-        self._watched: dict[str, int] = {}
-        self._ttys: dict[str, int] = {}
+        self._listening = Listening()
         self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
 
@@ -144,15 +138,7 @@ class Observer:
         observed = self._observed.pop(session_id, None)
         if observed is None:
             return
-        for directory, names in tuple(self._listeners.items()):
-            for name in [name for name, (whose, _) in names.items() if whose == session_id]:
-                del names[name]
-            if not names:
-                del self._listeners[directory]
-                number = self._watched.pop(directory, None)
-                if number is not None and self._files is not None:
-                    self._files.remove(number)
-        self._turn_away(observed)
+        self._listening.forget(session_id)
         self._measuring.forget(session_id)
         if observed.task is not None:
             observed.task.cancel()
@@ -187,8 +173,7 @@ class Observer:
             self.forget(session_id)
         if self._sweeping is not None:
             self._sweeping.cancel()
-        if self._files is not None:
-            self._files.close()
+        self._listening.close()
 
     # What others ask
 
@@ -340,7 +325,7 @@ class Observer:
 
     async def _sweep_states(self) -> None:
         files = {s: o.state_file for s, o in self._observed.items() if o.state_file is not None}
-        for session_id, changed_ns in (await asyncio.to_thread(_changes, files)).items():
+        for session_id, changed_ns in (await asyncio.to_thread(changes, files)).items():
             observed = self._observed.get(session_id)
             if observed is None:
                 continue
@@ -382,7 +367,9 @@ class Observer:
             observed.environment = launch.environment
         if observed.state_file is None and observed.process is not None:
             observed.state_file = observed.reader.state_file(observed.environment, observed.process.pid)
-            self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
+            self._listening.listen(
+                observed.state_file, observed.session_id, lambda: observed.poke(state=True)
+            )
 
     async def _read(self, observed: _Observed) -> None:
         now = self._clock()
@@ -405,8 +392,8 @@ class Observer:
         assert observed.state_file is not None or observed.process is None
         if observed.state_file is None or observed.process is None:
             return
-        self._listen(observed.state_file, observed, lambda: observed.poke(state=True))
-        observed.state_changed_ns, text = await asyncio.to_thread(_content, observed.state_file)
+        self._listening.listen(observed.state_file, observed.session_id, lambda: observed.poke(state=True))
+        observed.state_changed_ns, text = await asyncio.to_thread(content, observed.state_file)
         found = None if text is None else observed.reader.state(text, observed.process)
         if found is None:
             if text is None:
@@ -433,7 +420,7 @@ class Observer:
         path = session.transcript or self._expected(observed, session)
         if path is None or observed.environment is None:
             return
-        self._listen(path, observed, lambda: observed.poke(transcript=True))
+        self._listening.listen(path, session.id, lambda: observed.poke(transcript=True))
         below = observed.reader.home(observed.environment)
         # A fork has all lines of its original, and a person may go on with any old conversation (`/resume`).
         since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
@@ -484,9 +471,11 @@ class Observer:
         if session is None or verdict is None or not observed.ready:
             return self._pause(observed, now, None)
         if verdict.said.activity is Activity.BUSY:
-            self._turn_away(observed)
-        else:
-            self._look_at_keys(observed)
+            self._listening.leave_terminal(session.id)
+        elif observed.tty is not None:  # a person may open something at its prompt
+            self._listening.listen_to_terminal(
+                observed.tty, session.id, lambda: observed.poke(screen_s=self._clock() + _DRAWN_WITHIN_S)
+            )
         if is_live(session.status):
             await self._follow_verdict(session, verdict)
         elif not observed.hook_seen and verdict.said.source in (Source.STATE_FILE, Source.TRANSCRIPT):
@@ -556,71 +545,3 @@ class Observer:
             published = Source.STATE_FILE in observed.ledger.entries
             if not published or (believed is not None and believed.said.activity is Activity.IDLE):
                 observed.poke(screen_s=now)
-
-    def _look_at_keys(self, observed: _Observed) -> None:
-        """Look at the screen of an agent that rests whenever it writes there: a person has opened something.
-
-        The kernel tells of a write to a terminal as to any file; tmux only once a second.
-        """
-        if observed.tty is None or observed.session_id in self._ttys:
-            return
-        with suppress(OSError):
-            if self._files is None:
-                self._files = FileWatch()
-
-            def wrote(mask: int, name: str) -> None:
-                observed.poke(screen_s=self._clock() + _DRAWN_WITHIN_S)
-
-            self._ttys[observed.session_id] = self._files.add(observed.tty, IN_MODIFY, wrote)
-
-    def _turn_away(self, observed: _Observed) -> None:
-        number = self._ttys.pop(observed.session_id, None)
-        if number is not None and self._files is not None:
-            self._files.remove(number)
-
-    def _listen(self, path: str, observed: _Observed, told: Callable[[], None]) -> None:
-        """Call `told` when the file changes; where that cannot be had, the sweep does."""
-        directory, name = os.path.split(path)
-        self._listeners.setdefault(directory, {})[name] = (observed.session_id, told)
-        if directory in self._watched:
-            return
-        with suppress(OSError):
-            if self._files is None:
-                self._files = FileWatch()
-
-            def happened(mask: int, changed: str) -> None:
-                if mask & IN_IGNORED:  # the directory is gone
-                    self._watched.pop(directory, None)
-                for name, (_, call) in tuple(self._listeners.get(directory, {}).items()):
-                    if changed in (name, ""):
-                        call()
-
-            self._watched[directory] = self._files.add(directory, IN_CHANGES, happened)
-
-
-def _changes(files: Mapping[str, str]) -> dict[str, int]:
-    """When each of these files was written, in ns; 0: it is not there."""
-    found = {}
-    for session_id, path in files.items():
-        try:
-            found[session_id] = os.lstat(path).st_mtime_ns
-        except OSError:
-            found[session_id] = 0
-    return found
-
-
-def _content(path: str) -> tuple[int, bytes | None]:
-    """When a small file was written, and what is in it; (0, None): there is none.
-
-    An agent can write it: no link is followed, no pipe waited for.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return 0, None
-    with open(descriptor, "rb") as file:
-        try:
-            changed_ns = os.fstat(descriptor).st_mtime_ns
-            return changed_ns, file.read(_STATE_MAX_BYTES)
-        except OSError:
-            return 0, None

@@ -73,6 +73,19 @@ def test_why_tells_what_each_source_says_and_who_was_believed() -> None:
     ]
 
 
+def test_who_may_not_read_a_session_is_told_who_was_believed_without_reasons() -> None:
+    sources = [
+        evidence("hook", "blocked", since=5, seen=5, reason=None),
+        evidence(
+            "title", "idle", since=5, seen=5, reason=None, believed=False, why_not="the hook is believed"
+        ),
+    ]
+    assert why_block(why(evidence=sources), NOW)[3:] == [
+        "  hook   says blocked  5s ago  believed",
+        "  title  says idle     5s ago  not believed: the hook is believed",
+    ]
+
+
 def test_a_stale_status_is_doubted_in_words() -> None:
     shown = why_block(why(status_stale=True, friendly_name=None), NOW)
     assert shown[0] == "engineer-1a2b3c4d (1a2b3c4d) | running? (4m)"

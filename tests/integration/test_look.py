@@ -220,3 +220,19 @@ def test_session_sees_what_it_does_itself(played: Played) -> None:
     played.plays(works(), then=f"sm progress me --json >{out}.new; mv {out}.new {out}")
     until(out.exists, "it was told")
     assert json.loads(out.read_text())["current_activity"] == "Bash: do-the-secret"
+
+
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z", "2026-01-01T00:00:00", "x", ""]
+)
+def test_hook_of_no_time_is_refused(played: Played, at: str) -> None:
+    out = played.home / "told"
+    event = {"hook_event_name": "Stop", "session_id": ID}
+    body = json.dumps({"provider": "claude", "emitted_at": at, "payload": event})
+    ask = f"curl -s -o {out}.new -w '%{{http_code}}' -H 'SM-Protocol: 1' -H 'Content-Type: application/json'"
+    tell = (
+        f"{ask} -d '{body}' --unix-socket {played.socket} http://sm/v1/hooks >{out}.code; mv {out}.code {out}"
+    )
+    played.plays(works(), then=tell)
+    until(out.exists, "it was answered")
+    assert out.read_text() == "400", Path(f"{out}.new").read_text()
