@@ -74,7 +74,7 @@ class Bench:
 
     def restarted(self, **settings: bool) -> None:
         config = Config(child_agents=ChildAgents(progress=Progress(**settings)))
-        self.measuring = Measuring(self.store, config)
+        self.measuring = Measuring(self.store, config, lambda: "9")
 
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """How many observations the new lines of the current conversation made."""
@@ -100,7 +100,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
         await store.write(lambda tx: tx.insert(made, launch, None))
-        yield Bench(store, home, made, Measuring(store, Config()))
+        yield Bench(store, home, made, Measuring(store, Config(), lambda: "9"))
 
 
 async def test_what_was_read_is_not_counted_again_by_the_next_daemon(bench: Bench) -> None:
@@ -199,7 +199,7 @@ async def test_a_session_below_a_directory_with_an_odd_name_is_no_sub_agent(tmp_
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
         await store.write(lambda tx: tx.insert(made, LAUNCH, None))
-        odd = Bench(store, home, made, Measuring(store, Config()))
+        odd = Bench(store, home, made, Measuring(store, Config(), lambda: "9"))
         append(odd.main(), message("m1", input_tokens=10))
         await odd.read()
         append(odd.main(), message("m2", input_tokens=20))

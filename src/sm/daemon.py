@@ -232,7 +232,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             messages, waiting = Messages(store, manager), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
             typist = Typist(store, manager, messages, terminals)
-            measuring = Measuring(store, config)
+            measuring = Measuring(store, config, now)
             observer = Observer(
                 store,
                 manager,

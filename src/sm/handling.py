@@ -13,8 +13,9 @@ from sm.mailroom import Mailroom
 from sm.manager import Manager
 from sm.measuring import Measuring
 from sm.messages import Messages
-from sm.models import Caller
+from sm.models import Caller, Session
 from sm.observer import Observer
+from sm.policy import Action, Relation, may
 from sm.records import Records
 from sm.reports import Reports
 from sm.requests import Requests
@@ -56,6 +57,13 @@ class Daemon:
     """time.monotonic() at the start."""
     trouble: list[str]
     stop: Callable[[], None]
+
+
+def reads(daemon: Daemon, caller: Caller, session: Session) -> bool:
+    """Whether what is said and done in a session is for the caller, who may see that it is there; its own is."""
+    viewer = daemon.manager.viewer(caller)
+    relation = Relation.OTHER if viewer is None else daemon.manager.family.relation(viewer, session)
+    return relation is Relation.SELF or may(caller, Action.READ, relation)
 
 
 def json_answer(value: object) -> web.Response:

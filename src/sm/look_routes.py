@@ -9,10 +9,10 @@ from aiohttp import web
 
 from sm.errors import NotPermitted, TerminalError, UsageError
 from sm.evidence import Entry, Ledger, Source, Verdict
-from sm.handling import CALLER, Daemon, json_answer
+from sm.handling import CALLER, Daemon, json_answer, reads
 from sm.intake import number, read_body
-from sm.models import Caller, Session
-from sm.policy import Action, Relation, may
+from sm.models import Session
+from sm.policy import Action
 from sm.progress import Measured, Tokens, report, without_words
 from sm.summary import Act
 from sm.text import folded
@@ -50,12 +50,6 @@ class LookRoutes:
     def _find(self, request: web.Request, action: Action = Action.SEE) -> Session:
         return self._d.manager.find(request[CALLER], request.match_info["ref"], action)
 
-    def _reads(self, caller: Caller, session: Session) -> bool:
-        """Whether what is said and done in it is for the caller; its own is."""
-        viewer = self._d.manager.viewer(caller)
-        relation = Relation.OTHER if viewer is None else self._d.manager.family.relation(viewer, session)
-        return relation is Relation.SELF or may(caller, Action.READ, relation)
-
     async def hook(self, request: web.Request) -> web.Response:
         """An event of a session's own agent, told by `sm hook`."""
         caller = request[CALLER]
@@ -69,6 +63,8 @@ class LookRoutes:
             raise UsageError("emitted_at must be a time, ISO 8601") from None
         if at.tzinfo is None:
             raise UsageError("emitted_at must name its zone")
+        if at.timestamp() < 0:
+            raise UsageError("emitted_at must be after 1970")
         await self._d.observer.hook(caller.session_id, body.mapping("payload", object), emitted_at)
         return json_answer({})
 
@@ -85,7 +81,7 @@ class LookRoutes:
             "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
             "facts": await self._d.observer.facts(session.id),
         }
-        if not self._reads(request[CALLER], session):
+        if not reads(self._d, request[CALLER], session):
             answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
             answer["evidence"] = [{**each, "reason": None} for each in answer["evidence"]]
         return json_answer(answer)
@@ -112,13 +108,13 @@ class LookRoutes:
 
     async def progress(self, request: web.Request) -> web.Response:
         session = self._find(request)
-        reads = self._reads(request[CALLER], session)
+        may_read = reads(self._d, request[CALLER], session)
         checkpoints, measured = await asyncio.gather(
             self._d.store.checkpoints(session.id), self._measured(session)
         )
-        output = await self._last_output(session) if reads else []
+        output = await self._last_output(session) if may_read else []
         shown = report(session, checkpoints, output, self._d.manager.now(), measured)
-        return json_answer(shown if reads else without_words(shown, session))
+        return json_answer(shown if may_read else without_words(shown, session))
 
     async def _measured(self, session: Session) -> Measured | None:
         reader = self._d.manager.provider(session).reader

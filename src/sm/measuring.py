@@ -28,8 +28,9 @@ _OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
 class Measuring:
     """Reads what transcripts have that was not read before, and keeps what it adds up to with how far it came."""
 
-    def __init__(self, store: Store, config: Config) -> None:
+    def __init__(self, store: Store, config: Config, now: Callable[[], str]) -> None:
         self._store = store
+        self._now = now
         self._settings = config.child_agents.progress
         self._positions: dict[str, dict[str, Position]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
@@ -105,9 +106,12 @@ class Measuring:
             answered = next((u.model for u in reversed(meant.usage) if not u.sidechain), None)
             if answered is not None and not _is_same_model(facts.get("model"), answered):
                 facts["model"] = answered  # a person has chosen another one
+        now = self._now()
         newest = max(meant.tools, key=lambda tool: tool.at, default=None)
-        if newest is not None and counts_tools and newest.at >= facts.get("last_tool", _NO_TOOL)["timestamp"]:
-            facts["last_tool"] = _tool_json(newest)
+        # A time to come is none: it would stand in the way of every later one.
+        last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
+        if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
+            facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
 
         async def unit(tx: Transaction) -> None:
             tx.measures.read_to(session_id, path, position)

@@ -6,10 +6,11 @@ that differs from the session's status becomes a signal. Files are followed with
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +64,8 @@ class _Observed:
     tty: str | None = None
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """Of its process; None until `_prepare` has looked."""
+    real_dir: str = ""
+    """Its working directory without links: claude names the file after that."""
     expects_turn: bool = False
     ready: bool = False
     poked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -257,6 +260,8 @@ class Observer:
 
     def _add(self, observed: _Observed, said: Observation) -> bool:
         """Take note of it; False when it came too late. The log can be replayed (tests/test_recorded.py)."""
+        # A source that an agent can write to may name any time; one to come would silence it until then.
+        said = replace(said, at=min(said.at, self._clock()))
         what = {f"sm_{name}": value for name, value in asdict(said).items() if name != "reason"}
         log.debug("observed", extra={"sm_session": observed.session_id, **what})
         return observed.ledger.add(said, self._clock())
@@ -365,6 +370,7 @@ class Observer:
             # A restored one goes on with what was said, and waits for more.
             observed.expects_turn = launch.has_prompt and session.openings == 1
             observed.environment = launch.environment
+            observed.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
         if observed.state_file is None and observed.process is not None:
             observed.state_file = observed.reader.state_file(observed.environment, observed.process.pid)
             self._listening.listen(
@@ -432,7 +438,7 @@ class Observer:
         """Where the transcript should be of an agent that has not said so (no hook of it was heard)."""
         if session.conversation is None or observed.environment is None:
             return None
-        return observed.reader.transcript(observed.environment, session.working_dir, session.conversation)
+        return observed.reader.transcript(observed.environment, observed.real_dir, session.conversation)
 
     async def _read_screen(self, observed: _Observed) -> None:
         session = self._store.sessions.get(observed.session_id)

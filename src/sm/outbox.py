@@ -249,8 +249,11 @@ class Outbox:
         if payload.get("process") is not None:
             old = process_of(payload["process"])
             await self._sandbox.end(old, force=False)
-            for process in await asyncio.to_thread(left_behind, session.id, old, self._store.sessions):
-                await self._sandbox.end(process, force=False)
+            left = await asyncio.to_thread(left_behind, session.id, old, dict(self._store.sessions))
+            ending = (self._sandbox.end(process, force=False) for process in left)
+            for done in await asyncio.gather(*ending, return_exceptions=True):
+                if isinstance(done, BaseException):
+                    raise done
         if pane is not None:
             await self._terminals.close(session.terminal)
 

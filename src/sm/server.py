@@ -25,7 +25,7 @@ from sm.errors import (
     TerminalError,
     UsageError,
 )
-from sm.handling import CALLER, Daemon, connected, json_answer
+from sm.handling import CALLER, Daemon, connected, json_answer, reads
 from sm.hostos import peer_of
 from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
@@ -242,7 +242,7 @@ class Server:
     async def session(self, request: web.Request) -> web.Response:
         session = self._find(request)
         view = self._view(session)
-        if is_ended(session.status):
+        if is_ended(session.status) and reads(self._d, request[CALLER], session):
             view["last_output"] = await self._last_output(session)
         return json_answer(view)
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sm import hostos
+from sm.models import Process
 from tests import claude_cli
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_endings import gone
-from tests.scripted_api import Request, ScriptedApi
+from tests.scripted_api import Request, ScriptedApi, tool
 
 
 @pytest.fixture
@@ -41,8 +43,8 @@ def conversation(claudes: ClaudeInstance, session_id: str) -> str:
     return found
 
 
-def written(claudes: ClaudeInstance, session_id: str) -> None:
-    until(lambda: claudes.progress(session_id)["tokens"]["output"] == 5, "its transcript")
+def written(claudes: ClaudeInstance, session_id: str, output: int = 5) -> None:
+    until(lambda: claudes.progress(session_id)["tokens"]["output"] == output, "its transcript")
 
 
 def test_an_interrupt_ends_the_turn_and_there_is_nothing_to_interrupt_after_that(
@@ -100,6 +102,37 @@ def test_a_killed_one_goes_on_with_what_was_said(claudes: ClaudeInstance, api: S
     assert "haiku" in str(request.body["model"])
     assert "sm checkpoint" in request.system
     assert b"acceptEdits" in Path(f"/proc/{after['pid']}/cmdline").read_bytes()
+
+
+def test_a_wait_in_the_background_of_a_killed_claude_takes_nothing_of_the_next_one(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    shell = tool("Bash", command="sm inbox --take --wait", run_in_background=True)
+    before = claudes.spawn("Editor", f"wait-1 {shell}[[then]][[text:waiting]]")
+    session_id = before["session_id"]
+
+    def waits() -> list[int]:
+        everything = hostos.process_tree(Process(0, f"{hostos.boot_id()}/0"))
+        return [
+            each.pid
+            for each in everything
+            if "inbox" in hostos.command_line(each.pid)
+            and hostos.environ_value(each.pid, "SM_SESSION_ID") == session_id
+        ]
+
+    (old,) = until(waits, "it waits in the background")
+    written(claudes, session_id, 10)
+    claudes.kill_daemon()  # nobody can tell it that its session has ended
+    os.kill(before["pid"], signal.SIGKILL)
+    claudes.sm("restore", session_id)
+    claudes.idle(session_id)
+    assert gone(old) and waits() == []
+    assert claudes.json("send", session_id, "for the next one")["status"] == "queued"
+    shell = tool("Bash", command="sm inbox --take")
+    claudes.prompt(session_id, f"take-1 {shell}[[then]][[text:taken]]")
+    until(lambda: [m["status"] for m in claudes.json("log", session_id)] == ["submitted"], "it has taken it")
+    request = api.wait_for(lambda: next(iter(api.turns("take-1")[1:]), None), "what it has read")
+    assert "for the next one" in json.dumps(request.body["messages"])
 
 
 def test_all_come_back_after_their_tmux_server_was_killed(claudes: ClaudeInstance, api: ScriptedApi) -> None:

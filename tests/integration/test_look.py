@@ -226,13 +226,15 @@ def test_session_sees_what_it_does_itself(played: Played) -> None:
     "at", ["0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z", "2026-01-01T00:00:00", "x", ""]
 )
 def test_hook_of_no_time_is_refused(played: Played, at: str) -> None:
-    out = played.home / "told"
-    event = {"hook_event_name": "Stop", "session_id": ID}
-    body = json.dumps({"provider": "claude", "emitted_at": at, "payload": event})
-    ask = f"curl -s -o {out}.new -w '%{{http_code}}' -H 'SM-Protocol: 1' -H 'Content-Type: application/json'"
-    tell = (
-        f"{ask} -d '{body}' --unix-socket {played.socket} http://sm/v1/hooks >{out}.code; mv {out}.code {out}"
+    out, tell = played.home / "told", played.home / "tell.py"
+    body = {"provider": "claude", "emitted_at": at, "payload": {"hook_event_name": "Stop", "session_id": ID}}
+    tell.write_text(
+        "from sm.client import Client\n"
+        "from sm.errors import UsageError\n"
+        f"try: said = Client({str(played.socket)!r}).post('/v1/hooks', {body!r})\n"
+        "except UsageError as error: said = error.message\n"
+        f"open('{out}.new', 'w').write(str(said))\n"
     )
-    played.plays(works(), then=tell)
+    played.plays(works(), then=f"{sys.executable} {tell}; mv {out}.new {out}")
     until(out.exists, "it was answered")
-    assert out.read_text() == "400", Path(f"{out}.new").read_text()
+    assert out.read_text().startswith("emitted_at must ")

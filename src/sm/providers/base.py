@@ -105,7 +105,7 @@ class Reader(Protocol):
         """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""
 
     def home(self, environment: Mapping[str, str]) -> str:
-        """The directory below which the agent CLI keeps all its files, absolute."""
+        """The directory below which the agent CLI keeps its transcripts, absolute."""
 
     def state_file(self, environment: Mapping[str, str], pid: int) -> str:
         """Where the agent publishes its state, absolute."""
@@ -114,7 +114,7 @@ class Reader(Protocol):
         """The state in such a file and the conversation it names; None when it is not of this process."""
 
     def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
-        """Where the transcript of a conversation is expected before the agent has said so."""
+        """Where the transcript is expected before the agent has said so. `working_dir`: without links."""
 
     def lines(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptNews:
         """What whole lines of a transcript mean; `sidechain`: of a sub-agent's; `todo`: the list before them."""

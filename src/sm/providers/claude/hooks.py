@@ -127,7 +127,7 @@ def _asked(payload: Mapping[str, Any]) -> str:
 def _first_question(arguments: object) -> str:
     questions = arguments.get("questions") if isinstance(arguments, Mapping) else None
     first = questions[0] if isinstance(questions, Sequence) and questions else None
-    return str(first.get("question") or "") if isinstance(first, Mapping) else ""
+    return _text(first, "question") if isinstance(first, Mapping) else ""
 
 
 def _notified(payload: Mapping[str, Any], said: _Said) -> Observation | None:
