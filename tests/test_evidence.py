@@ -299,6 +299,8 @@ def test_an_agent_that_starts_with_a_prompt_is_not_idle_before_its_first_turn() 
     ledger.seen(FILE, 20)
     assert believed(ledger, 20) is BUSY
     assert believed(ledger, 32) is IDLE
+    # What comes late, because the daemon was away or the machine is busy, awaits nothing that has been.
+    assert believed(after(published(3, BUSY), published(8, IDLE), starts), 9) is IDLE
     ledger = after(starts, published(1.2, IDLE), published(3, BLOCKED))
     assert believed(ledger, 3) is BLOCKED
     ledger = after(starts, published(1.2, IDLE), hook(4, BUSY, "p1"), hook(6, IDLE, "p1", final=True))

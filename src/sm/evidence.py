@@ -102,6 +102,8 @@ class Ledger:
         self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
         self._asking: dict[str, Observation] = {}
         """What each sub-agent, and the agent itself, waits for."""
+        self._worked_at = 0.0
+        """When another source than hooks said last that it is not idle: then what was awaited has come."""
 
     @property
     def entries(self) -> Mapping[Source, Entry]:
@@ -117,6 +119,8 @@ class Ledger:
         if self.is_late(said.source, said.at, seen):
             return False
         known = self._entries.get(said.source)
+        if said.source is not Source.HOOK and said.activity is not Activity.IDLE:
+            self._worked_at = max(self._worked_at, said.at)
         if said.source is Source.HOOK:
             if not self._in_turn(said):
                 return False
@@ -193,7 +197,8 @@ class Ledger:
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
         """Why the weaker `entry`, which says something else, is believed nevertheless; None: it is not."""
         said, at = entry.said, believed.said.at
-        if said.activity is Activity.IDLE and not said.final and now - at < believed.said.patience_s:
+        awaited = now - at < believed.said.patience_s and self._worked_at <= at
+        if awaited and said.activity is Activity.IDLE and not said.final:
             return None
         match said.source:
             case Source.STATE_FILE:
