@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from sm import hostos, recall
 from sm.endings import INTERRUPT
@@ -77,14 +77,6 @@ class Interrupted:
     session: Session
     stopped: bool | None
     """Whether it left off what it did; None: an agent without turns does not say."""
-
-
-@runtime_checkable
-class KeepsOptions(Protocol):
-    """A provider that reads from the command line of an agent what a later process of it is started with too."""
-
-    def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """The program and the options, as `AgentPlan.flags`."""
 
 
 class Revival:
@@ -442,9 +434,8 @@ class Revival:
             conversation=await self._conversation(provider, planned.launch, process),
             token_hash=None,  # a process that runs already cannot be given a token
         )
-        launch = planned.launch
-        if isinstance(provider, KeepsOptions):
-            launch = replace(launch, flags=provider.flags_of(hostos.command_line(process.pid)))
+        flags = provider.flags_of(hostos.command_line(process.pid))
+        launch = replace(planned.launch, flags=flags)
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **_as_payload(process)}
 

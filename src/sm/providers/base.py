@@ -179,6 +179,9 @@ class Provider(Protocol):
     def adopts(self, argv: Sequence[str]) -> bool:
         """Whether a process with this argv is an agent of this provider, which somebody else has started."""
 
+    def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The program and the options, as `AgentPlan.flags`, of an agent that was started with this."""
+
     def input_of(self, agent_type: str) -> Input:
         """How agents of this type get messages; also for a type that is configured no more."""
 

@@ -65,6 +65,9 @@ class CommandProvider:
     def adopts(self, argv: Sequence[str]) -> bool:
         return False  # any program may be one, so none can be told from others
 
+    def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
+        return tuple(argv)
+
     def input_of(self, agent_type: str) -> Input:
         command = self._commands.get(agent_type)
         return Input.INBOX if command is None else Input(command.input)
