@@ -34,6 +34,7 @@ _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 """When to look at the screen of an agent that has not said that it is ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
 _LOOK_AGAIN_S = 1.0
+_FIRST_LOOK_S = 0.1
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
@@ -78,6 +79,8 @@ class _Observed:
     transcript_due: bool = True
     screen_due_s: float | None = None
     looks: int = 0
+    unread: int = 0
+    """How often in a row its screen showed nothing that is known."""
     activity: str | None = None
     hook_seen: bool = False
 
@@ -455,9 +458,12 @@ class Observer:
                 await self._stuck(session, f"{trouble.message}; hint: {trouble.hint}", iso(now))
             return
         said = observed.reader.screen(lines, now)
-        if said is None:
+        if said is None:  # half drawn, or nothing that is known: soon there may be more of it
             observed.ledger.forget(Source.SCREEN)
+            observed.poke(screen_s=now + min(_FIRST_LOOK_S * 2**observed.unread, _SWEEP_EVERY_S))
+            observed.unread += 1
             return
+        observed.unread = 0
         self._add(observed, said)
         if said.activity is Activity.BLOCKED:  # nobody tells when a dialog that a person has opened is closed
             observed.poke(screen_s=now + _LOOK_AGAIN_S)

@@ -425,3 +425,26 @@ def test_the_titles_of_the_captures_agree_with_their_screens() -> None:
             assert shown is State.WORKING, path.stem
         elif facts["state"] != "exited":
             assert shown is not State.WORKING, path.stem
+
+
+def test_a_rule_of_the_box_that_is_left_below_a_dialog_hides_nothing() -> None:
+    """As 2.1.197 draws /model over a box that carries the session's name, at 120 columns."""
+    rule = 120 * "─"
+    lines = [
+        "● done",
+        "",
+        "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT} /model",
+        "",
+        rule,
+        "  Select model",
+        "  Switch between Claude models. Your pick becomes the default for new sessions.",
+        "",
+        "  \N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT} 1. Default (recommended) ✔  Use the default model",
+        "    2. Opus                     Best for everyday, complex tasks",
+        "",
+        "  ● High effort (default) ←/→ to adjust",
+        "",
+        "  Enter to set as default · s to use this session only · Esc to cancel",
+    ]
+    assert read_screen(lines).state is State.DIALOG
+    assert read_screen([*lines, f"{97 * '─'} editor-634e722a ──"]).state is State.DIALOG

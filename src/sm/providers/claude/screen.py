@@ -93,9 +93,15 @@ def read_screen(lines: Sequence[str]) -> Screen:
         _ended(rows)
         or _at_its_box(rows)
         or _in_a_dialog(rows)
+        or _in_a_dialog(_above_a_rule(rows))
         or _refused(rows)
         or Screen(State.UNKNOWN, "its screen shows nothing that is known")
     )
+
+
+def _above_a_rule(rows: Sequence[str]) -> Sequence[str]:
+    """Without the rule of the input box that claude leaves below a dialog that is taller than the box was."""
+    return rows[:-1] if len(rows) > 1 and _is_rule(rows[-1]) else rows
 
 
 def read_end(lines: Sequence[str]) -> Screen:
