@@ -8,6 +8,8 @@ from bench.instance import Instance
 from bench.row import Effort, Row
 from sm.client import Client
 
+_SETTLING_S = 10.0
+"""After their start agents are looked at more often."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -68,6 +70,7 @@ def _claudes(effort: Effort) -> Iterator[Row]:
             if time.monotonic() > deadline:
                 raise RuntimeError("not all of them are idle")
             time.sleep(0.1)
+        time.sleep(_SETTLING_S)
         (by_daemon,) = _watched(effort.watch_s, [], instance.daemon.pid)
         what = f"watching {count} claudes at rest (a stand-in): CPU of the daemon, of a core"
         yield Row(what, "%", by_daemon, gate=1, aim=0.3)

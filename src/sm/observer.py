@@ -35,6 +35,7 @@ _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 _STARTING_EVERY_S = 15.0
 _LOOK_AGAIN_S = 1.0
 _FIRST_LOOK_S = 0.1
+_LOOKS_AGAIN = 5
 _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
@@ -90,6 +91,11 @@ class _Observed:
         if screen_s is not None and (self.screen_due_s is None or screen_s < self.screen_due_s):
             self.screen_due_s = screen_s
         self.poked.set()
+
+    def drawn(self, at: float) -> None:
+        """It has begun to draw something, which is there at `at`."""
+        self.unread = 0
+        self.poke(screen_s=at)
 
 
 class Observer:
@@ -460,8 +466,9 @@ class Observer:
         said = observed.reader.screen(lines, now)
         if said is None:  # half drawn, or nothing that is known: soon there may be more of it
             observed.ledger.forget(Source.SCREEN)
-            observed.poke(screen_s=now + min(_FIRST_LOOK_S * 2**observed.unread, _SWEEP_EVERY_S))
-            observed.unread += 1
+            if observed.unread < _LOOKS_AGAIN:
+                observed.poke(screen_s=now + _FIRST_LOOK_S * 2**observed.unread)
+                observed.unread += 1
             return
         observed.unread = 0
         self._add(observed, said)
@@ -486,7 +493,7 @@ class Observer:
             self._listening.leave_terminal(session.id)
         elif observed.tty is not None:  # a person may open something at its prompt
             self._listening.listen_to_terminal(
-                observed.tty, session.id, lambda: observed.poke(screen_s=self._clock() + _DRAWN_WITHIN_S)
+                observed.tty, session.id, lambda: observed.drawn(self._clock() + _DRAWN_WITHIN_S)
             )
         if is_live(session.status):
             await self._follow_verdict(session, verdict)
