@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -344,3 +345,21 @@ def test_a_stop_that_a_hook_of_the_users_forbids_is_no_end(api: ScriptedApi) -> 
         assert moves(instance, session_id, 0) == ["idle"]  # `started` is not a move of a turn
     finally:
         instance.end()
+
+
+def test_a_coordinator_that_waits_in_the_background_is_woken_by_the_end_of_its_child(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
+    """As the briefing has it wait."""
+    spawn = tool("Bash", command="sm spawn Sh 'sm complete kid-is-done' --name kid")
+    wait = tool("Bash", command="sm inbox --take --wait", run_in_background=True)
+    claudes.prompt(editor, f"coordinator-1 {spawn}[[then]]{wait}[[then]][[text:waiting]]")
+
+    def woken() -> str | None:
+        told = [one.prompt for one in api.turns("sm inbox --take --wait") if "<output-file>" in one.prompt]
+        return told[0] if told else None
+
+    prompt = api.wait_for(woken, "it is woken")
+    output = prompt.partition("<output-file>")[2].partition("</output-file>")[0]
+    assert "sh-kid" in Path(output).read_text()
+    claudes.idle(editor)

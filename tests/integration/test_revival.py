@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,6 +313,10 @@ def test_one_whose_terminal_a_person_closed_does_not_come_back_with_all(
     os.kill(server, signal.SIGKILL)
     until(lambda: gone(lost["pid"]), "it went with its terminal")
     if away:  # the person goes on with tmux before anybody asks sm
+        lost_s = time.time()
+        until(
+            lambda: int(time.time()) > int(lost_s), "tmux, which knows whole seconds, can tell the two apart"
+        )
         instance.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     ended = instance.in_status(lost["session_id"], "error")
     assert ended["status_source"] == "tmux server", ended["status_reason"]
