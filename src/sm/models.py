@@ -228,8 +228,6 @@ class Launch:
     """Text for the file that SM_PROMPT_FILE names."""
     flags: tuple[str, ...] = ()
     """The program and the options that every later process of the session is started with too (`sm restore`)."""
-    forked: bool = False
-    """Whether its conversation began as a copy of another session's."""
     has_prompt: bool = False
     """Whether the process is given something to do when it starts."""
 

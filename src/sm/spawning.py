@@ -127,7 +127,7 @@ class Spawning:
         start = self._start(session, parent, launch.inherited, provider)
         plan = provider.resume(start, launch.flags, _conversation(session), fork=False)
         again = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
-        return replace(again, forked=launch.forked), secrets.token_hex(32)
+        return again, secrets.token_hex(32)
 
     async def plan_fork(
         self, caller: Caller, original: Session, parent: Session | None, launch: Launch, name: str | None
@@ -170,9 +170,7 @@ class Spawning:
         start = self._start(session, parent, launch.inherited, provider)
         plan = provider.resume(start, launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
-        forked = replace(
-            self._launch(session, plan, launch.inherited, provider, has_prompt=False), forked=True
-        )
+        forked = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
         return Planned(session, forked, None, token, plan.warnings)
 
     def _provider_of_session(self, session: Session) -> Provider:
