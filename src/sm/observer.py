@@ -404,7 +404,6 @@ class Observer:
             observed.screen_due_s = now + _STARTING_EVERY_S if due is None else observed.started_s + due
 
     async def _read_state(self, observed: _Observed) -> None:
-        assert observed.state_file is not None or observed.process is None
         if observed.state_file is None or observed.process is None:
             return
         self._listening.listen(observed.state_file, observed.session_id, lambda: observed.poke(state=True))

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any
 
 from sm.config import Config
 from sm.errors import (
@@ -77,30 +78,18 @@ class Spawning:
         working_dir = await self._working_dir(parent, request)
         if inherited is None:
             inherited = self._narrowed(request.environment)
-        at = self._now()
-        session_id, token = secrets.token_hex(4), secrets.token_hex(32)
-        kind = request.agent_type.lower()
-        naming = self._config.sessions.naming
-        session = Session(
-            id=session_id,
-            name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
-            friendly_name=None if request.name is None else _friendly(naming.pattern, kind, request.name),
-            agent_type=request.agent_type,
-            provider=provider.name,
-            status=Status.SPAWNED,
-            status_source="manager",
+        session, token = self._new(
+            caller,
+            request.agent_type,
+            provider,
+            request.name,
             status_reason="asked for",
-            status_at=at,
             mode=Mode(self._config.child_agents.mode),
             parent_id=None if parent is None else parent.id,
-            created_by=str(caller),
             working_dir=working_dir,
             workspace=None if parent is None else parent.workspace,
             trust_level=trust_level,
             effective_mode=effective_mode,
-            terminal=f"{provider.name}-{session_id}",
-            created_at=at,
-            token_hash=digest(token),
         )
         plan = provider.plan(
             replace(request, prompt=prompt), self._start(session, parent, inherited, provider)
@@ -141,37 +130,50 @@ class Spawning:
         trouble = await asyncio.to_thread(_trouble_with, original.working_dir)
         if trouble is not None:
             raise PathRefused(f"working directory {original.working_dir} {trouble}")
-        at = self._now()
-        session_id, token = secrets.token_hex(4), secrets.token_hex(32)
-        kind = original.agent_type.lower()
-        naming = self._config.sessions.naming
-        session = Session(
-            id=session_id,
-            name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
-            friendly_name=None if name is None else _friendly(naming.pattern, kind, name),
-            agent_type=original.agent_type,
-            provider=original.provider,
-            model=original.model,
-            status=Status.SPAWNED,
-            status_source="manager",
+        session, token = self._new(
+            caller,
+            original.agent_type,
+            provider,
+            name,
             status_reason=f"asked for, as a fork of {original.display_name}",
-            status_at=at,
+            model=original.model,
             mode=original.mode,
             parent_id=None if parent is None else parent.id,
-            created_by=str(caller),
             working_dir=original.working_dir,
             workspace=original.workspace,
             trust_level=original.trust_level,
             effective_mode=original.effective_mode,
-            terminal=f"{provider.name}-{session_id}",
-            created_at=at,
-            token_hash=digest(token),
         )
         start = self._start(session, parent, launch.inherited, provider)
         plan = provider.resume(start, launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
         forked = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
         return Planned(session, forked, None, token, plan.warnings)
+
+    def _new(
+        self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
+    ) -> tuple[Session, str]:
+        """A session that is still to be inserted, and its token. Raises UsageError for a name that cannot be one."""
+        at = self._now()
+        session_id, token = secrets.token_hex(4), secrets.token_hex(32)
+        kind = agent_type.lower()
+        naming = self._config.sessions.naming
+        session = Session(
+            id=session_id,
+            name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
+            friendly_name=None if name is None else _friendly(naming.pattern, kind, name),
+            agent_type=agent_type,
+            provider=provider.name,
+            status=Status.SPAWNED,
+            status_source="manager",
+            status_at=at,
+            created_by=str(caller),
+            terminal=f"{provider.name}-{session_id}",
+            created_at=at,
+            token_hash=digest(token),
+            **facts,
+        )
+        return session, token
 
     def _provider_of_session(self, session: Session) -> Provider:
         return self._providers[session.provider]

@@ -99,7 +99,7 @@ class Trouble:
 
 
 class Reader(Protocol):
-    """How the agents of one provider are observed. Pure but for nothing: paths and contents in, meaning out."""
+    """How the agents of one provider are observed. Pure: paths and contents in, meaning out."""
 
     def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
         """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""

@@ -17,7 +17,7 @@ from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
 from sm.providers.base import AgentPlan, Input, Reader, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
-from sm.providers.claude.hooks import EVENTS
+from sm.providers.claude.hooks import EVENTS, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.screen import read_screen
 from sm.text import folded
@@ -153,7 +153,7 @@ class ClaudeProvider:
 
         Raises IllegalState for what is no id of one: the agent has said it, and could choose an option.
         """
-        if not _is_id(conversation):
+        if conversation_id(conversation) is None:
             raise IllegalState(
                 f"session {start.session.id} says that it is in conversation {folded(conversation, 80)!r}, which is "
                 "no id of one",
@@ -252,13 +252,6 @@ class ClaudeProvider:
 def _words(argv: Sequence[str]) -> Sequence[str]:
     """The command line without what runs the program."""
     return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
-
-
-def _is_id(conversation: str) -> bool:
-    try:
-        return str(uuid.UUID(conversation)) == conversation.lower()
-    except ValueError:
-        return False
 
 
 def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
