@@ -87,9 +87,9 @@ MAY_IMPORT = {
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {
-        "sm.config", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring", "sm.messages", "sm.models",
-        "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival", "sm.store", "sm.summary",
-        "sm.terminals.base", "sm.waiting", "sm.watcher",
+        "sm.config", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring", "sm.messages",
+        "sm.models", "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival",
+        "sm.store", "sm.summary", "sm.terminals.base", "sm.waiting", "sm.watcher",
     },
     "sm.agent_routes": {"sm.handling", "sm.intake", "sm.manager", "sm.models", "sm.revival"},
     "sm.mail_routes": {

@@ -8,6 +8,7 @@ import orjson
 from aiohttp import web
 
 from sm.config import Config
+from sm.errors import TerminalError
 from sm.identity import Identity
 from sm.mailroom import Mailroom
 from sm.manager import Manager
@@ -30,6 +31,7 @@ CALLER = web.RequestKey("caller", Caller)
 WAIT_MAX_S = 25.0
 """One request waits no longer: less than a client waits for an answer. Who wants more asks again."""
 _LOOK_EVERY_S = 2.0
+_LAST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,14 @@ def reads(daemon: Daemon, caller: Caller, session: Session) -> bool:
     viewer = daemon.manager.viewer(caller)
     relation = Relation.OTHER if viewer is None else daemon.manager.family.relation(viewer, session)
     return relation is Relation.SELF or may(caller, Action.READ, relation)
+
+
+async def last_output(daemon: Daemon, session: Session) -> list[str]:
+    """The last lines of its terminal, none where that is gone. For callers who may read the session."""
+    try:
+        return await daemon.terminals.capture(session.terminal, _LAST_LINES)
+    except TerminalError:
+        return []
 
 
 def json_answer(value: object) -> web.Response:

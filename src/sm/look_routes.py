@@ -7,9 +7,9 @@ from typing import Any
 
 from aiohttp import web
 
-from sm.errors import NotPermitted, TerminalError, UsageError
+from sm.errors import NotPermitted, UsageError
 from sm.evidence import Entry, Ledger, Source, Verdict
-from sm.handling import CALLER, Daemon, json_answer, reads
+from sm.handling import CALLER, Daemon, json_answer, last_output, reads
 from sm.intake import number, read_body
 from sm.models import Session
 from sm.policy import Action
@@ -19,7 +19,6 @@ from sm.text import folded
 from sm.usage import ToolUse
 from sm.views import iso, later
 
-_LAST_LINES = 50
 _ACTIONS = 10
 _ACTIONS_MAX = 10_000
 _SUMMED_UP = 60
@@ -112,7 +111,7 @@ class LookRoutes:
         checkpoints, measured = await asyncio.gather(
             self._d.store.checkpoints(session.id), self._measured(session)
         )
-        output = await self._last_output(session) if may_read else []
+        output = await last_output(self._d, session) if may_read else []
         shown = report(session, checkpoints, output, self._d.manager.now(), measured)
         return json_answer(shown if may_read else without_words(shown, session))
 
@@ -152,16 +151,10 @@ class LookRoutes:
             estimate=estimate,
         )
 
-    async def _last_output(self, session: Session) -> list[str]:
-        try:
-            return await self._d.terminals.capture(session.terminal, _LAST_LINES)
-        except TerminalError:
-            return []
-
     async def what(self, request: web.Request) -> web.Response:
         session = self._find(request, Action.READ)
         launch, acts, screen = await asyncio.gather(
-            self._d.store.launch(session.id), self._acts(session, _SUMMED_UP), self._last_output(session)
+            self._d.store.launch(session.id), self._acts(session, _SUMMED_UP), last_output(self._d, session)
         )
         made = await self._d.summary.of(session, launch, acts, screen)
         return json_answer(

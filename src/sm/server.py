@@ -25,7 +25,7 @@ from sm.errors import (
     TerminalError,
     UsageError,
 )
-from sm.handling import CALLER, Daemon, connected, json_answer, reads
+from sm.handling import CALLER, Daemon, connected, json_answer, last_output, reads
 from sm.hostos import peer_of
 from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
@@ -243,7 +243,7 @@ class Server:
         session = self._find(request)
         view = self._view(session)
         if is_ended(session.status) and reads(self._d, request[CALLER], session):
-            view["last_output"] = await self._last_output(session)
+            view["last_output"] = await last_output(self._d, session)
         return json_answer(view)
 
     async def children(self, request: web.Request) -> web.Response:
@@ -321,12 +321,6 @@ class Server:
         return json_answer(
             {"session_id": session.id, "argv": self._d.terminals.attach_command(session.terminal)}
         )
-
-    async def _last_output(self, session: Session) -> list[str]:
-        try:
-            return await self._d.terminals.capture(session.terminal, _LAST_LINES)
-        except TerminalError:
-            return []
 
     # What sessions say
 
