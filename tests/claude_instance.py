@@ -8,7 +8,7 @@ from tests import claude_cli
 from tests.instance import Instance, until
 from tests.scripted_api import ScriptedApi
 
-_POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_BOX = "\N{BOX DRAWINGS LIGHT HORIZONTAL}\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 CONFIG = """
 default_trust: direct
 tmux: {{socket_name: {socket}, width: 120, height: 40}}
@@ -93,9 +93,6 @@ class ClaudeInstance(Instance):
             gone = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
             return gone == "1" or self._typed(session_id) != typed
 
-        if text.startswith("/"):  # what it opens would take a second one for an answer
-            self.keys(session_id, "Enter")
-            return
         for _ in range(5):
             self.keys(session_id, "Enter")
             try:
@@ -106,9 +103,12 @@ class ClaudeInstance(Instance):
         raise AssertionError(f"the prompt was not taken: {text}")
 
     def _typed(self, session_id: str) -> str:
-        """The first line of the input box, or what an empty one shows: behind the last pointer."""
+        """The first line of the input box, or what an empty one shows: behind a pointer right below a rule.
+
+        A command that opens a dialog stands above it behind a pointer too, and a second Enter would answer the dialog.
+        """
         shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
-        return shown.rpartition(_POINTER)[2].partition("\n")[0].strip()
+        return shown.rpartition(_BOX)[2].partition("\n")[0].strip() if _BOX in shown else "no input box"
 
     def transcript(self, session_id: str) -> Path:
         (path,) = (self.home / ".claude" / "projects").glob(f"*/{session_id}*.jsonl")
