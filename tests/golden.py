@@ -1,6 +1,6 @@
-"""Writes `tests/data/v3.db`, a database as sm of today leaves it: `python -m tests.golden`.
+"""Writes `tests/data/v4.db`, a database as sm of today leaves it: `python -m tests.golden`.
 
-Only until version 3 is shipped: from then on the file stays as it is, whatever the code becomes.
+Only until version 4 is shipped: from then on the file stays as it is, whatever the code becomes.
 """
 
 import asyncio
@@ -10,7 +10,18 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from sm.models import Exit, Message, MessageMode, MessageState, Process, Session, Status
+from sm.models import (
+    Capabilities,
+    Exit,
+    Message,
+    MessageMode,
+    MessageState,
+    Process,
+    Session,
+    Status,
+    TrustLevel,
+    Workspace,
+)
 from sm.store import Store, Transaction
 from sm.usage import Position, ToolUse, Usage
 from tests.samples import AT, LAUNCH, session
@@ -47,6 +58,9 @@ RUNNING: Session = replace(
     conversation="7e55",
     transcript=f"{HOME}/7e55.jsonl",
     token_hash="0" * 64,
+    workspace="web",
+    worktree="/home/u/app/.sm/worktrees/login",
+    branch="sm/login",
 )
 COMPLETED: Session = replace(
     session("aaaa2222", parent="aaaa1111", status=Status.COMPLETED),
@@ -55,12 +69,26 @@ COMPLETED: Session = replace(
     completion_status="completed",
 )
 MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
+WORKSPACES = (
+    Workspace(
+        "web",
+        "/home/u/äpp",
+        AT,
+        TrustLevel.DIRECT,
+        Capabilities(mcps=("files", "web"), agents=()),
+        strict_mcps=True,
+        sandbox={"memory": "2g", "pids": 512, "mounts": ["/srv/data"]},
+    ),
+    Workspace("old", "/home/u/old", AT, deleted_at=AT),
+)
 
 
 async def write(path: str) -> None:
     async with await Store.open(path) as store:
 
         async def unit(tx: Transaction) -> None:
+            for workspace in WORKSPACES:
+                tx.put_workspace(workspace)
             await tx.insert(RUNNING, LAUNCH, "a prompt")
             await tx.insert(COMPLETED, LAUNCH, None)
             tx.mail.add_message(MESSAGE, "päth\nand more")
@@ -75,7 +103,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v3.db"
+    target = Path(__file__).parent / "data" / "v4.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

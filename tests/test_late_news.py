@@ -54,7 +54,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     async with await Store.open(str(tmp_path / "sm.db")) as store, world.terminals() as tmux:
         manager = Manager(
             store=store,
-            spawning=Spawning(config, places, providers, now),
+            spawning=Spawning(config, places, providers, dict, now),
             sandbox=sandbox,
             providers=providers,
             notices=notices,

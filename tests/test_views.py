@@ -8,7 +8,7 @@ DOCUMENTED = (
     "session_id name friendly_name title agent_type provider model status status_source status_reason status_at"
     " status_stale mode parent_session_id created_by working_dir workspace trust_level effective_mode tmux_session pid"
     " exit_code exit_signal created_at started_at completed_at completion_status completion_message note"
-    " last_activity_at archived children"
+    " last_activity_at archived worktree children"
 ).split()
 
 
@@ -24,6 +24,7 @@ def test_how_it_ended_and_where_it_runs_are_flat_fields() -> None:
 def test_no_secret_of_a_session_is_shown() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "openings", "token_hash", "conversation", "transcript",
+        "branch",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 

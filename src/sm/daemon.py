@@ -211,7 +211,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
         async with tmux as terminals:
             notices = Notices(config, now)
             endings = Endings(config, notices, now, KILL)
-            spawning = Spawning(config, place, providers, now)
+            spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
             manager = Manager(
                 store=store,
                 spawning=spawning,

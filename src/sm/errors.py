@@ -13,6 +13,7 @@
     │   └── IllegalTransition
     ├── NotPermitted             5
     ├── LimitReached             6
+    │   ├── RateLimited          comes again in a moment, and says in which
     │   └── StorageFull
     ├── DaemonUnavailable        7  no daemon, or it cannot start
     │   ├── AlreadyRunning
@@ -104,6 +105,16 @@ class LimitReached(SmError):
     code = "limit_reached"
     http_status = 429
     exit_code = 6
+
+
+class RateLimited(LimitReached):
+    """Too many in too short a time; `retry_after_s` is when the next may come."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, hint: str | None = None, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message, hint)
+        self.retry_after_s = retry_after_s
 
 
 class StorageFull(LimitReached):

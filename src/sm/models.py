@@ -167,6 +167,34 @@ OPERATOR = Caller(CallerKind.OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What sessions are given of what lies about. Each: the names, or None for all there are."""
+
+    mcps: tuple[str, ...] | None = None
+    skills: tuple[str, ...] | None = None
+    agents: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A team boundary: what is in it can be found, started and written to from within, and from nowhere else."""
+
+    slug: str
+    directory: str
+    """Absolute, without links."""
+    created_at: str
+    trust_level: TrustLevel | None = None
+    """Of its sessions; None: `default_trust` of the configuration."""
+    capabilities: Capabilities = Capabilities()
+    strict_mcps: bool = False
+    """Whether its sessions get no MCP servers but those that sm gives them."""
+    sandbox: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from `sandbox:` in the configuration, by key."""
+    deleted_at: str | None = None
+    """Its sessions stay readable; nothing new is started in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One agent session, as stored. Times are ISO 8601 UTC with `Z`, or None."""
 
@@ -205,6 +233,10 @@ class Session:
     """The agent CLI's own id of what is said in the session; it may change (`/clear`)."""
     transcript: str | None = None
     """The file in which the agent CLI keeps it, as it said itself."""
+    worktree: str | None = None
+    """The git worktree that was made for it, absolute; its working directory is this or lies in it."""
+    branch: str | None = None
+    """The branch that was made with the worktree."""
 
     @property
     def display_name(self) -> str:
@@ -230,6 +262,8 @@ class Launch:
     """The program and the options that every later process of the session is started with too (`sm restore`)."""
     has_prompt: bool = False
     """Whether the process is given something to do when it starts."""
+    mcp_config: str | None = field(default=None, repr=False)
+    """Text for the file of MCP servers that the argv names (`Places.mcp_file`): it holds secrets of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +309,11 @@ class SpawnRequest:
     current_dir: str | None = None
     """Where the operator's command ran: the working directory when none is asked for."""
     trust: str | None = None
+    title: str | None = None
+    workspace: str | None = None
+    """A slug; None: the parent's, else the one whose directory is nearest above the working directory."""
+    worktree: str | None = None
+    branch: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment as sent; the manager keeps what is configured, nothing of it for a session's child."""
 

@@ -38,6 +38,15 @@ class Places:
     def socket(self) -> str:
         return self.state + "/run/sm.sock"
 
+    def agent_socket(self, workspace: str | None) -> str:
+        """The socket for the containers of a workspace; None: for those of sessions without one.
+
+        Its directory holds nothing else, because it is mounted into them. A slug would make the path too long.
+        """
+        import hashlib
+
+        return f"{self.run}/w/{hashlib.sha256((workspace or '').encode()).hexdigest()[:16]}/s"
+
     @property
     def bin(self) -> str:
         return self.state + "/bin"
@@ -55,6 +64,20 @@ class Places:
 
     def prompt_file(self, session_id: str) -> str:
         return f"{self.launch}/{session_id}.prompt"
+
+    def mcp_file(self, session_id: str) -> str:
+        """The MCP servers of a session, with what its token and theirs need: 0600."""
+        return f"{self.launch}/{session_id}.mcp.json"
+
+    @property
+    def audit(self) -> str:
+        """Who asked for what, and what was decided (JSON lines)."""
+        return self.state + "/log/audit.jsonl"
+
+    @property
+    def home(self) -> str:
+        """The directory of config.yaml, and of what the operator puts beside it (`agents/`)."""
+        return self.config.rpartition("/")[0]
 
     @property
     def archives(self) -> str:

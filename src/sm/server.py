@@ -203,6 +203,10 @@ class Server:
             working_dir=body.text("working_dir"),
             current_dir=body.text("cwd"),
             trust=body.text("trust"),
+            title=body.text("title"),
+            workspace=body.text("workspace"),
+            worktree=body.text("worktree"),
+            branch=body.text("branch"),
             environment=body.mapping("environment", str),
         )
         wait_s = body.number("wait_s")

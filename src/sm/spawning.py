@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import secrets
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -13,13 +14,14 @@ from typing import Any
 from sm.config import Config
 from sm.errors import (
     IllegalState,
+    NotFound,
     NotPermitted,
     PathRefused,
     SandboxUnavailable,
     UnknownAgentType,
     UsageError,
 )
-from sm.models import Caller, CallerKind, Launch, Mode, Session, SpawnRequest, Status, TrustLevel
+from sm.models import Caller, CallerKind, Launch, Mode, Session, SpawnRequest, Status, TrustLevel, Workspace
 from sm.places import Places
 from sm.policy import Action, may
 from sm.providers.base import AgentPlan, Provider, Start
@@ -29,6 +31,8 @@ from sm.trust import child_trust, normalize_trust_level
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 _FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ARGUMENT_MAX = 4096
+TITLE_MAX = 200
+_TITLE_SIGNS = " _-.#:()"
 _NO_SANDBOX = (
     "there is no sandbox in this version: the session runs directly on this host "
     "(trust level sandboxed, effective mode direct)"
@@ -50,11 +54,18 @@ class Spawning:
     """Plans spawns by the configuration. Every refusal of a spawn that needs no transaction is made here."""
 
     def __init__(
-        self, config: Config, places: Places, providers: Mapping[str, Provider], now: Callable[[], str]
+        self,
+        config: Config,
+        places: Places,
+        providers: Mapping[str, Provider],
+        workspaces: Callable[[], Mapping[str, Workspace]],
+        now: Callable[[], str],
     ) -> None:
+        """`workspaces`: all there are, by slug, deleted ones too."""
         self._config = config
         self._places = places
         self._providers = providers
+        self._workspaces = workspaces
         self._provider_of = {
             kind: provider for provider in providers.values() for kind in provider.agent_types
         }
@@ -74,8 +85,11 @@ class Spawning:
         provider = self._provider(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
-        trust_level, effective_mode, warnings = self._trust(caller, parent, request.trust)
-        working_dir = await self._working_dir(parent, request)
+        workspace = self._named_workspace(parent, request.workspace)
+        working_dir = await self._working_dir(parent, request, workspace)
+        if workspace is None and parent is None:
+            workspace = await asyncio.to_thread(_nearest, working_dir, self._workspaces())
+        trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
         if inherited is None:
             inherited = self._narrowed(request.environment)
         session, token = self._new(
@@ -87,9 +101,11 @@ class Spawning:
             mode=Mode(self._config.child_agents.mode),
             parent_id=None if parent is None else parent.id,
             working_dir=working_dir,
-            workspace=None if parent is None else parent.workspace,
+            workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
             trust_level=trust_level,
             effective_mode=effective_mode,
+            title=None if request.title is None else _title(request.title),
+            **_worktree(request, working_dir),
         )
         plan = provider.plan(
             replace(request, prompt=prompt), self._start(session, parent, inherited, provider)
@@ -235,8 +251,31 @@ class Spawning:
         for argument in request.extra_args:
             accepted(argument, "--args", _ARGUMENT_MAX)
 
+    def _named_workspace(self, parent: Session | None, slug: str | None) -> Workspace | None:
+        """The workspace that was asked for, or the parent's, which a child always has. Raises NotFound.
+
+        A session that asks for another one than its own hears what it would hear of one that does not exist.
+        """
+        if parent is not None:
+            if slug is not None and slug != parent.workspace:
+                raise NotFound(
+                    f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
+                )
+            return None if parent.workspace is None else self._workspaces().get(parent.workspace)
+        if slug is None:
+            return None
+        found = self._workspaces().get(slug)
+        if found is None or found.deleted_at is not None:
+            known = [w.slug for w in self._workspaces().values() if w.deleted_at is None]
+            near = get_close_matches(slug, known, n=1)
+            raise NotFound(
+                f"no such workspace: {folded(slug, 80)}",
+                f"did you mean {near[0]}?" if near else "sm workspace list shows them",
+            )
+        return found
+
     def _trust(
-        self, caller: Caller, parent: Session | None, asked: str | None
+        self, caller: Caller, parent: Session | None, workspace: Workspace | None, asked: str | None
     ) -> tuple[TrustLevel, TrustLevel, tuple[str, ...]]:
         """Trust level, effective mode and warnings (design section 7; section 8 for who may fall back)."""
         try:
@@ -248,7 +287,8 @@ class Spawning:
             if given is None:
                 raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
             level = given
-        level = level or self._config.default_trust
+        of_workspace = None if workspace is None else workspace.trust_level
+        level = level or of_workspace or self._config.default_trust
         if level is TrustLevel.DIRECT:
             return level, level, ()
         if caller.kind is not CallerKind.OPERATOR:
@@ -257,8 +297,12 @@ class Spawning:
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
-    async def _working_dir(self, parent: Session | None, request: SpawnRequest) -> str:
+    async def _working_dir(
+        self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
+    ) -> str:
         path = request.working_dir
+        if path is None and parent is None and workspace is not None:
+            path = workspace.directory
         if path is None and self._config.sessions.default_working_dir_behavior == "specify":
             raise UsageError(
                 "a working directory must be given",
@@ -316,6 +360,45 @@ def _conversation(session: Session) -> str:
 def digest(token: str) -> str:
     """How a token is stored: its SHA-256, so that the database opens no door."""
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _title(title: str) -> str:
+    """A title as it is kept: one line of letters and digits of any script and a few signs. Raises UsageError."""
+    kept = accepted(title, "title", TITLE_MAX, one_line=True).strip()
+    if not kept or not all(
+        c.isalnum() or unicodedata.category(c)[0] == "M" or c in _TITLE_SIGNS for c in kept
+    ):
+        raise UsageError(
+            f"title {folded(title, 80)!r} is not usable",
+            f"letters and digits of any script, blanks, and {' '.join(_TITLE_SIGNS.strip())}",
+        )
+    return kept
+
+
+def _worktree(request: SpawnRequest, working_dir: str) -> dict[str, str | None]:
+    """The git worktree that the caller has made for the session. Raises UsageError and PathRefused."""
+    if (request.worktree is None) is not (request.branch is None):
+        raise UsageError("a worktree and its branch come together")
+    if request.worktree is None or request.branch is None:
+        return {}
+    worktree = os.path.normpath(accepted(request.worktree, "worktree", _ARGUMENT_MAX, one_line=True))
+    if not within(working_dir, worktree):
+        raise PathRefused(
+            f"working directory {working_dir} does not lie in the worktree {folded(worktree, 200)}"
+        )
+    return {"worktree": worktree, "branch": accepted(request.branch, "branch", 200, one_line=True)}
+
+
+def within(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or lies in it; both absolute and without links."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
+    """The workspace whose directory is the nearest above, or is, the working directory."""
+    path = os.path.realpath(working_dir)
+    around = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
+    return max(around, key=lambda w: len(w.directory), default=None)
 
 
 def _friendly(pattern: str, kind: str, name: str) -> str:

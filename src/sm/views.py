@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sm.models import Checkpoint, Event, Message, Request, Session
+from sm.models import Checkpoint, Event, Message, Request, Session, Workspace
 
 
 def iso(seconds: float) -> str:
@@ -53,7 +53,31 @@ def session_json(session: Session, activity_s: int | None = None, *, stale: bool
         if activity_s is None
         else max(session.status_at, iso(activity_s)),
         "archived": session.archived,
+        "worktree": None
+        if session.worktree is None
+        else {"path": session.worktree, "branch": session.branch},
         "children": [],
+    }
+
+
+def workspace_json(workspace: Workspace, sessions: int, live: int) -> dict[str, Any]:
+    """One workspace. `capabilities`: a list of names, or "all"; `trust_level` null: as the configuration says."""
+    given = workspace.capabilities
+    return {
+        "slug": workspace.slug,
+        "working_dir": workspace.directory,
+        "trust_level": workspace.trust_level,
+        "capabilities": {
+            "mcps": "all" if given.mcps is None else list(given.mcps),
+            "skills": "all" if given.skills is None else list(given.skills),
+            "agents": "all" if given.agents is None else list(given.agents),
+        },
+        "strict_mcps": workspace.strict_mcps,
+        "sandbox": dict(workspace.sandbox),
+        "created_at": workspace.created_at,
+        "deleted_at": workspace.deleted_at,
+        "sessions": sessions,
+        "live": live,
     }
 
 

@@ -11,10 +11,8 @@ from sm.models import TrustLevel
 from sm.trust import normalize_trust_level
 
 NOT_YET = (
-    "limits",
     "telegram",
     "sandbox",
-    "default_capabilities",
     "child_agents.auto_complete",
 )
 """Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
@@ -76,6 +74,12 @@ def _agent_type(value: str) -> str:
 
 def _name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
+        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def _mcp(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
         raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
     return value
 
@@ -184,6 +188,11 @@ class ModelArgs(_Section):
 
 class AgentConfig(ModelArgs):
     """An agent type that is Claude Code."""
+
+    spawnable: bool = Field(
+        default=False,
+        description="Whether sessions may start it with its own permission mode, where theirs allows less.",
+    )
 
     description: Text | None = Field(
         default=None, description="What it is for, in a few words: agents that delegate are told."
@@ -309,6 +318,57 @@ class ChildAgents(_Section):
     allow_args: bool = Field(default=False, description="Whether sessions, too, may use `sm spawn --args`.")
 
 
+class Limits(_Section):
+    """Those for children and messages bind sessions, not the operator."""
+
+    max_children: int = Field(default=10, ge=0, le=10_000, description="Live children of one session.")
+    spawn_interval_s: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds between two children of one session.",
+    )
+    max_depth: int = Field(
+        default=4, ge=0, le=100, description="Generations below a session that the operator started."
+    )
+    max_per_workspace: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Agent processes that run in one workspace, those of ended sessions too; also for the operator. "
+        "Sessions without a workspace count as one.",
+    )
+    messages_per_minute: int = Field(
+        default=120, ge=1, le=100_000, description="Messages that one session may send."
+    )
+
+
+Mcp = Annotated[str, AfterValidator(_mcp)]
+Names = Annotated[Literal["all"] | tuple[Mcp, ...], Field(union_mode="left_to_right")]
+
+
+class DefaultCapabilities(_Section):
+    """What sessions without a workspace are given; those of one: `sm workspace set`."""
+
+    mcps: Names = Field(default="all", description="MCP servers, by name, of the user's own; or all.")
+    skills: Names = Field(default="all", description="Skills, by name; or all.")
+    agents: Names = Field(default="all", description="Agent types, by name; or all.")
+
+
+class Sandbox(_Section):
+    """Settings of a workspace's container that differ from those of the configuration."""
+
+    image: Text | None = None
+    runtime: Annotated[str, AfterValidator(_file_name)] | None = None
+    network: Annotated[str, AfterValidator(_file_name)] | None = None
+    host_access: bool | None = None
+    memory: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}[bkmg]?$")] | None = None
+    pids: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
+    pass_env: tuple[Variable, ...] | None = None
+    mounts: tuple[Annotated[str, AfterValidator(_absolute)], ...] | None = None
+
+
 class Webhook(_Section):
     """Told by POST, with a signature, until it answers 2xx or a day has passed."""
 
@@ -395,6 +455,12 @@ class Config(_Section):
     )
     child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
     sessions: Sessions = Field(default=Sessions(), description="What a new session is given.")
+    limits: Limits = Field(
+        default=Limits(), description="How many agents there may be, and how fast they come."
+    )
+    default_capabilities: DefaultCapabilities = Field(
+        default=DefaultCapabilities(), description="What sessions without a workspace are given."
+    )
     notify: Notify = Field(
         default=Notify(), description="Who else is told what the operator's inbox is told."
     )

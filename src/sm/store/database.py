@@ -20,11 +20,19 @@ from typing import Any, Self, TypeVar
 import aiosqlite
 
 from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
-from sm.models import Checkpoint, Event, EventType, Launch, Session
+from sm.models import Checkpoint, Event, EventType, Launch, Session, Workspace
 from sm.store.mail import Effect, MailReads
 from sm.store.measures import MeasureReads
 from sm.store.migrations import migrate, refuse_newer, version_of
-from sm.store.rows import COLUMNS, decoded, encoded, from_row, launch_from_json
+from sm.store.rows import (
+    COLUMNS,
+    WORKSPACE_COLUMNS,
+    decoded,
+    encoded,
+    from_row,
+    launch_from_json,
+    workspace_from,
+)
 from sm.store.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -53,6 +61,7 @@ class Store:
         self._told = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
+        self._workspaces: dict[str, Workspace] = {}
         self.mail = MailReads(reader)
         self.measures = MeasureReads(reader)
         self.instance = ""
@@ -111,6 +120,11 @@ class Store:
             async for row in cursor:
                 session = from_row(dict(row))
                 self._sessions[session.id] = session
+        names = ", ".join(WORKSPACE_COLUMNS)
+        query = f"SELECT {names} FROM workspaces ORDER BY slug"  # noqa: S608 - names of ours
+        async with self._writer.execute(query) as cursor:
+            async for row in cursor:
+                self._workspaces[row["slug"]] = workspace_from(dict(row))
         async with self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'") as cursor:
             last = await cursor.fetchone()
         self.last_seq = int(last[0]) if last else 0
@@ -152,6 +166,7 @@ class Store:
 
     async def _commit(self, batch: list[tuple[_Unit, asyncio.Future[Any]]]) -> None:
         staged: dict[str, Session] = {}
+        workspaces = self._workspaces
         removed: set[str] = set()
         open = self.mail.open
         events: list[Event] = []
@@ -170,7 +185,7 @@ class Store:
                 before = self._sessions | staged if staged else self._sessions
                 if removed:
                     before = {key: session for key, session in before.items() if key not in removed}
-                transaction = Transaction(self._writer, begin, before, open, self.mail.numbers)
+                transaction = Transaction(self._writer, begin, before, workspaces, open, self.mail.numbers)
                 try:
                     result = await unit(transaction)
                     await transaction.end(end)
@@ -190,6 +205,8 @@ class Store:
                     _fail(future, error)
                     continue
                 staged |= transaction.sessions
+                if transaction.workspaces:
+                    workspaces = {**workspaces, **transaction.workspaces}
                 removed |= transaction.removed
                 open = transaction.mail.open
                 events += transaction.events
@@ -204,9 +221,11 @@ class Store:
                 _fail(future, _refusal(self._path, error))
             return
         self._sessions.update(staged)
+        changed = workspaces is not self._workspaces
+        self._workspaces = workspaces
         for session_id in removed:
             self._sessions.pop(session_id, None)
-        changed = bool(staged or events or removed) or open is not self.mail.open
+        changed |= bool(staged or events or removed) or open is not self.mail.open
         self.mail.open = open
         if events:
             self.last_seq = events[-1].seq
@@ -225,6 +244,11 @@ class Store:
     def sessions(self) -> Mapping[str, Session]:
         """Every session by id, oldest first, as committed."""
         return self._sessions
+
+    @property
+    def workspaces(self) -> Mapping[str, Workspace]:
+        """Every workspace by slug, deleted ones too, as committed. Never changed in place."""
+        return self._workspaces
 
     async def changed(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, asking again after every commit that changed something."""

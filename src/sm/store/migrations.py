@@ -183,7 +183,33 @@ _V3 = (
     ) WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3)
+_LEGACY_TRUST = tuple(
+    f"UPDATE sessions SET {column} = CASE"  # noqa: S608 - words of ours
+    f" WHEN lower(trim({column})) IN ('direct', 'trusted', 'full', 'vault') THEN 'direct'"
+    f" WHEN lower(trim({column})) IN ('sandboxed', 'untrusted') THEN 'sandboxed'"
+    f" ELSE {column} END"
+    for column in ("trust_level", "effective_mode")
+)
+"""The words of systems before ours become those that the code reads (as `trust.normalize_trust_level`, whose words of
+later days must not change a shipped step). What is unknown stays, and reads as sandboxed."""
+
+_V4 = (
+    """CREATE TABLE workspaces (
+        slug TEXT PRIMARY KEY,
+        directory TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        trust_level TEXT,
+        capabilities TEXT NOT NULL,
+        strict_mcps INTEGER NOT NULL,
+        sandbox TEXT NOT NULL,
+        deleted_at TEXT
+    ) WITHOUT ROWID""",
+    "ALTER TABLE sessions ADD COLUMN worktree TEXT",
+    "ALTER TABLE sessions ADD COLUMN branch TEXT",
+    *_LEGACY_TRUST,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

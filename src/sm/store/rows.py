@@ -10,6 +10,7 @@ from typing import Any
 
 from sm.models import (
     Answer,
+    Capabilities,
     Exit,
     Launch,
     Message,
@@ -26,6 +27,7 @@ from sm.models import (
     Session,
     Status,
     TrustLevel,
+    Workspace,
 )
 
 
@@ -86,6 +88,40 @@ def from_row(row: Mapping[str, Any]) -> Session:
         process=Process(row["pid"], row["pid_started"]) if row["pid"] is not None else None,
         exit=Exit(row["exit_code"], row["exit_signal"]) if row["ended"] else None,
     )
+
+
+WORKSPACE_COLUMNS = tuple(f.name for f in fields(Workspace))
+
+
+def workspace_row(workspace: Workspace) -> dict[str, Any]:
+    row = {name: getattr(workspace, name) for name in WORKSPACE_COLUMNS}
+    row["trust_level"] = None if workspace.trust_level is None else workspace.trust_level.value
+    row["capabilities"] = encoded(
+        {f.name: getattr(workspace.capabilities, f.name) for f in fields(Capabilities)}
+    )
+    row["strict_mcps"] = int(workspace.strict_mcps)
+    row["sandbox"] = encoded(dict(workspace.sandbox))
+    return row
+
+
+def workspace_from(row: Mapping[str, Any]) -> Workspace:
+    plain = {name: row[name] for name in WORKSPACE_COLUMNS}
+    given = decoded(row["capabilities"])
+    return Workspace(
+        **plain
+        | {
+            "trust_level": None if row["trust_level"] is None else _trust(row["trust_level"]),
+            "capabilities": Capabilities(**{f.name: _names(given, f.name) for f in fields(Capabilities)}),
+            "strict_mcps": bool(row["strict_mcps"]),
+            "sandbox": decoded(row["sandbox"]),
+        }
+    )
+
+
+def _names(given: Mapping[str, Any], kind: str) -> tuple[str, ...] | None:
+    # Only what was written as "all" is all: a row that cannot be read gives nothing away.
+    value = given.get(kind, ())
+    return None if value is None else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def launch_to_json(launch: Launch) -> str:

@@ -9,10 +9,10 @@ import aiosqlite
 
 from sm.errors import Bug, IllegalState, NotFound
 from sm.lifecycle import Decision, is_ended, is_live
-from sm.models import Checkpoint, Event, EventType, Launch, Session
+from sm.models import Checkpoint, Event, EventType, Launch, Session, Workspace
 from sm.store.mail import Effect, MailWrites, Numbers, Open
 from sm.store.measures import MeasureWrites
-from sm.store.rows import encoded, launch_to_json, to_row
+from sm.store.rows import encoded, launch_to_json, to_row, workspace_row
 
 
 class Transaction:
@@ -27,6 +27,7 @@ class Transaction:
         db: aiosqlite.Connection,
         begin: str,
         sessions: Mapping[str, Session],
+        workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Numbers,
     ) -> None:
@@ -34,9 +35,11 @@ class Transaction:
         self._begin = begin
         self._held: list[tuple[str, tuple[Any, ...], Callable[[sqlite3.Cursor], None] | None]] = []
         self._committed = sessions
+        self._workspaces = workspaces
         self.begun = False
         """Whether the database knows of this transaction."""
         self.sessions: dict[str, Session] = {}
+        self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.removed: set[str] = set()
@@ -90,6 +93,23 @@ class Transaction:
         changed = [self.sessions.get(s.id, s) for s in self._committed.values()]
         new = [s for s in self.sessions.values() if s.id not in self._committed]
         return [s for s in (*changed, *new) if s.id not in self.removed]
+
+    def workspace(self, slug: str) -> Workspace | None:
+        """The workspace, a deleted one too, as this transaction sees it."""
+        return self.workspaces.get(slug) or self._workspaces.get(slug)
+
+    def all_workspaces(self) -> list[Workspace]:
+        return list({**self._workspaces, **self.workspaces}.values())
+
+    def put_workspace(self, workspace: Workspace) -> None:
+        """Insert it, or write it over the one of its slug."""
+        row = workspace_row(workspace)
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        self.write(
+            f"INSERT OR REPLACE INTO workspaces ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
+            tuple(row.values()),
+        )
+        self.workspaces[workspace.slug] = workspace
 
     def insert_row(self, table: str, row: Mapping[str, Any]) -> None:
         names = ", ".join(row)

@@ -1,0 +1,29 @@
+"""Settings of a workspace's sandbox as a person writes them: KEY=VALUE, checked by the model of the configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from sm.config.model import Sandbox
+from sm.errors import UsageError
+
+
+def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
+    """The settings by key; an empty value takes a key away. Raises UsageError with every mistake."""
+    kept: dict[str, Any] = {}
+    for key, text in given.items():
+        if not text:
+            continue
+        try:
+            value = yaml.safe_load(text) if len(text) <= 4096 else text
+        except yaml.YAMLError:
+            value = text
+        kept[key] = tuple(value) if isinstance(value, list) else value
+    try:
+        return Sandbox(**kept).model_dump(mode="json", exclude_none=True)
+    except ValidationError as error:
+        known = ", ".join(Sandbox.model_fields)
+        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UsageError(f"sandbox settings: {told}", f"keys: {known}") from None
