@@ -29,6 +29,7 @@ PASS = (sys.executable, "-c", "pass")
 _CONFIG = """
 default_trust: direct
 tmux: {socket_name: bench}
+limits: {max_per_workspace: 10000}
 commands:
   Sleep: {command: [sleep, "1000000"]}
   Sh: {command: [sh, -c]}

@@ -13,10 +13,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from sm.config import AgentConfig, Claude, Command, Config, Loaded, ModelArgs, example, load, read_briefing
+from sm.config import (
+    AgentConfig,
+    Claude,
+    Command,
+    Config,
+    Loaded,
+    ModelArgs,
+    example,
+    load,
+    read_briefing,
+    sandbox_settings,
+)
 from sm.config.model import NOT_YET, Prices
 from sm.config.reading import BRIEFING_MAX_BYTES, MAX_BYTES
-from sm.errors import ConfigError
+from sm.errors import ConfigError, UsageError
 from sm.models import TrustLevel
 
 ROOT = Path(__file__).parent.parent
@@ -289,6 +300,8 @@ notify:
     - {url: "https://hooks.example/x?y=1", secret_file: /etc/key, events: [error, request]}
     - {url: "http://127.0.0.1:9/x"}
 daemon: {log_level: debug}
+limits: {max_children: 0, spawn_interval_s: 0.5, max_depth: 1, max_per_workspace: 7, messages_per_minute: 8}
+default_capabilities: {mcps: [files, "browser.x"], skills: [], agents: all}
 """
     config = loaded(path, text).config
     assert config.model_dump(mode="json", exclude={"claude"}) == {
@@ -346,6 +359,14 @@ daemon: {log_level: debug}
             ],
         },
         "daemon": {"log_level": "debug", "ignore_evidence": []},
+        "limits": {
+            "max_children": 0,
+            "spawn_interval_s": 0.5,
+            "max_depth": 1,
+            "max_per_workspace": 7,
+            "messages_per_minute": 8,
+        },
+        "default_capabilities": {"mcps": ["files", "browser.x"], "skills": [], "agents": "all"},
     }
     assert isinstance(config.commands["Reviewer"].command, tuple)
 
@@ -401,14 +422,12 @@ def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) 
     assert set(answer.warnings) == {
         f"`{key}` has no effect in this version"
         for key in (
-            "limits",
             "telegram",
             "sandbox",
-            "default_capabilities",
             "child_agents.auto_complete",
         )
     }
-    assert len(answer.warnings) == 5
+    assert len(answer.warnings) == 3
     assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
     assert answer.config.commands["Other"].input == "tty"
     assert answer.config.notify.command == ("x",)
@@ -939,3 +958,13 @@ def test_loading_changes_nothing(path: Path) -> None:
     after = path.stat()
     assert (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
     assert stat.S_IMODE(after.st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2001-99-99", "0b_", "[" * 2000, "- " * 2000, "!!bool x", "!!timestamp x", "!!int x", "&a [*a]", "\0"],
+)
+def test_no_setting_of_a_sandbox_is_a_defect(text: str) -> None:
+    """YAML has words for things that are none: a month 99, a number without digits."""
+    with pytest.raises(UsageError, match="sandbox settings: host_access: "):
+        sandbox_settings({"host_access": text})

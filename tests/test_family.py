@@ -26,20 +26,20 @@ def family(*sessions: Session) -> Family:
         (ROOT, ROOT, Relation.SELF),
         (ROOT, CHILD, Relation.DESCENDANT),
         (ROOT, GRANDCHILD, Relation.DESCENDANT),
-        (ROOT, OTHER, Relation.OTHER),
-        (CHILD, ROOT, Relation.OTHER),
-        (GRANDCHILD, CHILD, Relation.OTHER),
+        (ROOT, OTHER, Relation.TEAM),
+        (CHILD, ROOT, Relation.TEAM),
+        (GRANDCHILD, CHILD, Relation.TEAM),
     ],
 )
 def test_relations_follow_the_tree_downwards_only(
     viewer: Session, target: Session, relation: Relation
 ) -> None:
-    assert family().relation(viewer, target) is relation
+    assert family().standing(viewer, target).relation is relation
 
 
 def test_a_ring_of_parents_ends_the_search() -> None:
     ring = family(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
-    assert ring.relation(OTHER, CHILD) is Relation.OTHER
+    assert ring.standing(OTHER, CHILD).relation is Relation.TEAM
     assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
 
 

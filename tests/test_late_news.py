@@ -10,6 +10,7 @@ import pytest
 
 from sm import hostos
 from sm.config import Config
+from sm.counting import Counting
 from sm.endings import Endings
 from sm.manager import KILL, Manager
 from sm.models import Launch, Process, Session, Signal, SignalKind, Status
@@ -59,6 +60,8 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             providers=providers,
             notices=notices,
             endings=Endings(config, notices, now, KILL),
+            counting=Counting(config.limits),
+            audit=lambda *_: None,
             now=now,
         )
         yield Parts(store, manager, tmux, Watcher(store, manager, tmux))

@@ -15,6 +15,7 @@ PURE = {
     f"sm.{name}"
     for name in (
         "store.rows errors models evidence lifecycle policy trust text progress usage family wording views places wire"
+        " limits"
     ).split()
 }
 IMPURE_STANDARD = {
@@ -33,10 +34,15 @@ MAY_IMPORT = {
     "sm.endings": {
         "sm.asking", "sm.config", "sm.lifecycle", "sm.models", "sm.notices", "sm.store", "sm.wording",
     },
+    "sm.capabilities": {"sm.errors", "sm.models", "sm.providers.base", "sm.text"},
+    "sm.counting": {"sm.lifecycle", "sm.limits", "sm.models", "sm.store"},
+    # Definitions in files: it reads them, and knows of nobody but who configures what.
+    "sm.agent_types": {"sm.config", "sm.errors", "sm.models", "sm.places", "sm.text"},
     "sm.manager": {
-        "sm.asking", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.lifecycle", "sm.models", "sm.notices",
-        "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.store",
-        "sm.text", "sm.wording",
+        "sm.agent_types",
+        "sm.asking", "sm.audit", "sm.counting", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.lifecycle",
+        "sm.models", "sm.notices", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning",
+        "sm.store", "sm.text", "sm.wording",
     },
     # The use cases beside it: they call the manager, and know neither HTTP nor the outside world.
     "sm.reports": {
@@ -51,6 +57,11 @@ MAY_IMPORT = {
         "sm.asking", "sm.errors", "sm.family", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
         "sm.providers.base", "sm.recall", "sm.requests", "sm.store", "sm.text", "sm.views", "sm.wording",
     },
+    "sm.workspaces": {
+        "sm.config", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.store", "sm.text",
+        "sm.trust",
+    },
+    "sm.workspace_routes": {"sm.handling", "sm.intake", "sm.lifecycle", "sm.models", "sm.views"},
     "sm.records": {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
         "sm.store", "sm.wording",
@@ -68,6 +79,8 @@ MAY_IMPORT = {
         "sm.asking", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models", "sm.notices",
         "sm.requests", "sm.store", "sm.views", "sm.waiting", "sm.wording",
     },
+    # What it writes, not what it is about: whoever decides hands it words.
+    "sm.audit": {"sm.text"},
     # What is said of a session in a few sentences: it runs a program, and knows nothing but what it is handed.
     "sm.summary": {"sm.errors", "sm.models", "sm.text"},
     # Agents with turns: what they consume, and what they do. Both know them by the provider's Reader alone.
@@ -82,14 +95,24 @@ MAY_IMPORT = {
         "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
     },
     "sm.look_routes": {
-        "sm.errors", "sm.evidence", "sm.handling", "sm.intake", "sm.models", "sm.policy", "sm.progress",
-        "sm.summary", "sm.text", "sm.usage", "sm.views",
+        "sm.agent_types", "sm.errors", "sm.evidence", "sm.handling", "sm.intake", "sm.models", "sm.policy",
+        "sm.progress", "sm.summary", "sm.text", "sm.usage", "sm.views",
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {
-        "sm.config", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring", "sm.messages",
-        "sm.models", "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival",
-        "sm.store", "sm.summary", "sm.terminals.base", "sm.waiting", "sm.watcher",
+        "sm.audit", "sm.config", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring",
+        "sm.messages", "sm.models", "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival",
+        "sm.store", "sm.summary", "sm.terminals.base", "sm.waiting", "sm.watcher", "sm.workspaces",
+    },
+    "sm.identity": {"sm.errors", "sm.hostos", "sm.lifecycle", "sm.models", "sm.spawning", "sm.terminals.base"},
+    # Sockets: what comes in, as whom, within which bounds. None of them knows a use case.
+    "sm.connections": {"sm.errors", "sm.handling", "sm.places", "sm.wire"},
+    "sm.edge": {
+        "sm.audit", "sm.connections", "sm.errors", "sm.handling", "sm.hostos", "sm.identity", "sm.intake",
+        "sm.models", "sm.wire",
+    },
+    "sm.agent_sockets": {
+        "sm.connections", "sm.edge", "sm.errors", "sm.identity", "sm.models", "sm.places", "sm.store",
     },
     "sm.agent_routes": {"sm.handling", "sm.intake", "sm.manager", "sm.models", "sm.revival"},
     "sm.mail_routes": {
@@ -163,8 +186,9 @@ def test_one_module_knows_each_outside_thing() -> None:
     # sqlite3: the types of what aiosqlite's thread is handed (ADR 4).
     assert {name.rpartition(".")[0] for name in importers("sqlite3")} == {"sm.store"}
     assert importers("aiohttp") == {
-        "sm.agent_routes", "sm.daemon", "sm.handling", "sm.intake", "sm.look_routes", "sm.mail_routes",
-        "sm.notifiers.webhook", "sm.server",
+        "sm.agent_routes", "sm.agent_sockets", "sm.connections", "sm.daemon", "sm.edge", "sm.handling", "sm.intake",
+        "sm.look_routes", "sm.mail_routes",
+        "sm.notifiers.webhook", "sm.server", "sm.workspace_routes",
     }  # fmt: skip
     for package in ("yaml", "pydantic"):
         assert {name.rpartition(".")[0] for name in importers(package)} <= {"sm.config", "sm.cli"}

@@ -100,6 +100,41 @@ async def test_everything_about_a_session_comes_back_after_a_restart(path: str) 
         assert store.last_seq == 1
 
 
+async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
+    first, second = (replace(session(s), token_hash=f"{s} 1") for s in ("aaaaaaaa", "bbbbbbbb"))
+    async with await Store.open(path) as store:
+        await insert(store, first)
+        await insert(store, second)
+
+        async def restore(tx: Transaction) -> None:
+            await tx.update(tx.session(first.id), token_hash="aaaaaaaa 2")
+
+        await store.write(restore)
+    async with await Store.open(path) as store:
+        found = {
+            text: store.session_of_token(text) for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
+        }
+        assert {text: s.id for text, s in found.items() if s} == {
+            "aaaaaaaa 2": first.id,
+            "bbbbbbbb 1": second.id,
+        }
+
+        async def fail(tx: Transaction) -> None:
+            await tx.update(tx.session(first.id), token_hash="aaaaaaaa 3")
+            raise IllegalState("no")
+
+        async def forget(tx: Transaction) -> None:
+            await tx.update(tx.session(second.id), token_hash=None)
+            await tx.remove(tx.session(first.id))
+
+        with pytest.raises(IllegalState):
+            await store.write(fail)
+        assert store.session_of_token("aaaaaaaa 3") is None
+        await store.write(forget)
+        assert store.session_of_token("aaaaaaaa 2") is None
+        assert store.session_of_token("bbbbbbbb 1") is None
+
+
 async def test_a_unit_that_fails_leaves_nothing_and_no_gap_in_seq(store: Store) -> None:
     async def broken(tx: Transaction) -> None:
         made = session("aaaa1111")

@@ -13,9 +13,9 @@ from sm.revival import Restored
 
 
 class AgentRoutes:
-    """`view` shows a session as every other route does."""
+    """`view` shows a session as every other route does, to who has sent the request."""
 
-    def __init__(self, daemon: Daemon, view: Callable[[Session], dict[str, Any]]) -> None:
+    def __init__(self, daemon: Daemon, view: Callable[[web.Request, Session], dict[str, Any]]) -> None:
         self._d = daemon
         self._view = view
 
@@ -39,20 +39,22 @@ class AgentRoutes:
             tree=body.flag("tree"),
             listens=lambda: connected(request),
         )
-        too = [self._view(s) for s in done.sessions if s.id != session.id]
+        too = [self._view(request, s) for s in done.sessions if s.id != session.id]
         now = self._d.store.sessions.get(session.id, session)
         ids = [s.id for s in done.sessions]
-        return json_answer({**self._view(now), "restored": ids, "restored_too": too, "failed": _failed(done)})
+        view = self._view(request, now)
+        return json_answer({**view, "restored": ids, "restored_too": too, "failed": _failed(done)})
 
     async def restore_all(self, request: web.Request) -> web.Response:
         key = read_key(request, await read_body(request))
         done = await self._d.revival.restore_all(request[CALLER], key, lambda: connected(request))
-        return json_answer({"restored": [self._view(s) for s in done.sessions], "failed": _failed(done)})
+        restored = [self._view(request, s) for s in done.sessions]
+        return json_answer({"restored": restored, "failed": _failed(done)})
 
     async def interrupt(self, request: web.Request) -> web.Response:
         key = read_key(request, await read_body(request))
         done = await self._d.revival.interrupt(request[CALLER], request.match_info["ref"], key)
-        return json_answer({**self._view(done.session), "interrupted": done.stopped})
+        return json_answer({**self._view(request, done.session), "interrupted": done.stopped})
 
     async def fork(self, request: web.Request) -> web.Response:
         body = await read_body(request)
@@ -63,7 +65,7 @@ class AgentRoutes:
             read_key(request, body),
             lambda: connected(request),
         )
-        return self._answer(answer)
+        return self._answer(request, answer)
 
     async def adopt(self, request: web.Request) -> web.Response:
         body = await read_body(request)
@@ -76,10 +78,10 @@ class AgentRoutes:
             trust=body.text("trust"),
             listens=lambda: connected(request),
         )
-        return self._answer(answer)
+        return self._answer(request, answer)
 
-    def _answer(self, answer: Answer) -> web.Response:
-        return json_answer({**self._view(answer.session), "warnings": list(answer.warnings)})
+    def _answer(self, request: web.Request, answer: Answer) -> web.Response:
+        return json_answer({**self._view(request, answer.session), "warnings": list(answer.warnings)})
 
 
 def _failed(done: Restored) -> list[dict[str, Any]]:

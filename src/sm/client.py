@@ -14,12 +14,22 @@ from sm.errors import (
     NotFound,
     NotPermitted,
     ProtocolMismatch,
+    RateLimited,
     SmError,
     UsageError,
     from_wire,
 )
 from sm.places import SOCKET_PATH_MAX_BYTES
-from sm.wire import HEARTBEAT_S, KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, decode, encode
+from sm.wire import (
+    AGENT_SOCKET_NAME,
+    HEARTBEAT_S,
+    KEY_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    TOKEN_MAX_BYTES,
+    decode,
+    encode,
+)
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -60,22 +70,36 @@ def session_path(ref: str, action: str = "") -> str:
     return f"/v1/sessions/{quoted(ref)}{action}"
 
 
+def workspace_path(slug: str, action: str = "") -> str:
+    """The path of a workspace. Raises NotFound for what none can be called."""
+    if slug in ("", ".", ".."):
+        raise NotFound(f"no such workspace: {slug!r}", "sm workspace list")
+    return f"/v1/workspaces/{quoted(slug)}{action}"
+
+
 class Client:
     """One daemon, as one caller. Holds no connection between calls.
 
     `on_away` is called whenever nobody answers; it returns when asking again makes sense (it has
     started the daemon, or waited for it) and raises when not. Without it the `Away` goes to the caller.
+    `on_rate` is the same for what the daemon would take, but not so soon: it waits, or raises.
 
     Every call raises the daemon's own refusals as the errors of errors.py; Away; DaemonUnavailable when it
-    does not answer in time; NotPermitted when the socket is somebody else's; ProtocolMismatch when it is
-    not our daemon or another version of it.
+    does not answer in time; NotPermitted when the socket is somebody else's, or an agent socket and there is no
+    token to show; ProtocolMismatch when it is not our daemon or another version of it.
     """
 
-    __slots__ = ("_on_away", "socket_path")
+    __slots__ = ("_on_away", "_on_rate", "socket_path")
 
-    def __init__(self, socket_path: str, on_away: "Callable[[Away], None] | None" = None) -> None:
+    def __init__(
+        self,
+        socket_path: str,
+        on_away: "Callable[[Away], None] | None" = None,
+        on_rate: "Callable[[RateLimited], None] | None" = None,
+    ) -> None:
         self.socket_path = socket_path
         self._on_away = on_away
+        self._on_rate = on_rate
 
     def get(
         self, path: str, query: "Mapping[str, object] | None" = None, *, timeout_s: float = TIMEOUT_S
@@ -91,7 +115,7 @@ class Client:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> "Any":
-        """The answer's JSON. Done once, however often the connection breaks: all tries carry one key."""
+        """The answer's JSON. Done once, however often it is tried: all tries carry one key."""
         return _decoded(self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s))
 
     def text(
@@ -113,6 +137,10 @@ class Client:
                 if self._on_away is None:
                     raise
                 self._on_away(away)
+            except RateLimited as limited:
+                if self._on_rate is None:
+                    raise
+                self._on_rate(limited)
 
     def events(
         self,
@@ -241,6 +269,9 @@ class _Exchange:
 
     def ask(self, request: bytes) -> None:
         """Send the request and read the head of the answer. Raises the error that the answer is, if it is one."""
+        if self.path.endswith(AGENT_SOCKET_NAME):
+            line, _, rest = request.partition(b"\r\n")
+            request = b"%b\r\nAuthorization: Bearer %b\r\n%b" % (line, _token(), rest)
         self._bound()
         try:
             self._socket.sendall(request)
@@ -382,6 +413,22 @@ class _Exchange:
             raise BrokenPipeError
 
 
+def _token() -> bytes:
+    """What the process of this session was given to show: read for each call, since `sm restore` gives another."""
+    path = os.environ.get("SM_TOKEN_FILE", "")
+    try:
+        with open(path, "rb") as file:
+            token = file.read(TOKEN_MAX_BYTES).strip()
+    except OSError as error:
+        raise NotPermitted(
+            f"the file that SM_TOKEN_FILE names cannot be read: {error.strerror}",
+            "this socket is for sandboxed agents, and for the commands that they run",
+        ) from None
+    if not token.isalnum():
+        raise NotPermitted("the file that SM_TOKEN_FILE names holds no token")
+    return token
+
+
 def _check_owner(path: str) -> None:
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
         raise UsageError(
@@ -426,4 +473,4 @@ def _refusal(status: int, body: bytes) -> SmError:
         return SmError(f"the daemon answered with status {status}", "sm daemon logs")
     if code == DaemonUnavailable.code:
         return Away(message, hint)  # it is just stopping
-    return from_wire(code, message, None if hint is None else str(hint))
+    return from_wire(code, message, None if hint is None else str(hint), error.get("retry_after_s"))

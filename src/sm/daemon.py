@@ -11,7 +11,6 @@ import logging
 import logging.handlers
 import os
 import signal
-import socket
 import stat
 import sys
 import time
@@ -23,13 +22,18 @@ from importlib.util import find_spec
 from aiohttp import web
 
 from sm import __version__
+from sm.agent_sockets import AgentSockets
 from sm.archives import Archives
+from sm.audit import Audit
 from sm.config import Loaded, load
+from sm.connections import AGENT_BOUNDS, BOUNDS, Bounds, Door, Site, listen
+from sm.counting import Counting
+from sm.edge import ByKernel
 from sm.endings import Endings
 from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, StorageFull, TerminalError
 from sm.handling import Daemon
 from sm.hostos import check_platform, death_with_parent, raise_fd_limit
-from sm.identity import Identity
+from sm.identity import Identity, anywhere
 from sm.mailroom import Mailroom
 from sm.manager import KILL, Manager
 from sm.measuring import Measuring
@@ -38,7 +42,7 @@ from sm.notices import Notices
 from sm.notifiers import NOTIFIERS
 from sm.observer import Observer
 from sm.outbox import Outbox
-from sm.places import SOCKET_PATH_MAX_BYTES, Places, places
+from sm.places import Places, places
 from sm.providers import PROVIDERS
 from sm.records import Records
 from sm.recovery import recover, recover_later, remove_strays, unsettled
@@ -56,6 +60,7 @@ from sm.typist import Typist
 from sm.views import iso
 from sm.waiting import Waiting
 from sm.watcher import Watcher
+from sm.workspaces import Workspaces
 
 log = logging.getLogger("sm.daemon")  # its __name__ is __main__
 
@@ -125,22 +130,6 @@ def make_directories(place: Places) -> None:
             os.chmod(path, 0o700)
 
 
-def listen(path: str) -> socket.socket:
-    """The listening socket, 0600. Only the holder of the lock may call this: binding takes a path from its owner."""
-    if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
-        raise PathRefused(
-            f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
-            "set SM_HOME to a shorter directory",
-        )
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    sock.bind(path)
-    os.chmod(path, 0o600)
-    sock.listen(1024)
-    return sock
-
-
 def write_command(place: Places) -> None:
     """`state/bin/sm`: the command that agents find first on their PATH.
 
@@ -186,14 +175,25 @@ def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
     logging.raiseExceptions = False  # a full disk must not fill stderr
 
 
-async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.Event, *, umask: int) -> None:
+async def run(
+    place: Places,
+    loaded: Loaded,
+    ready: "Ready",
+    stopping: asyncio.Event,
+    *,
+    umask: int,
+    bounds: Bounds,
+    agent_bounds: Bounds,
+) -> None:
     """Serve until `stopping`; the lock is held. Agents go on living.
 
-    `umask` is that of a tmux server that has to be started, and so of its agents.
+    `umask` is that of a tmux server that has to be started, and so of its agents. `bounds`: what the callers of
+    `sm.sock` may take; `agent_bounds`: those of each agent socket.
     """
     config = loaded.config
     started_s = time.monotonic()
     write_command(place)
+    audit = Audit(place.audit, now)
     async with await Store.open(place.database) as store:
         providers = {name: make(config) for name, make in PROVIDERS.items()}
         sandbox = HostSandbox(place)
@@ -219,6 +219,8 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                 providers=providers,
                 notices=notices,
                 endings=endings,
+                counting=Counting(config.limits),
+                audit=audit.record,
                 now=now,
             )
             reports = Reports(store, manager, endings)
@@ -226,8 +228,18 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
             archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
             notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
             revival = Revival(store, manager, spawning, sandbox, terminals, providers)
+            agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
+            identity = Identity(store.sessions, terminals, watcher.tty_owner)
             outbox = Outbox(
-                store, manager, terminals, sandbox, watcher.watch, notifiers, archives, revival.launch_again
+                store,
+                manager,
+                terminals,
+                sandbox,
+                watcher.watch,
+                notifiers,
+                archives,
+                revival.launch_again,
+                agent_sockets.ready_for,
             )
             messages, waiting = Messages(store, manager), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
@@ -261,22 +273,24 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         records=Records(store, manager),
                         revival=revival,
                         waiting=waiting,
+                        workspaces=Workspaces(store, manager),
                         mailroom=mailroom,
                         observer=observer,
                         measuring=measuring,
                         summary=summary,
                         terminals=terminals,
                         watcher=watcher,
-                        identity=Identity(store.sessions, terminals, watcher.tty_owner),
+                        audit=audit,
                         socket=place.socket,
                         started_s=started_s,
                         trouble=list(loaded.warnings),
                         stop=stopping.set,
                     )
                 )
-                runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=2.0)
+                runner = web.AppRunner(server.app(), shutdown_timeout=2.0)
                 await runner.setup()
-                await web.SockSite(runner, sock).start()
+                await Site(runner, Door("sm.sock", bounds, ByKernel(identity).visit), sock).start()
+                await agent_sockets.serve(server.agent_app)
                 log.info("started %s, pid %d", __version__, os.getpid())
                 ready.tell({"ready": True})
                 tasks = [
@@ -303,7 +317,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         if task.done():
                             task.result()
                 finally:
-                    await runner.cleanup()
+                    await asyncio.gather(agent_sockets.close(), runner.cleanup())
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
@@ -314,6 +328,7 @@ async def run(place: Places, loaded: Loaded, ready: "Ready", stopping: asyncio.E
                         async with asyncio.timeout(_RETIRE_WITHIN_S):
                             await terminals.retire()
                     sandbox.close()
+                    audit.close()
     log.info("stopped")
 
 
@@ -353,15 +368,19 @@ class Ready:
             self._descriptor = None
 
 
-async def _serve(place: Places, loaded: Loaded, ready: Ready, umask: int) -> None:
+async def _serve(
+    place: Places, loaded: Loaded, ready: Ready, umask: int, bounds: Bounds, agent_bounds: Bounds
+) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    await run(place, loaded, ready, stopping, umask=umask)
+    await run(place, loaded, ready, stopping, umask=umask, bounds=bounds, agent_bounds=agent_bounds)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, bounds: Bounds = BOUNDS, agent_bounds: Bounds = AGENT_BOUNDS
+) -> int:
     """Run the daemon of this environment's instance in this process; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m sm.daemon", description="The sm daemon; see sm daemon --help."
@@ -379,7 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             loaded = load(place.config)
             start_logging(place, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
-            asyncio.run(_serve(place, loaded, ready, umask))
+            asyncio.run(_serve(place, loaded, ready, umask, bounds, agent_bounds))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _unable(failure)
         log.error("could not run: %s", error.message)

@@ -12,6 +12,7 @@
     ├── IllegalState             4  not possible in this state
     │   └── IllegalTransition
     ├── NotPermitted             5
+    │   └── Unauthenticated          what was shown is nobody's token here
     ├── LimitReached             6
     │   ├── RateLimited          comes again in a moment, and says in which
     │   └── StorageFull
@@ -41,6 +42,8 @@ class SmError(Exception):
     code = "error"
     http_status = 500
     exit_code = 1
+    recorded = False
+    """Whether the audit log has it already."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -99,6 +102,11 @@ class NotPermitted(SmError):
     code = "not_permitted"
     http_status = 403
     exit_code = 5
+
+
+class Unauthenticated(NotPermitted):
+    code = "unauthenticated"
+    http_status = 401
 
 
 class LimitReached(SmError):
@@ -200,6 +208,9 @@ def _tree(base: type[SmError]) -> dict[str, type[SmError]]:
 BY_CODE = _tree(SmError)
 
 
-def from_wire(code: str, message: str, hint: str | None) -> SmError:
+def from_wire(code: str, message: str, hint: str | None, retry_after_s: object = None) -> SmError:
     """The error that the daemon named; one this client does not know is a plain `SmError`."""
-    return BY_CODE.get(code, SmError)(message, hint)
+    error = BY_CODE.get(code, SmError)(message, hint)
+    if isinstance(error, RateLimited) and isinstance(retry_after_s, int | float) and retry_after_s >= 0:
+        error.retry_after_s = float(retry_after_s)
+    return error

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from sm.errors import NotFound
 from sm.lifecycle import is_live
 from sm.models import Session
-from sm.policy import Relation, visible
+from sm.policy import Standing, standing, visible
 from sm.text import folded
 
 _PREFIX_MIN = 4
@@ -49,18 +49,20 @@ class Family:
                 yield child
                 waiting.append(child.id)
 
-    def relation(self, viewer: Session, target: Session) -> Relation:
-        if viewer.id == target.id:
-            return Relation.SELF
+    def standing(self, viewer: Session | None, target: Session) -> Standing:
+        """How `viewer` (None: the operator) stands to `target`, for `policy`."""
+        return standing(viewer, target, below=viewer is not None and self._is_below(viewer, target))
+
+    def _is_below(self, viewer: Session, target: Session) -> bool:
         seen = {target.id}
         ancestor = target.parent_id
         while ancestor is not None and ancestor not in seen:
             if ancestor == viewer.id:
-                return Relation.DESCENDANT
+                return True
             seen.add(ancestor)
             above = self._sessions.get(ancestor)
             ancestor = above.parent_id if above else None
-        return Relation.OTHER
+        return False
 
     def find(self, viewer: Session | None, reference: str) -> Session:
         """The session that `reference` names to `viewer`: id, name, friendly name (also as it was given with

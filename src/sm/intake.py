@@ -14,6 +14,13 @@ from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
 T = TypeVar("T")
 
+BODY = web.RequestKey("body", bytearray)
+"""The whole body of a request, which `edge.py` has received within its bounds."""
+_DIGITS_MAX = 9
+_DEPTH_MAX = 100
+"""How deep a body may nest. It is written again, in a digest at least, and orjson reads more than it writes."""
+_NUMBER_MAX = 10**18
+
 
 class Body:
     """The JSON object of a request: UsageError for a wrong type, unknown fields are ignored."""
@@ -51,6 +58,8 @@ class Body:
         value = self._get(name, list) or []
         if not all(isinstance(item, int) and not isinstance(item, bool) for item in value):
             raise UsageError(f"{name} must be a list of whole numbers")
+        if any(abs(item) > _NUMBER_MAX for item in value):
+            raise UsageError(f"{name} has a number that nothing can have")
         return tuple(value)
 
     def mapping(self, name: str, of: type[T]) -> dict[str, T]:
@@ -61,14 +70,31 @@ class Body:
 
 
 async def read_body(request: web.Request) -> Body:
-    raw = await request.read()
+    raw = request[BODY]
     try:
         value = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as error:
         raise UsageError(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError("the body must be a JSON object")
+    if raw.count(b"{") + raw.count(b"[") > _DEPTH_MAX and not _is_shallow(value):
+        raise UsageError(f"the body is nested more than {_DEPTH_MAX} deep")
     return Body(value)
+
+
+def _is_shallow(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEPTH_MAX + 1):
+        level = [inner for each in level for inner in _within(each)]
+        if not level:
+            return True
+    return False
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def fingerprint(action: str, body: Mapping[str, Any]) -> str:
@@ -89,7 +115,7 @@ def read_key(request: web.Request, body: Body) -> RequestKey | None:
 
 def check_protocol(request: web.Request) -> None:
     asked = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
-    if not asked.isdecimal() or int(asked) > PROTOCOL:
+    if not asked.isdecimal() or len(asked) > _DIGITS_MAX or int(asked) > PROTOCOL:
         raise ProtocolMismatch(
             f"the daemon speaks protocol {PROTOCOL}, you speak {asked[:20]}", "sm daemon restart"
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from sm.agent_types import AgentType, Catalog
 from sm.errors import NotPermitted, UsageError
 from sm.evidence import Entry, Ledger, Source, Verdict
 from sm.handling import CALLER, Daemon, json_answer, last_output, reads
@@ -31,15 +32,16 @@ _AHEAD_S = 60.0
 
 
 class LookRoutes:
-    """`view` shows a session as every other route does."""
+    """`view` shows a session as every other route does, to who has sent the request."""
 
-    def __init__(self, daemon: Daemon, view: Callable[[Session], dict[str, Any]]) -> None:
+    def __init__(self, daemon: Daemon, view: Callable[[web.Request, Session], dict[str, Any]]) -> None:
         self._d = daemon
         self._view = view
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.post("/v1/hooks", self.hook),
+            web.get("/v1/agents", self.agents),
             web.get("/v1/sessions/{ref}/why", self.why),
             web.get("/v1/sessions/{ref}/actions", self.actions),
             web.get("/v1/sessions/{ref}/progress", self.progress),
@@ -67,9 +69,29 @@ class LookRoutes:
         await self._d.observer.hook(caller.session_id, body.mapping("payload", object), emitted_at)
         return json_answer({})
 
+    async def agents(self, request: web.Request) -> web.Response:
+        """What `sm spawn` finds: for a session what it may spawn, for the operator what is wrong besides."""
+        query = request.query
+        named = {"HOME": query.get("home"), "CLAUDE_CONFIG_DIR": query.get("claude_config_dir")}
+        found = await self._d.manager.agent_types(
+            request[CALLER],
+            query.get("workspace"),
+            query.get("cwd"),
+            {name: value for name, value in named.items() if value},
+        )
+        is_session = request[CALLER].session_id is not None
+        shown = [t for t in found.types if (t.usable if is_session else not t.withheld)]
+        return json_answer(
+            {
+                "workspace": found.workspace.slug if found.workspace else None,
+                "agents": [agent_type_json(each) for each in shown],
+                "warnings": [] if is_session else [*_withheld(found), *found.warnings],
+            }
+        )
+
     async def why(self, request: web.Request) -> web.Response:
         session = self._find(request)
-        view = self._view(session)
+        view = self._view(request, session)
         shown = (
             "session_id", "name", "friendly_name", "status", "status_source", "status_reason", "status_at",
             "status_stale", "completion_message",
@@ -165,6 +187,35 @@ class LookRoutes:
                 "reason": made.reason,
             }
         )
+
+
+def agent_type_json(kind: AgentType) -> dict[str, Any]:
+    agent = kind.agent
+    return {
+        "name": kind.name,
+        "provider": kind.provider,
+        "model": agent.model,
+        "description": agent.description,
+        "tools": None if agent.tools is None else list(agent.tools),
+        "spawnable": agent.spawnable,
+        "origin": kind.origin,
+        "problem": kind.problem,
+        "shadowed_by": kind.shadowed_by,
+        "warnings": list(kind.warnings),
+    }
+
+
+def _withheld(found: Catalog) -> list[str]:
+    count = sum(each.withheld for each in found.types)
+    if not count:
+        return []
+    types = "1 more agent type is" if count == 1 else f"{count} more agent types are"
+    if found.workspace is None:
+        return [
+            f"{types} not given to sessions without a workspace (default_capabilities.agents in config.yaml)"
+        ]
+    slug = found.workspace.slug
+    return [f"{types} not given to sessions of workspace {slug} (sm workspace set {slug} --agents NAMES)"]
 
 
 def evidence_json(ledger: Ledger, now: float) -> list[dict[str, Any]]:

@@ -26,9 +26,9 @@ _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageStat
 
 
 class MailRoutes:
-    """`view` shows a session as every other route does."""
+    """`view` shows a session as every other route does, to who has sent the request."""
 
-    def __init__(self, daemon: Daemon, view: Callable[[Session], dict[str, Any]]) -> None:
+    def __init__(self, daemon: Daemon, view: Callable[[web.Request, Session], dict[str, Any]]) -> None:
         self._d = daemon
         self._view = view
 
@@ -93,7 +93,7 @@ class MailRoutes:
 
     async def audience(self, request: web.Request) -> web.Response:
         found = self._d.messages.audience(request[CALLER], recursive="recursive" in request.query)
-        return json_answer([self._view(session) for session in found])
+        return json_answer([self._view(request, session) for session in found])
 
     # The inbox
 
@@ -170,7 +170,7 @@ class MailRoutes:
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
             self._d.waiting.over(caller.session_id)
-        return json_answer({"reached": verdict, "sessions": [self._view(s) for s in sessions]})
+        return json_answer({"reached": verdict, "sessions": [self._view(request, s) for s in sessions]})
 
     def _verdict(self, session_ids: list[str], until: str, *, any_of: bool) -> bool | None:
         """True: it has come; False: it can come no more; None: not yet."""

@@ -8,12 +8,15 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from sm import recall
+from sm.agent_types import Catalog
+from sm.audit import ALLOWED, REFUSED, Record
+from sm.counting import Counting
 from sm.endings import Endings
 from sm.errors import (
     AgentStartFailed,
@@ -45,7 +48,7 @@ from sm.models import (
     Status,
 )
 from sm.notices import Notices
-from sm.policy import Action, Relation, may
+from sm.policy import Action, Standing, may, may_at_all
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.spawning import Planned, Spawning
@@ -95,6 +98,8 @@ class Manager:
         providers: Mapping[str, Provider],
         notices: Notices,
         endings: Endings,
+        counting: Counting,
+        audit: Record,
         now: Callable[[], str],
     ) -> None:
         self._store = store
@@ -103,6 +108,8 @@ class Manager:
         self._providers = providers
         self.notices = notices
         self._endings = endings
+        self.counting = counting
+        self._audit = audit
         self.now = now
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
         """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
@@ -128,7 +135,7 @@ class Manager:
         return session
 
     def find(self, caller: Caller, reference: str, action: Action = Action.SEE) -> Session:
-        """The session that `reference` names, if `caller` may do `action` to it.
+        """The session that `reference` names, if `caller` may do `action` to it; the audit log has what was decided.
 
         Raises NotFound (also for what the caller may not see) and NotPermitted.
         """
@@ -138,17 +145,68 @@ class Manager:
                 raise NotFound("you are the operator, not a session", "name a session: sm all lists them")
             target = viewer
         else:
-            target = self.family.find(viewer, reference)
-        relation = Relation.OTHER if viewer is None else self.family.relation(viewer, target)
-        if not may(caller, action, relation):
+            try:
+                target = self.family.find(viewer, reference)
+            except NotFound as error:
+                if viewer is not None:
+                    raise self._refused(error, caller, action, reference, "no such session for it") from None
+                raise
+        standing = self.family.standing(viewer, target)
+        related = None if viewer is None else f"to it: {standing.relation}"
+        if not may(standing, action):
             who = "the operator" if viewer is None else f"session {viewer.id}"
-            raise NotPermitted(f"{who} may not {action} session {target.id}")
+            refusal = NotPermitted(f"{who} may not {action} session {target.id}")
+            raise self._refused(refusal, caller, action, target.id, related)
+        if not _goes_without_saying(standing, action):
+            self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
         return target
+
+    def allowed(
+        self, caller: Caller, action: Action, sessions: Sequence[Session], family: Family
+    ) -> list[Session]:
+        """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out."""
+        viewer = self.viewer(caller)
+        return [s for s in sessions if may(family.standing(viewer, s), action)]
+
+    def require(
+        self, caller: Caller, action: Action, target: str | None = None, detail: str | None = None
+    ) -> None:
+        """Raises NotPermitted unless `caller` may do `action`, one that is about no session.
+
+        `target` and `detail` are for the audit log.
+        """
+        if not may_at_all(caller, action):
+            refusal = NotPermitted(f"only the operator may {action}")
+            raise self._refused(refusal, caller, action, target, detail)
+        self._audit(str(caller), action.name.lower(), target, ALLOWED, detail)
+
+    def _refused(
+        self, error: SmError, caller: Caller, action: Action, target: str | None, reason: str | None
+    ) -> SmError:
+        self._audit(str(caller), action.name.lower(), target, REFUSED, reason)
+        error.recorded = True
+        return error
 
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
 
     # Spawning
+
+    async def agent_types(
+        self,
+        caller: Caller,
+        workspace: str | None,
+        current_dir: str | None,
+        environment: Mapping[str, str],
+    ) -> Catalog:
+        """The agent types that a spawn by `caller` would find: a session's are those of its own workspace.
+
+        For the operator `workspace` is a slug, else `current_dir` and `environment` are where and from what it
+        would be made. Raises NotFound.
+        """
+        viewer = self.viewer(caller)
+        above = None if viewer is None else await self._store.launch(viewer.id)
+        return await self._spawning.agent_types(viewer, above, workspace, current_dir, environment)
 
     async def spawn(
         self,
@@ -170,8 +228,8 @@ class Manager:
                 raise IllegalState(
                     f"session {parent.id} has ended, its process is gone; it cannot have children"
                 )
-        inherited = None if parent is None else (await self._store.launch(parent.id)).inherited
-        planned = await self._spawning.plan(caller, request, parent, inherited)
+        above = None if parent is None else await self._store.launch(parent.id)
+        planned = await self._spawning.plan(caller, request, parent, above)
         return await self.begin(caller, planned, key, wait_s, listens)
 
     async def begin(
@@ -210,7 +268,10 @@ class Manager:
         key: RequestKey | None,
         payload: Mapping[str, Any] = MappingProxyType({}),
     ) -> Session:
-        """Write a planned session, and the effect that starts its agent (with `payload`)."""
+        """Write a planned session, and the effect that starts its agent (with `payload`).
+
+        Raises IllegalState, NameTaken, LimitReached, RateLimited.
+        """
         earlier = await recall.recalled(tx, caller, key)
         if earlier is not None:
             return tx.session(earlier)
@@ -218,10 +279,16 @@ class Manager:
         above = session.parent_id
         if above is not None and not self._may_have_children(tx, above):
             raise IllegalState(f"session {above} has ended or is being killed; it cannot have children")
+        place = None if session.workspace is None else tx.workspace(session.workspace)
+        if place is not None and place.deleted_at is not None:
+            raise IllegalState(f"workspace {place.slug} is deleted; nothing is started in it any more")
         name = session.friendly_name
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
             raise NameTaken(f"a live session is named {name} already", "choose another --name")
-        at = session.created_at
+        # Not when it was planned: what the plans of two at once take must not bring them closer than they may come.
+        at = self.now()
+        session = replace(session, created_at=at, status_at=at)
+        await self.counting.born(tx, caller, session)
         await tx.insert(session, planned.launch, planned.prompt)
         await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
         for warning in planned.warnings:
@@ -405,7 +472,8 @@ class Manager:
     ) -> list[Session]:
         """End the session's process and everything it started; return when they are gone.
 
-        With `tree` its live descendants too, whether it lives itself or not. A session that has ended but whose
+        With `tree` its live descendants too, whether it lives itself or not, but for those that the caller may
+        not kill (it does not see them). A session that has ended but whose
         process lives on keeps its status. Raises IllegalState when there is nothing left to kill, OutsideFailed
         when something would not die.
         """
@@ -416,6 +484,7 @@ class Manager:
             # As it is in this transaction: from its commit on none of them can have another child.
             family = Family({s.id: s for s in tx.all_sessions()})
             below = [s for s in family.descendants(session.id) if s.exit is None] if tree else []
+            below = self.allowed(caller, Action.KILL, below, family)
             if await recall.recalled(tx, caller, key) is not None:
                 return [session, *below]
             victims = [s for s in (session, *below) if tx.session(s.id).exit is None]
@@ -514,6 +583,12 @@ class Manager:
                 decision.event, after, signal.emitted_at, moved(before, signal, decision.event), metadata
             )
         return after
+
+
+def _goes_without_saying(standing: Standing, action: Action) -> bool:
+    """Whether an allowed action is not recorded: what a session does to itself, and what is asked for all the time."""
+    polled = action is Action.SEE or (standing.operator and action is Action.READ)
+    return polled or standing.itself
 
 
 def _is_process_of(session: Session, process: Process | None, open: Open) -> bool:

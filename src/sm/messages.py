@@ -26,7 +26,7 @@ from sm.models import (
     SignalKind,
     Status,
 )
-from sm.policy import Action, visible
+from sm.policy import Action, may
 from sm.providers.base import Input
 from sm.requests import answer_text
 from sm.store import Open, Store, Transaction
@@ -79,23 +79,23 @@ class Messages:
     ) -> Message | Request:
         """Store a message for the session that `reference` names; or the request that the text has answered.
 
-        Raises TextRefused, NotFound, NotPermitted, LimitReached; IllegalState when it cannot arrive.
+        Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive.
         """
         target = self._manager.find(caller, reference, Action.SEND)
         words = _words(text)
-        at = self._manager.now()
 
         async def unit(tx: Transaction) -> Message | Request:
             earlier = await recall.recalled(tx, caller, key)
             if earlier is not None:
                 return await _earlier(tx, earlier)
+            at = self._manager.now()
             session = tx.session(target.id)
             request = self._answered_by(tx, caller, session)
             if request is not None:
                 done = await answer_text(tx, session, request, words, caller, at)
                 await recall.remember(tx, caller, key, request.name, at)
                 return done
-            message = self._queue(tx, caller, session, words, mode, ttl_s, at)
+            message = await self._queue(tx, caller, session, words, mode, ttl_s, at)
             await recall.remember(tx, caller, key, str(message.id), at)
             return message
 
@@ -108,7 +108,7 @@ class Messages:
         questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
         return questions[0] if len(questions) == 1 and len(questions[0].questions) == 1 else None
 
-    def _queue(
+    async def _queue(
         self,
         tx: Transaction,
         caller: Caller,
@@ -136,6 +136,7 @@ class Messages:
             )
         if mode is MessageMode.IDLE and session.status is not Status.IDLE:
             why = f"until it is idle: it is {session.status}"
+        await self._manager.counting.sent(tx, caller, at)
         ttl_s = TTL_S if ttl_s is None else ttl_s
         message = Message(
             id=tx.mail.new_id("messages"),
@@ -159,18 +160,21 @@ class Messages:
         else:
             family: Family = self._manager.family
             below = family.descendants(viewer.id) if recursive else family.children(viewer.id)
-            found = [s for s in below if visible(viewer, s)]
+            found = [s for s in below if may(family.standing(viewer, s), Action.SEND)]
         return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
-        """A message that the caller sent or got, or that went to or from below it. Raises NotFound."""
-        message = await self._store.mail.message(message_id)
-        viewer = self._manager.viewer(caller)
-        if viewer is not None:
-            mine = {viewer.id, *(s.id for s in self._manager.family.descendants(viewer.id))}
-            if message.sender not in mine and message.session_id not in mine:
-                raise _no_message(message_id)
-        return message
+        """A message that the caller sent or got, or that went to or from what it may read. Raises NotFound."""
+        try:
+            message = await self._store.mail.message(message_id)
+        except NotFound:
+            raise _no_message(message_id) from None
+        viewer, sessions = self._manager.viewer(caller), self._store.sessions
+        ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
+        standings = [self._manager.family.standing(viewer, end) for end in ends if end is not None]
+        if viewer is None or any(s.itself or may(s, Action.READ) for s in standings):
+            return message
+        raise _no_message(message_id)
 
     async def heard(self, caller: Caller, message: Message) -> None:
         """The sender was answered that its message did not arrive, and need not be told again."""
@@ -278,9 +282,7 @@ class Messages:
         async def unit(tx: Transaction) -> list[Message]:
             confirmed = []
             for message_id in wanted:
-                message = await tx.mail.message(message_id)
-                if message.session_id != caller.session_id or message.via != INBOX:
-                    raise _no_message(message_id)
+                message = await self._taken(tx, caller, message_id)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
                     message = tx.mail.move_message(
                         message,
@@ -295,6 +297,16 @@ class Messages:
             return confirmed
 
         return await self._store.write(unit)
+
+    async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
+        """A message that the caller took from its inbox. Raises NotFound."""
+        try:
+            message = await tx.mail.message(message_id)
+        except NotFound:
+            raise _no_message(message_id) from None
+        if message.session_id != caller.session_id or message.via != INBOX:
+            raise _no_message(message_id)
+        return message
 
     async def _record(self, tx: Transaction, message: Message, at: str) -> None:
         session = tx.find(message.session_id)

@@ -166,6 +166,10 @@ class Caller:
 OPERATOR = Caller(CallerKind.OPERATOR)
 
 
+NO_WORKSPACE = "-"
+"""What is written where a slug could stand, for the sessions without a workspace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What sessions are given of what lies about. Each: the names, or None for all there are."""
@@ -311,7 +315,7 @@ class SpawnRequest:
     trust: str | None = None
     title: str | None = None
     workspace: str | None = None
-    """A slug; None: the parent's, else the one whose directory is nearest above the working directory."""
+    """A slug, or `-` for none; None: the parent's, else the one whose directory is the nearest around its own."""
     worktree: str | None = None
     branch: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)

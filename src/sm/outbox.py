@@ -78,7 +78,9 @@ class Outbox:
         notifiers: Mapping[str, Notifier],
         archives: Archives,
         launch_again: Callable[[str], Awaitable[Launch]],
+        before_start: Callable[[Session], Awaitable[None]],
     ) -> None:
+        """`before_start` returns when the session's agent can call the daemon. Raises SmError."""
         self._store = store
         self._manager = manager
         self._terminals = terminals
@@ -87,6 +89,7 @@ class Outbox:
         self._notifiers = notifiers
         self._archives = archives
         self._launch_again = launch_again
+        self._before_start = before_start
         self._last: dict[str, asyncio.Task[None]] = {}
         """The newest effect of each lane that is not done: the next one waits for it."""
         self._waiting: Counter[str] = Counter()
@@ -212,6 +215,7 @@ class Outbox:
             return
 
         async def opened() -> tuple[Pane, Process | None]:
+            await self._before_start(session)
             pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
             return pane, await self._sandbox.wait_started(session.id, pane.pid)
 

@@ -1,17 +1,30 @@
 """The records of sessions: put away, taken out again, removed, given another parent."""
 
+from dataclasses import astuple, dataclass
+
 from sm import recall
 from sm.endings import adopt
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Caller, EventType, RequestKey, Session, TrustLevel
-from sm.policy import Action, Relation, may
+from sm.policy import Action
 from sm.store import Store, Transaction
 from sm.wording import subject
 
 REMOVE = "remove"
 """The kind of effect that removes what a session has left outside of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What there was of a session that was removed; in texts of one line."""
+
+    session_id: str
+    effective_mode: str = ""
+    worktree: str = ""
+    """Empty: it had none."""
+    branch: str = ""
 
 
 class Records:
@@ -42,7 +55,7 @@ class Records:
 
         return await self._store.write(unit)
 
-    async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> str:
+    async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> Removed:
         """Forget a session for good: its record, its words, its terminal, its files. Its events stay.
 
         Raises IllegalState while its process lives.
@@ -50,11 +63,11 @@ class Records:
         if key is not None:
             earlier = await self._store.write(lambda tx: recall.recalled(tx, caller, key))
             if earlier is not None:
-                return earlier
+                return Removed(*earlier.split("\n"))
         session = self._manager.find(caller, reference, Action.REMOVE)
         at = self._manager.now()
 
-        async def unit(tx: Transaction) -> str:
+        async def unit(tx: Transaction) -> Removed:
             now = tx.session(session.id)
             if now.exit is None:
                 raise IllegalState(
@@ -62,8 +75,9 @@ class Records:
                 )
             await tx.effect(REMOVE, now.id, {"terminal": now.terminal}, at)
             await tx.remove(now)
-            await recall.remember(tx, caller, key, session.id, at)
-            return session.id
+            done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
+            await recall.remember(tx, caller, key, "\n".join(astuple(done)), at)
+            return done
 
         removed = await self._store.write(unit)
         await self._store.scrub()
@@ -75,16 +89,14 @@ class Records:
         """Give a session another parent; None: the operator.
 
         Raises UsageError for a parent that stands below it, IllegalState for one whose process is gone,
-        NotPermitted for one with less trust or of another workspace.
+        NotPermitted for one with less trust or of another workspace, LimitReached for one that has enough.
         """
         session = self._manager.find(caller, reference, Action.REPARENT)
         viewer = self._manager.viewer(caller)
-        target = None if parent is None else self._manager.find(caller, parent)
-        if viewer is not None:
-            relation = Relation.OTHER if target is None else self._manager.family.relation(viewer, target)
-            if not may(caller, Action.SPAWN, relation):  # it gets a child as if by a spawn
-                whom = "the operator" if target is None else f"session {target.id}"
-                raise NotPermitted(f"session {viewer.id} may not give a child to {whom}")
+        # It gets a child as if by a spawn.
+        target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
+        if viewer is not None and target is None:
+            raise NotPermitted(f"session {viewer.id} may not give a child to the operator")
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> Session:
@@ -94,6 +106,8 @@ class Records:
             parent_id = None if target is None else self._suitable(tx, now, tx.session(target.id))
             after = now
             if now.parent_id != parent_id:
+                if parent_id is not None:
+                    self._manager.counting.moved(tx, caller, now, parent_id)
                 after = await adopt(tx, now, parent_id, at, f"moved by {caller}")
             await recall.remember(tx, caller, key, session.id, at)
             return after

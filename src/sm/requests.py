@@ -24,7 +24,7 @@ from sm.models import (
     Signal,
     SignalKind,
 )
-from sm.policy import Action, visible
+from sm.policy import Action, may
 from sm.reports import Reports
 from sm.store import Store, Transaction
 from sm.text import MESSAGE_MAX, REPORT_MAX, accepted, quoted
@@ -93,20 +93,25 @@ class Requests:
 
     async def listed(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
         """Those that the caller may see, oldest first: the open ones, or with `all` the newest `limit`."""
-        found = (
-            await self._store.mail.requests(limit) if all else list(self._store.mail.open.requests.values())
-        )
-        return [r for r in found if (all or r.open) and self._sees(caller, r)]
+        if not all:
+            found = self._store.mail.open.requests.values()
+            return [r for r in found if r.open and self._sees(caller, r)]
+        viewer = self._manager.viewer(caller)
+        if viewer is None:
+            return await self._store.mail.requests(limit)
+        near = [viewer, *self._manager.family.descendants(viewer.id)]
+        return await self._store.mail.requests(limit, [s.id for s in near if self._hears(viewer, s)])
 
     def _sees(self, caller: Caller, request: Request) -> bool:
         viewer = self._manager.viewer(caller)
         session = self._store.sessions.get(request.session_id)
         if session is None:
             return viewer is None
-        if viewer is None or viewer.id == session.id:
-            return True
-        below = any(s.id == session.id for s in self._manager.family.descendants(viewer.id))
-        return below and visible(viewer, session)
+        return self._hears(viewer, session)
+
+    def _hears(self, viewer: Session | None, session: Session) -> bool:
+        standing = self._manager.family.standing(viewer, session)
+        return standing.itself or may(standing, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
         """`r57` as the caller may see it. Raises NotFound."""

@@ -15,7 +15,6 @@ from sm.errors import (
     NoTerminal,
     NotFound,
     NotInTime,
-    NotPermitted,
     OutsideFailed,
     SmError,
     UsageError,
@@ -37,7 +36,7 @@ from sm.models import (
     Status,
     TrustLevel,
 )
-from sm.policy import Action, may
+from sm.policy import Action
 from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
 from sm.spawning import Spawning, digest
@@ -124,6 +123,7 @@ class Revival:
         def below(tx: Transaction) -> list[Session]:
             family = Family({s.id: s for s in tx.all_sessions()})
             found = [s for s in family.descendants(session.id) if _is_over(s) and not s.archived]
+            found = self._manager.allowed(caller, Action.RESTORE, found, family)
             now = tx.session(session.id)
             if not _is_over(now) and not found:
                 _refuse(now)
@@ -139,8 +139,7 @@ class Revival:
         Those are the ones that ended by `Lost.SERVER` or `Lost.MACHINE`, as their rows say, and that nobody has
         archived since; a terminal that somebody closed was closed on purpose. Parents before children.
         """
-        if not may(caller, Action.RESTORE):
-            raise NotPermitted("only the operator may restore all sessions", "name those that are your own")
+        self._manager.require(caller, Action.RESTORE_ALL)
 
         def lost(tx: Transaction) -> list[Session]:
             found = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
@@ -204,7 +203,7 @@ class Revival:
         await self._until_not_being_killed(session_id)
         pane = panes.get(session_id)
         _refuse_a_strange_process(session, pane)
-        launch, token = await self._spawning.plan_again(
+        launch, token, warnings = await self._spawning.plan_again(
             session, self._store.sessions.get(session.parent_id or ""), await self._store.launch(session_id)
         )
         at = self._manager.now()
@@ -219,6 +218,7 @@ class Revival:
             others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
             if now.friendly_name is not None and any(s.friendly_name == now.friendly_name for s in others):
                 raise NameTaken(f"a live session is named {now.friendly_name} already")
+            self._manager.counting.again(tx, caller, now)
             # Within the transaction, which is the only one: of two restores at the same time the second must
             # not write its token over that of the first. What the file says before the commit harms nobody:
             # the process that had the token before is gone.
@@ -237,6 +237,8 @@ class Revival:
             if now.archived:
                 line = f"{subject(after)} taken out of the archive"
                 await tx.event(EventType.ARCHIVED, after, at, line, {"archived": False})
+            for warning in warnings:
+                await tx.event(EventType.WARNING, after, at, f"{subject(after)} - {warning}", {})
             # Its old terminal goes before the new one is made. By its process, because a start that is repeated
             # after a crash finds the new one under the same id, dead perhaps.
             payload = {
@@ -253,7 +255,7 @@ class Revival:
         """How the process of a restored session is started, for the outbox. Raises as `restore`."""
         session = self._store.sessions[session_id]
         parent = self._store.sessions.get(session.parent_id or "")
-        launch, _ = await self._spawning.plan_again(session, parent, await self._store.launch(session_id))
+        launch, *_ = await self._spawning.plan_again(session, parent, await self._store.launch(session_id))
         return launch
 
     async def _panes(self) -> Mapping[str, Pane]:
@@ -371,7 +373,9 @@ class Revival:
         """
         original = self._manager.find(caller, reference, Action.FORK)
         launch = await self._store.launch(original.id)
-        planned = await self._spawning.plan_fork(caller, original, self._above(original), launch, name)
+        parent = self._above(original)
+        above = None if parent is None else await self._store.launch(parent.id)
+        planned = await self._spawning.plan_fork(caller, original, parent, launch, above, name)
         return await self._manager.begin(caller, planned, key, _START_WAIT_S, listens)
 
     def _above(self, session: Session) -> Session | None:
@@ -400,8 +404,7 @@ class Revival:
         Nothing is done to the agent, and its pane is neither moved nor renamed. Raises NotFound without such a pane,
         IllegalState when it is a session already or holds no agent, or more than one, and as a spawn does.
         """
-        if not may(caller, Action.ADOPT):
-            raise NotPermitted("only the operator may adopt an agent")
+        self._manager.require(caller, Action.ADOPT, target)
         earlier = await self._recalled(caller, key)
         if earlier is not None:
             return Answer(await self._started(caller, earlier, listens))
@@ -435,7 +438,7 @@ class Revival:
             token_hash=None,  # a process that runs already cannot be given a token
         )
         flags = provider.flags_of(hostos.command_line(process.pid))
-        launch = replace(planned.launch, flags=flags)
+        launch = replace(planned.launch, flags=flags, mcp_config=None)  # it runs already, with its own
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **_as_payload(process)}
 

@@ -3,44 +3,35 @@
 import asyncio
 import logging
 import os
-import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import orjson
 from aiohttp import web
 
 from sm import __version__
 from sm.agent_routes import AgentRoutes
-from sm.errors import (
-    Bug,
-    LimitReached,
-    NotPermitted,
-    ProtocolMismatch,
-    SmError,
-    TerminalError,
-    UsageError,
-)
-from sm.handling import CALLER, Daemon, connected, json_answer, last_output, reads
-from sm.hostos import peer_of
-from sm.intake import check_protocol, event_type, narrowed, number, read_body, read_key
+from sm.agent_sockets import for_agents
+from sm.edge import edge
+from sm.errors import TerminalError
+from sm.handling import CALLER, VISIT, Daemon, connected, json_answer, last_output, reads
+from sm.intake import event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
 from sm.look_routes import LookRoutes
 from sm.mail_routes import MailRoutes
 from sm.manager import Answer
 from sm.messages import Letter
-from sm.models import SM_ITSELF, Caller, Session, SpawnRequest
-from sm.policy import Action, may, visible
+from sm.models import NO_WORKSPACE, SM_ITSELF, Caller, Event, Session, SpawnRequest
+from sm.policy import Action, visible
 from sm.views import checkpoint_json, event_json, nest, pruned, session_json
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
+from sm.workspace_routes import WorkspaceRoutes
 
 log = logging.getLogger(__name__)
 
-BODY_MAX_BYTES = 4 * 1024 * 1024
 _SPAWN_WAIT_S = 20.0  # less than a client waits for an answer
 _LINES_MAX = 10_000
 _EVENTS_MAX = 10_000
@@ -49,83 +40,57 @@ _STATUS_LINES = 5
 
 
 class Server:
-    """The routes of `sm.sock`."""
+    """The routes, of which those for agents are on their sockets too."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._d = daemon
-        self._callers: WeakKeyDictionary[asyncio.BaseTransport, Caller] = WeakKeyDictionary()
         self._streams: set[asyncio.Task[Any]] = set()
         self._listed: dict[str, tuple[Session, int | None, bool, orjson.Fragment]] = {}
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[self._edge], client_max_size=BODY_MAX_BYTES)
-        app.add_routes(
-            [
-                web.get("/v1/health", self.health),
-                web.post("/v1/daemon/stop", self.stop),
-                web.get("/v1/status", self.status),
-                web.post("/v1/sessions", self.spawn),
-                web.get("/v1/sessions", self.all),
-                web.get("/v1/me", self.me),
-                web.get("/v1/who", self.who),
-                web.get("/v1/others", self.others),
-                web.get("/v1/sessions/{ref}", self.session),
-                web.get("/v1/sessions/{ref}/children", self.children),
-                web.post("/v1/sessions/{ref}/kill", self.kill),
-                web.post("/v1/sessions/{ref}/archive", self.archive),
-                web.post("/v1/sessions/{ref}/unarchive", self.unarchive),
-                web.post("/v1/sessions/{ref}/remove", self.remove),
-                web.post("/v1/sessions/{ref}/reparent", self.reparent),
-                web.get("/v1/sessions/{ref}/output", self.output),
-                web.get("/v1/sessions/{ref}/attach", self.attach),
-                web.get("/v1/sessions/{ref}/checkpoints", self.checkpoints),
-                web.post("/v1/sessions/me/checkpoints", self.checkpoint),
-                web.post("/v1/sessions/me/note", self.note),
-                web.post("/v1/sessions/me/complete", self.complete),
-                *AgentRoutes(self._d, self._view).routes(),
-                *MailRoutes(self._d, self._view).routes(),
-                *LookRoutes(self._d, self._view).routes(),
-                web.get("/v1/events", self.events),
-                web.get("/v1/events/stream", self.stream),
-            ]
-        )
+        """What exists on `sm.sock`."""
+        return self._app(self._routes())
+
+    def agent_app(self) -> web.Application:
+        """What exists on agents' sockets."""
+        return self._app(for_agents(self._routes()))
+
+    def _app(self, routes: list[web.RouteDef]) -> web.Application:
+        app = web.Application(middlewares=[edge(self._d.audit.record)])
+        app.add_routes(routes)
         app.on_shutdown.append(self.end_streams)
         return app
 
-    # The edge of every request
-
-    @web.middleware
-    async def _edge(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        try:
-            check_protocol(request)
-            request[CALLER] = await self._caller(request)
-            response = await handler(request)
-        except SmError as error:
-            response = _error(error)
-        except web.HTTPException as error:
-            response = _error(_of_http(error), error.status)
-        except ConnectionResetError:
-            raise
-        except Exception:
-            bug = secrets.token_hex(4)
-            log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
-            response = _error(Bug(f"a defect of sm, number {bug}", "sm daemon logs shows what happened"))
-        if not response.prepared:
-            response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
-        return response
-
-    async def _caller(self, request: web.Request) -> Caller:
-        """Who calls: asked of the kernel once for each connection, since its peer never changes."""
-        transport = request.transport
-        if transport is None:
-            raise NotPermitted("the caller is gone")
-        caller = self._callers.get(transport)
-        if caller is None:
-            caller = await self._d.identity.caller(peer_of(transport.get_extra_info("socket")))
-            self._callers[transport] = caller
-        return caller
+    def _routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/v1/health", self.health),
+            web.post("/v1/daemon/stop", self.stop),
+            web.get("/v1/status", self.status),
+            web.post("/v1/sessions", self.spawn),
+            web.get("/v1/sessions", self.all),
+            web.get("/v1/me", self.me),
+            web.get("/v1/who", self.who),
+            web.get("/v1/others", self.others),
+            web.get("/v1/sessions/{ref}", self.session),
+            web.get("/v1/sessions/{ref}/children", self.children),
+            web.post("/v1/sessions/{ref}/kill", self.kill),
+            web.post("/v1/sessions/{ref}/archive", self.archive),
+            web.post("/v1/sessions/{ref}/unarchive", self.unarchive),
+            web.post("/v1/sessions/{ref}/remove", self.remove),
+            web.post("/v1/sessions/{ref}/reparent", self.reparent),
+            web.get("/v1/sessions/{ref}/output", self.output),
+            web.get("/v1/sessions/{ref}/attach", self.attach),
+            web.get("/v1/sessions/{ref}/checkpoints", self.checkpoints),
+            web.post("/v1/sessions/me/checkpoints", self.checkpoint),
+            web.post("/v1/sessions/me/note", self.note),
+            web.post("/v1/sessions/me/complete", self.complete),
+            *AgentRoutes(self._d, self._view).routes(),
+            *MailRoutes(self._d, self._view).routes(),
+            *LookRoutes(self._d, self._view).routes(),
+            *WorkspaceRoutes(self._d).routes(),
+            web.get("/v1/events", self.events),
+            web.get("/v1/events/stream", self.stream),
+        ]
 
     # The daemon
 
@@ -134,7 +99,7 @@ class Server:
             {
                 **self._daemon(),
                 "socket": self._d.socket,
-                "sessions": sum(is_live(s.status) for s in self._d.store.sessions.values()),
+                "sessions": sum(is_live(s.status) for s in self._seen(request[CALLER], archived=True)),
             }
         )
 
@@ -143,8 +108,7 @@ class Server:
         return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
 
     async def stop(self, request: web.Request) -> web.Response:
-        if not may(request[CALLER], Action.STOP_DAEMON):
-            raise NotPermitted("only the operator may stop the daemon")
+        self._d.manager.require(request[CALLER], Action.STOP_DAEMON)
         body = await read_body(request)
         killed: list[str] = []
         if body.flag("all"):
@@ -156,7 +120,9 @@ class Server:
         return json_answer({"killed": killed})
 
     async def status(self, request: web.Request) -> web.Response:
-        seen = self._seen(request[CALLER])
+        seen = self._of_workspace(request, self._seen(request[CALLER]))
+        operator = self._d.manager.viewer(request[CALLER]) is None
+        ids = None if operator else {s.id for s in self._seen(request[CALLER], archived=True)}
         requests = await self._d.requests.listed(request[CALLER], all=False, limit=0)
         inbox = self._d.messages.waiting(request[CALLER], idle=True)
         letters = await self._d.messages.letters(inbox[:_STATUS_LINES])
@@ -169,12 +135,16 @@ class Server:
                 "daemon": self._daemon(),
                 "sessions": by_status,
                 "orphans": sum(self._is_orphan(s) for s in seen),
-                "dead_letters": await self._d.store.dead_letters(),
+                "dead_letters": await self._d.store.dead_letters(ids),
                 "requests_open": len(requests),
                 "inbox": len(inbox),
                 "inbox_lines": lines[:_STATUS_LINES],
                 "trouble": list(self._d.trouble)
-                + [f"tmux does not answer for session {name}" for name in sorted(self._d.watcher.unverified)],
+                + [
+                    f"tmux does not answer for session {name}"
+                    for name in sorted(self._d.watcher.unverified)
+                    if ids is None or name in ids
+                ],
             }
         )
 
@@ -221,52 +191,50 @@ class Server:
         if wait_s is not None:
             ready = await self._d.manager.ready(answer.session.id, max(0.0, until_s - time.monotonic()))
             answer = replace(answer, session=ready)
-        return self._answer(answer)
+        return self._answer(request, answer)
 
     async def all(self, request: web.Request) -> web.Response:
         sessions = self._seen(request[CALLER], archived="archived" in request.query)
-        return self._sessions(narrowed(request, sessions))
+        return self._sessions(request, self._narrowed(request, sessions))
 
     async def me(self, request: web.Request) -> web.Response:
-        return json_answer(self._view(self._d.manager.find(request[CALLER], "me")))
+        return json_answer(self._view(request, self._d.manager.find(request[CALLER], "me")))
 
     async def who(self, request: web.Request) -> web.Response:
         viewer = self._d.manager.viewer(request[CALLER])
         parent = viewer.parent_id if viewer else None
         seen = self._seen(request[CALLER], archived="archived" in request.query)
-        return self._sessions(
-            narrowed(request, [s for s in seen if s.parent_id == parent and s is not viewer])
-        )
+        siblings = [s for s in seen if s.parent_id == parent and s is not viewer]
+        return self._sessions(request, self._narrowed(request, siblings))
 
     async def others(self, request: web.Request) -> web.Response:
         viewer = self._d.manager.viewer(request[CALLER])
         seen = self._seen(request[CALLER], archived="archived" in request.query)
-        return self._sessions(narrowed(request, [s for s in seen if s is not viewer]))
+        return self._sessions(request, self._narrowed(request, [s for s in seen if s is not viewer]))
 
     async def session(self, request: web.Request) -> web.Response:
         session = self._find(request)
-        view = self._view(session)
+        view = self._view(request, session)
         if is_ended(session.status) and reads(self._d, request[CALLER], session):
             view["last_output"] = await last_output(self._d, session)
         return json_answer(view)
 
     async def children(self, request: web.Request) -> web.Response:
-        family, caller = self._d.manager.family, request[CALLER]
+        family, viewer = self._d.manager.family, self._d.manager.viewer(request[CALLER])
         if request.match_info["ref"] == "-":
-            viewer = self._d.manager.viewer(caller)
             top = family.roots() if viewer is None else family.children(viewer.id)
         else:
             top = family.children(self._find(request).id)
-        if "archived" not in request.query:
-            top = [s for s in top if not s.archived]
+        top = [s for s in top if visible(viewer, s) and ("archived" in request.query or not s.archived)]
         if "recursive" not in request.query:
-            return self._sessions(narrowed(request, top))
+            return self._sessions(request, self._narrowed(request, top))
         below: dict[str, list[dict[str, Any]]] = {}
         for parent in top:
             for session in family.descendants(parent.id):
-                below.setdefault(session.parent_id or "", []).append(self._view(session))
-        tree = nest(map(self._view, top), below)
-        wanted = {s.id for s in narrowed(request, self._d.store.sessions.values())}
+                if visible(viewer, session):
+                    below.setdefault(session.parent_id or "", []).append(self._view(request, session))
+        tree = nest([self._view(request, s) for s in top], below)
+        wanted = {s.id for s in self._narrowed(request, self._d.store.sessions.values())}
         return json_answer(pruned(tree, wanted))
 
     async def kill(self, request: web.Request) -> web.Response:
@@ -283,8 +251,10 @@ class Server:
         if connected(request):
             await self._d.manager.heard(request[CALLER], [s.id for s in killed])
         session = self._find(request)
-        below = [self._view(s) for s in killed if s.id != session.id]
-        return json_answer({**self._view(session), "killed": [s.id for s in killed], "killed_too": below})
+        below = [self._view(request, s) for s in killed if s.id != session.id]
+        return json_answer(
+            {**self._view(request, session), "killed": [s.id for s in killed], "killed_too": below}
+        )
 
     async def archive(self, request: web.Request) -> web.Response:
         return await self._put_away(request, archived=True)
@@ -296,21 +266,30 @@ class Server:
         key = read_key(request, await read_body(request))
         reference = request.match_info["ref"]
         return json_answer(
-            self._view(await self._d.records.archive(request[CALLER], reference, key, archived=archived))
+            self._view(
+                request, await self._d.records.archive(request[CALLER], reference, key, archived=archived)
+            )
         )
 
     async def remove(self, request: web.Request) -> web.Response:
         key = read_key(request, await read_body(request))
         removed = await self._d.records.remove(request[CALLER], request.match_info["ref"], key)
-        self._listed.pop(removed, None)
-        return json_answer({"removed": removed})
+        self._listed.pop(removed.session_id, None)
+        worktree = {"path": removed.worktree, "branch": removed.branch} if removed.worktree else None
+        return json_answer(
+            {
+                "removed": removed.session_id,
+                "effective_mode": removed.effective_mode or None,
+                "worktree": worktree,
+            }
+        )
 
     async def reparent(self, request: web.Request) -> web.Response:
         body = await read_body(request)
         session = await self._d.records.reparent(
             request[CALLER], request.match_info["ref"], body.text("parent"), read_key(request, body)
         )
-        return json_answer(self._view(session))
+        return json_answer(self._view(request, session))
 
     async def output(self, request: web.Request) -> web.Response:
         session = self._find(request, Action.READ)
@@ -348,15 +327,14 @@ class Server:
         session = await self._d.reports.note(
             request[CALLER], body.text("text") or "", read_key(request, body)
         )
-        return json_answer(self._view(session))
+        return json_answer(self._view(request, session))
 
     async def complete(self, request: web.Request) -> web.Response:
         body = await read_body(request)
         status = body.text("status") or "completed"
         key = read_key(request, body)
-        return self._answer(
-            await self._d.reports.complete(request[CALLER], body.text("message"), status, key)
-        )
+        done = await self._d.reports.complete(request[CALLER], body.text("message"), status, key)
+        return self._answer(request, done)
 
     # Events
 
@@ -370,11 +348,11 @@ class Server:
         )
         # What came during the read is left out: it may be of children that the read did not ask for.
         events = [event for event in events if event.seq <= last]
-        return json_answer({"events": [event_json(e) for e in events], "last_seq": last})
+        return json_answer({"events": [self._event(request, e) for e in events], "last_seq": last})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        store, type = self._d.store, event_type(request)
-        cursor: int = number(request, "since", store.last_seq, None)
+        type = event_type(request)
+        cursor: int = number(request, "since", self._d.store.last_seq, None)
         self._scope(request)  # refuses before the stream begins
         response = web.StreamResponse(
             headers={
@@ -383,24 +361,32 @@ class Server:
                 PROTOCOL_HEADER: str(PROTOCOL),
             }
         )
+        with request[VISIT].following():
+            await self._follow(request, response, type, cursor)
+        return response
+
+    async def _follow(
+        self, request: web.Request, response: web.StreamResponse, type: str | None, cursor: int
+    ) -> None:
+        store, visit = self._d.store, request[VISIT]
         await response.prepare(request)
         task = asyncio.current_task()
         assert task is not None
         self._streams.add(task)
         try:
-            while True:
+            while not visit.is_over():
                 last = store.last_seq
                 read = await store.events(sessions=self._scope(request), type=type, since=cursor, limit=500)
                 # What is committed during the read may be of children that it did not ask for: next time.
                 found = [event for event in read if event.seq <= last]
                 for event in found:
                     await response.write(
-                        b"id: %d\ndata: %b\n\n" % (event.seq, orjson.dumps(event_json(event)))
+                        b"id: %d\ndata: %b\n\n" % (event.seq, orjson.dumps(self._event(request, event)))
                     )
                 cursor = max(cursor, found[-1].seq if len(found) == 500 else last)
                 try:
                     async with asyncio.timeout(HEARTBEAT_S):
-                        await store.changed(lambda: store.last_seq > cursor)  # noqa: B023 - awaited in this turn
+                        await store.changed(lambda: store.last_seq > cursor or visit.is_over())  # noqa: B023 - awaited in this turn
                 except TimeoutError:
                     await response.write(b": heartbeat\n\n")
         finally:
@@ -417,7 +403,9 @@ class Server:
         viewer = manager.viewer(caller)
         reference = request.query.get("session")
         if reference is None and viewer is None:
-            return None
+            if "workspace" not in request.query:
+                return None
+            return [s.id for s in self._of_workspace(request, self._d.store.sessions.values())]
         session = manager.find(caller, reference or "me")
         family = manager.family
         below = (
@@ -435,15 +423,53 @@ class Server:
         sessions = self._d.store.sessions.values()
         return [s for s in sessions if visible(viewer, s) and (archived or not s.archived)]
 
-    def _view(self, session: Session) -> dict[str, Any]:
-        stale = self._is_stale(session)
-        return session_json(session, self._d.watcher.activity.get(session.id), stale=stale)
+    def _narrowed(self, request: web.Request, sessions: Iterable[Session]) -> list[Session]:
+        return self._of_workspace(request, narrowed(request, sessions))
+
+    def _of_workspace(self, request: web.Request, sessions: Iterable[Session]) -> list[Session]:
+        """Those in the workspace that the query names; `-`: those in none. Raises NotFound."""
+        named = request.query.get("workspace")
+        if named is None:
+            return list(sessions)
+        slug = None if named == NO_WORKSPACE else self._d.workspaces.find(request[CALLER], named).slug
+        return [s for s in sessions if s.workspace == slug]
+
+    def _view(self, request: web.Request, session: Session) -> dict[str, Any]:
+        """As the caller may see it. Of what stands above a session only the session itself knows more than it sees."""
+        activity_s, stale = self._d.watcher.activity.get(session.id), self._is_stale(session)
+        return session_json(self._known_to(request[CALLER], session), activity_s, stale=stale)
+
+    def _known_to(self, caller: Caller, session: Session) -> Session:
+        """Without the names of sessions that are not there for the caller."""
+        viewer = self._d.manager.viewer(caller)
+        if viewer is None or viewer.id == session.id:
+            return session
+        if session.parent_id is not None and self._is_hidden(viewer, session.parent_id):
+            session = replace(session, parent_id=None)
+        kind, _, creator = session.created_by.partition(":")
+        if creator and self._is_hidden(viewer, creator):
+            session = replace(session, created_by=kind)
+        return session
+
+    def _event(self, request: web.Request, event: Event) -> dict[str, Any]:
+        viewer = self._d.manager.viewer(request[CALLER])
+        own = viewer is None or viewer.id == event.session_id
+        if not own and self._is_hidden(viewer, event.parent_session_id):
+            event = replace(event, parent_session_id=None)
+        return event_json(event)
+
+    def _is_hidden(self, viewer: Session | None, session_id: str | None) -> bool:
+        session = self._d.store.sessions.get(session_id or "")
+        return session is not None and not visible(viewer, session)
 
     def _is_stale(self, session: Session) -> bool:
         return session.id in self._d.watcher.unverified or self._d.observer.is_stale(session.id)
 
-    def _sessions(self, sessions: Sequence[Session]) -> web.Response:
-        return json_answer([self._text(s) for s in sessions])
+    def _sessions(self, request: web.Request, sessions: Sequence[Session]) -> web.Response:
+        caller = request[CALLER]
+        return json_answer(
+            [self._text(s) if self._known_to(caller, s) is s else self._view(request, s) for s in sessions]
+        )
 
     def _text(self, session: Session) -> orjson.Fragment:
         """What `_view` shows as JSON text: made once for each change, since lists are long and asked for often."""
@@ -456,8 +482,8 @@ class Server:
         self._listed[session.id] = (session, activity_s, stale, text)
         return text
 
-    def _answer(self, answer: Answer) -> web.Response:
-        return json_answer({**self._view(answer.session), "warnings": list(answer.warnings)})
+    def _answer(self, request: web.Request, answer: Answer) -> web.Response:
+        return json_answer({**self._view(request, answer.session), "warnings": list(answer.warnings)})
 
 
 def _headline(letter: Letter) -> list[str]:
@@ -468,22 +494,3 @@ def _headline(letter: Letter) -> list[str]:
         if message.sender == SM_ITSELF
         else [f"message {message.id} from {message.sender}"]
     )
-
-
-def _error(error: SmError, status: int | None = None) -> web.Response:
-    body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-    response = json_answer(body)
-    response.set_status(status or error.http_status)
-    return response
-
-
-def _of_http(error: web.HTTPException) -> SmError:
-    match error.status:
-        case 404 | 405:
-            return ProtocolMismatch(
-                "this daemon does not know that request", "sm daemon restart, after an upgrade"
-            )
-        case 413:
-            return LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
-        case _:
-            return UsageError(f"the request was refused: {error.reason}")

@@ -11,19 +11,32 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
-from sm.config import Config
+from sm.agent_types import AgentType, AgentTypes, Catalog, check_name
+from sm.capabilities import Equipment, Equipping
+from sm.config import AgentConfig, Config
 from sm.errors import (
     IllegalState,
     NotFound,
     NotPermitted,
     PathRefused,
     SandboxUnavailable,
-    UnknownAgentType,
     UsageError,
 )
-from sm.models import Caller, CallerKind, Launch, Mode, Session, SpawnRequest, Status, TrustLevel, Workspace
+from sm.models import (
+    NO_WORKSPACE,
+    Caller,
+    CallerKind,
+    Capabilities,
+    Launch,
+    Mode,
+    Session,
+    SpawnRequest,
+    Status,
+    TrustLevel,
+    Workspace,
+)
 from sm.places import Places
-from sm.policy import Action, may
+from sm.policy import Action, may_at_all
 from sm.providers.base import AgentPlan, Provider, Start
 from sm.text import PROMPT_MAX, accepted, folded
 from sm.trust import child_trust, normalize_trust_level
@@ -66,9 +79,8 @@ class Spawning:
         self._places = places
         self._providers = providers
         self._workspaces = workspaces
-        self._provider_of = {
-            kind: provider for provider in providers.values() for kind in provider.agent_types
-        }
+        self._types = AgentTypes(config, places)
+        self._equipping = Equipping(_defaults(config))
         self._now = now
 
     async def plan(
@@ -76,22 +88,24 @@ class Spawning:
         caller: Caller,
         request: SpawnRequest,
         parent: Session | None,
-        inherited: Mapping[str, str] | None,
+        above: Launch | None,
     ) -> Planned:
-        """`inherited` is the environment that the parent was started with; None for a session without parent.
+        """`above` is how the parent was started; None for a session without parent.
 
         Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
         """
-        provider = self._provider(request.agent_type)
+        check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
         workspace = self._named_workspace(parent, request.workspace)
         working_dir = await self._working_dir(parent, request, workspace)
-        if workspace is None and parent is None:
+        if parent is None and request.workspace is None:
             workspace = await asyncio.to_thread(_nearest, working_dir, self._workspaces())
+        inherited = self._narrowed(request.environment) if above is None else above.inherited
+        types = await self._types.found(workspace, inherited)
+        kind = types.pick(request.agent_type)
+        provider = self._providers[kind.provider]
         trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
-        if inherited is None:
-            inherited = self._narrowed(request.environment)
         session, token = self._new(
             caller,
             request.agent_type,
@@ -107,38 +121,64 @@ class Spawning:
             title=None if request.title is None else _title(request.title),
             **_worktree(request, working_dir),
         )
+        equipment = await self._equip(session, provider, inherited)
+        start = self._start(session, parent, inherited, provider, types, equipment)
         plan = provider.plan(
-            replace(request, prompt=prompt), self._start(session, parent, inherited, provider)
+            replace(request, prompt=prompt),
+            replace(start, at_most=_at_most(caller, session, parent, above, kind)),
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
-        launch = self._launch(session, plan, inherited, provider, has_prompt=prompt is not None)
-        return Planned(session, launch, prompt, token, (*warnings, *plan.warnings))
+        launch = self._launch(session, plan, inherited, provider, equipment, has_prompt=prompt is not None)
+        told = (*warnings, *equipment.warnings, *plan.warnings)
+        return Planned(session, launch, prompt, token, told)
 
     async def plan_again(
         self, session: Session, parent: Session | None, launch: Launch
-    ) -> tuple[Launch, str]:
-        """How to go on with the session's conversation in a new process, and its new token.
+    ) -> tuple[Launch, str, tuple[str, ...]]:
+        """How to go on with the session's conversation in a new process, its new token, and warnings.
 
         A program that has no conversations is started as it was before. Raises IllegalState when there is
-        none to go on with, PathRefused when its directory is gone.
+        none to go on with, PathRefused when its directory is gone, UsageError for a file of MCP servers that
+        cannot be used.
         """
         provider = self._provider_of_session(session)
+        place = self._workspaces().get(session.workspace or "")
+        if place is not None and place.deleted_at is not None:
+            raise IllegalState(
+                f"workspace {place.slug} is deleted; nothing is started in it any more",
+                f"sm workspace create {place.slug} brings it back",
+            )
         trouble = await asyncio.to_thread(_trouble_with, session.working_dir)
         if trouble is not None:
             raise PathRefused(f"working directory {session.working_dir} {trouble}")
         if provider.reader is None:
-            environment = {**launch.environment, "SM_PARENT_ID": session.parent_id or ""}
-            return replace(launch, environment=environment), secrets.token_hex(32)
-        start = self._start(session, parent, launch.inherited, provider)
-        plan = provider.resume(start, launch.flags, _conversation(session), fork=False)
-        again = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
-        return again, secrets.token_hex(32)
+            environment = {
+                **launch.environment,
+                "SM_PARENT_ID": session.parent_id or "",
+                "SM_SOCKET": self._socket(session),
+            }
+            return replace(launch, environment=environment), secrets.token_hex(32), ()
+        types = await self._types.found(place, launch.inherited)
+        conversation = _conversation(session)
+        equipment = await self._equip(session, provider, launch.inherited)
+        start = self._start(session, parent, launch.inherited, provider, types, equipment)
+        plan = provider.resume(start, launch.flags, conversation, fork=False)
+        again = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
+        told = (*_untold(session, types), *equipment.warnings, *plan.warnings)
+        return again, secrets.token_hex(32), told
 
     async def plan_fork(
-        self, caller: Caller, original: Session, parent: Session | None, launch: Launch, name: str | None
+        self,
+        caller: Caller,
+        original: Session,
+        parent: Session | None,
+        launch: Launch,
+        above: Launch | None,
+        name: str | None,
     ) -> Planned:
         """A session of its own that goes on with a copy of the original's conversation.
 
+        `launch` is how the original was started, `above` how the parent was; None for one without parent.
         Raises UsageError and IllegalState where there is none, PathRefused when its directory is gone.
         """
         provider = self._provider_of_session(original)
@@ -160,11 +200,34 @@ class Spawning:
             trust_level=original.trust_level,
             effective_mode=original.effective_mode,
         )
-        start = self._start(session, parent, launch.inherited, provider)
-        plan = provider.resume(start, launch.flags, conversation, fork=True)
+        types = await self._types.found(self._workspaces().get(original.workspace or ""), launch.inherited)
+        equipment = await self._equip(session, provider, launch.inherited)
+        start = self._start(session, parent, launch.inherited, provider, types, equipment)
+        most = _at_most(caller, session, parent, above, types.known(original.agent_type))
+        plan = provider.resume(replace(start, at_most=most), launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
-        forked = self._launch(session, plan, launch.inherited, provider, has_prompt=False)
-        return Planned(session, forked, None, token, plan.warnings)
+        forked = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
+        told = (*_untold(session, types), *equipment.warnings, *plan.warnings)
+        return Planned(session, forked, None, token, told)
+
+    async def agent_types(
+        self,
+        parent: Session | None,
+        above: Launch | None,
+        workspace: str | None,
+        current_dir: str | None,
+        environment: Mapping[str, str],
+    ) -> Catalog:
+        """What a spawn there would find; as `plan`. Raises NotFound, PathRefused, TextRefused."""
+        found = self._named_workspace(parent, workspace)
+        if parent is None and workspace is None and current_dir is not None:
+            path = accepted(current_dir, "current directory", _ARGUMENT_MAX, one_line=True)
+            if not path.startswith("/"):
+                raise PathRefused(f"current directory {folded(path, 200)!r} is not an absolute path")
+            found = await asyncio.to_thread(_nearest, path, self._workspaces())
+        return await self._types.found(
+            found, self._narrowed(environment) if above is None else above.inherited
+        )
 
     def _new(
         self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
@@ -195,15 +258,32 @@ class Spawning:
         return self._providers[session.provider]
 
     def _start(
-        self, session: Session, parent: Session | None, inherited: Mapping[str, str], provider: Provider
+        self,
+        session: Session,
+        parent: Session | None,
+        inherited: Mapping[str, str],
+        provider: Provider,
+        types: Catalog,
+        equipment: Equipment,
     ) -> Start:
+        kind = types.known(session.agent_type)
+        mcp_file = self._places.mcp_file(session.id) if equipment.servers else None
         return Start(
             session=session,
             sm=f"{self._places.bin}/sm",
             environment=_without(inherited, provider.never_inherited),
             parent=None if parent is None else parent.display_name,
             prompt_file=self._places.prompt_file(session.id),
+            agent=AgentConfig() if kind is None else kind.agent,
+            agent_types={each.name: each.agent.description for each in types.usable},
+            given=replace(equipment.given, mcp_file=mcp_file),
         )
+
+    async def _equip(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Equipment:
+        """What the session is given of MCP servers and skills, as they are now. Raises UsageError."""
+        workspace = self._workspaces().get(session.workspace or "")
+        given = _without(inherited, provider.never_inherited)
+        return await self._equipping.equip(session, workspace, provider, given)
 
     def _launch(
         self,
@@ -211,40 +291,28 @@ class Spawning:
         plan: AgentPlan,
         inherited: Mapping[str, str],
         provider: Provider,
+        equipment: Equipment,
         *,
         has_prompt: bool,
     ) -> Launch:
         given = _without({**inherited, **plan.environment}, provider.never_inherited)
+        environment = self._environment(session, given, plan.prompt_file is not None)
         return Launch(
             argv=plan.argv,
-            environment=self._environment(session, given, plan.prompt_file is not None),
+            environment=environment,
             inherited=inherited,
             working_dir=session.working_dir,
             typed_prompt=plan.typed_prompt,
             prompt_file=plan.prompt_file,
             flags=plan.flags,
             has_prompt=has_prompt,
+            mcp_config=equipment.mcp_config(environment),
         )
-
-    def _provider(self, agent_type: str) -> Provider:
-        provider = self._provider_of.get(agent_type)
-        if provider is not None:
-            return provider
-        by_lower = {known.lower(): known for known in self._provider_of}
-        near = get_close_matches(agent_type.lower(), by_lower, n=1, cutoff=0.5)
-        if near:
-            hint = f"did you mean {by_lower[near[0]]}?"
-        elif by_lower:
-            known = ", ".join(sorted(self._provider_of))
-            hint = f"known are: {known}; after a change of config.yaml: sm daemon restart"
-        else:
-            hint = f"add it under commands: in {self._places.config} (sm config --example), then: sm daemon restart"
-        raise UnknownAgentType(f"unknown agent type {folded(agent_type, 64)}", hint)
 
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:
         if not request.extra_args:
             return
-        if not self._config.child_agents.allow_args and not may(caller, Action.ADD_ARGUMENTS):
+        if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
             raise NotPermitted(
                 "--args is for the operator only", "child_agents.allow_args: true opens it to sessions"
             )
@@ -257,12 +325,12 @@ class Spawning:
         A session that asks for another one than its own hears what it would hear of one that does not exist.
         """
         if parent is not None:
-            if slug is not None and slug != parent.workspace:
+            if slug is not None and slug != (parent.workspace or NO_WORKSPACE):
                 raise NotFound(
                     f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
                 )
             return None if parent.workspace is None else self._workspaces().get(parent.workspace)
-        if slug is None:
+        if slug is None or slug == NO_WORKSPACE:
             return None
         found = self._workspaces().get(slug)
         if found is None or found.deleted_at is not None:
@@ -294,6 +362,10 @@ class Spawning:
         if caller.kind is not CallerKind.OPERATOR:
             raise SandboxUnavailable(
                 "there is no sandbox in this version, and only the operator may do without one"
+            )
+        if parent is not None and parent.effective_mode is TrustLevel.SANDBOXED:
+            raise SandboxUnavailable(  # it would be hidden from its own parent, and have more trust
+                f"there is no sandbox in this version, and a child of {parent.id} cannot do without one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
@@ -337,12 +409,47 @@ class Spawning:
             "SM_PARENT_ID": session.parent_id or "",
             "SM_WORKSPACE_ID": session.workspace or "",
             "SM_TRUST_LEVEL": session.effective_mode.value,
-            "SM_SOCKET": self._places.socket,
+            "SM_SOCKET": self._socket(session),
             "SM_TOKEN_FILE": self._places.token_file(session.id),
         }
         if has_prompt_file:
             environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
         return environment
+
+    def _socket(self, session: Session) -> str:
+        """Where the session's commands find the daemon: a container holds nothing but its workspace's own socket."""
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            return self._places.agent_socket(session.workspace)
+        return self._places.socket
+
+
+def _untold(session: Session, types: Catalog) -> tuple[str, ...]:
+    """That an agent which goes on is not told again what its agent type said."""
+    kind = types.known(session.agent_type)
+    if kind is not None and kind.problem is None:
+        return ()
+    what = "is there no more" if kind is None else f"cannot be used ({kind.origin})"
+    return (f"agent type {session.agent_type} {what}: nothing of its prompt is told again",)
+
+
+def _at_most(
+    caller: Caller, session: Session, parent: Session | None, above: Launch | None, kind: AgentType | None
+) -> tuple[str, ...] | None:
+    """The flags of the parent that `session`, started by a session, may have no more permissions than; None: any.
+
+    The flags of another program than its own say nothing of what it may.
+    """
+    lifted = caller.kind is CallerKind.OPERATOR or (kind is not None and kind.agent.spawnable)
+    if lifted or parent is None or above is None or parent.provider != session.provider:
+        return None
+    return above.flags
+
+
+def _defaults(config: Config) -> Capabilities:
+    given = config.default_capabilities
+    return Capabilities(
+        *(None if names == "all" else names for names in (given.mcps, given.skills, given.agents))
+    )
 
 
 def _without(environment: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:

@@ -14,6 +14,11 @@ HEARTBEAT_S = 15.0
 SPOOL_MAX_BYTES = 1 << 20
 """What one session's spool directory may hold."""
 
+TOKEN_MAX_BYTES = 4096
+"""How much of the file that SM_TOKEN_FILE names is read."""
+AGENT_SOCKET_NAME = "/s"
+"""How the path of an agent socket ends (`Places.agent_socket`): who asks there shows a token."""
+
 TYPE_CHECKING = False  # `typing` would cost two milliseconds; type checkers know this name
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,6 +24,7 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
         "created_by": "operator",
         "working_dir": "/work",
         "workspace": None,
+        "worktree": None,
         "trust_level": "direct",
         "effective_mode": "direct",
         "tmux_session": f"claude-{id}",

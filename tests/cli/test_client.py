@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -287,3 +288,55 @@ def test_a_stream_ends_as_soon_as_its_reader_is_gone(peer: Peer, client: Client)
             next(Client(path).events("/v1/events/stream", reader_fd=writer))
         thread.join()
     os.close(writer)
+
+
+# An agent socket
+
+
+@pytest.fixture
+def agents(state: Path) -> Iterator[Peer]:
+    """A daemon on the socket of a workspace, which is to be shown a token."""
+    with Peer(f"{state}/run/w/0123456789abcdef/s") as peer:
+        peer.script("POST /v1/sessions/me/note", answer({}))
+        peer.script("GET /v1/me", answer({}))
+        yield peer
+
+
+@pytest.fixture
+def token_file(state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = state / "1a2b3c4d.token"
+    path.write_text("ab" * 32)
+    monkeypatch.setenv("SM_TOKEN_FILE", str(path))
+    return path
+
+
+def test_an_agent_socket_is_shown_the_token_as_it_is_at_each_call(agents: Peer, token_file: Path) -> None:
+    client = Client(agents.path)
+    client.get("/v1/me")
+    token_file.write_text("cd" * 32 + "\n")
+    client.post("/v1/sessions/me/note", {"text": "x"})
+    first, second = agents.asked
+    assert first.headers["authorization"] == "Bearer " + "ab" * 32
+    assert second.headers["authorization"] == "Bearer " + "cd" * 32
+    assert second.json == {"text": "x"}
+
+
+def test_the_daemons_own_socket_is_shown_no_token(peer: Peer, token_file: Path) -> None:
+    peer.script("GET /v1/me", answer({}))
+    Client(peer.path).get("/v1/me")
+    assert "authorization" not in peer.asked[0].headers
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "ab cd", "ab\r\nX: y", "\xe9"])
+def test_without_a_token_to_show_nothing_is_asked(agents: Peer, token_file: Path, text: str | None) -> None:
+    token_file.unlink() if text is None else token_file.write_text(text)
+    with pytest.raises(errors.NotPermitted, match="SM_TOKEN_FILE"):
+        Client(agents.path).get("/v1/me")
+    assert agents.asked == []
+
+
+def test_a_token_that_is_refused_is_an_error_of_its_own(agents: Peer, token_file: Path) -> None:
+    agents.script("GET /v1/health", error("unauthenticated", "nobody's", 401))
+    with pytest.raises(errors.Unauthenticated) as raised:
+        Client(agents.path).get("/v1/health")
+    assert raised.value.exit_code == 5

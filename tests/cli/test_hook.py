@@ -226,6 +226,27 @@ def test_without_the_directory_of_the_state_nothing_is_spooled_elsewhere(hook: H
     assert sorted(home.rglob("*")) == before
 
 
+def test_an_agent_socket_is_shown_the_token(hook: Hook, home: Path, state: Path) -> None:
+    hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
+    with Peer(hook.environ["SM_SOCKET"]) as peer:
+        peer.script(HOOKS, answer({}))
+        hook(EVENT)
+        (state / "token").unlink()
+        hook(EVENT)
+    first, second = peer.asked
+    assert first.headers["authorization"] == "Bearer s3cret"
+    assert first.json["payload"] == EVENT
+    assert "authorization" not in second.headers
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_an_event_that_the_daemon_had_no_room_for_is_spooled(hook: Hook, peer: Peer, status: int) -> None:
+    peer.script(HOOKS, error("limit_reached", "too much", status))
+    hook(EVENT)
+    assert "authorization" not in peer.asked[0].headers
+    assert len(hook.spooled()) == 1
+
+
 def test_hooks_leave_room_in_the_spool_for_what_the_session_reports(hook: Hook, run: Sm, state: Path) -> None:
     directory = state / "spool" / SESSION
     directory.mkdir(parents=True)

@@ -190,3 +190,15 @@ def test_an_identity_that_is_none_writes_nothing(agent: Sm, state: Path, identit
     (state / "stopped").touch()
     agent("checkpoint", "x", code=None, environ={"SM_SESSION_ID": identity})
     assert not (state / "spool").exists() or os.listdir(state / "spool") == []
+
+
+def test_a_report_from_a_container_is_not_left_where_nobody_looks(run: Sm, home: Path, state: Path) -> None:
+    (state / "token").write_text("ab" * 32)
+    environ = {
+        "SM_SESSION_ID": SESSION,
+        "SM_SOCKET": f"{state}/run/w/0123456789abcdef/s",
+        "SM_TOKEN_FILE": f"{state}/token",
+    }
+    before = sorted(home.rglob("*"))
+    assert "no daemon listens" in run("complete", "Done", code=7, environ=environ).err
+    assert sorted(home.rglob("*")) == before

@@ -48,7 +48,8 @@ class Nursery:
 
     def __init__(self) -> None:
         self.instance = Instance(
-            '  Reader: {command: [sh, -c, "while read -r x; do echo $x >> typed; done"], prompt: tty}'
+            '  Reader: {command: [sh, -c, "while read -r x; do echo $x >> typed; done"], prompt: tty}\n'
+            "limits: {max_per_workspace: 10000}"
         )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.daemon_nursery"],

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.raw_http import exchange, refusal, request
 
 DAEMON = [sys.executable, "-m", "sm.daemon"]
 AS_ROOT = os.geteuid() == 0
@@ -412,69 +412,6 @@ def test_a_daemon_on_a_full_disk_says_so_or_starts(small_disk: Instance) -> None
 # What is sent to it
 
 
-def exchange(instance: Instance, sent: bytes, *, then_end: bool = False) -> bytes:
-    """Everything that the daemon answers to these bytes (`then_end`: and to the end of what is sent)."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(20)
-        connection.connect(str(instance.socket))
-        try:
-            connection.sendall(sent)
-            if then_end:
-                connection.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # it has refused before it had read everything
-        answer = b""
-        try:
-            while piece := connection.recv(65536):
-                answer += piece
-        except ConnectionResetError:
-            pass
-    return answer
-
-
-def request(line: str, *headers: str, body: bytes = b"") -> bytes:
-    head = [
-        line,
-        "Host: sm",
-        "Connection: close",
-        *headers,
-        *([f"Content-Length: {len(body)}"] if body else []),
-    ]
-    return ("\r\n".join(head) + "\r\n\r\n").encode() + body
-
-
-def refusal(answer: bytes) -> tuple[int, str]:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert b"sm-protocol: 1" in head.lower()
-    return int(head.split()[1]), json.loads(body)["error"]["code"]
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"\r\n\r\n",
-        b"\0" * 1000,
-        b"GET\r\n\r\n",
-        b"GET /v1/health HTTP/9.9\r\n\r\n",
-        b"GET /v1/health HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-        b"POST /v1/sessions HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /v1/sessions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"POST /v1/sessions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{",
-        b"GET /v1/health HTTP/1.1\r\n" + b"X: y\r\n" * 100_000,
-        b"GET /" + b"x" * 1_000_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET /v1/sessions/%00%ff/..%2f..%2fetc HTTP/1.1\r\nConnection: close\r\n\r\n",
-        os.urandom(10_000),
-    ],
-    ids=range(13),
-)
-def test_malformed_http_harms_nobody(shared: Instance, sent: bytes) -> None:
-    pid = shared.daemon_pid
-    answer = exchange(shared, sent, then_end=True)
-    assert answer == b"" or int(answer.split()[1]) >= 400
-    assert shared.daemon_pid == pid
-
-
 @pytest.mark.parametrize(
     ("sent", "status", "code"),
     [
@@ -502,25 +439,4 @@ def test_malformed_http_harms_nobody(shared: Instance, sent: bytes) -> None:
 def test_a_request_that_makes_no_sense_gets_an_error_of_the_one_shape(
     shared: Instance, sent: bytes, status: int, code: str
 ) -> None:
-    assert refusal(exchange(shared, sent)) == (status, code)
-
-
-def test_a_huge_body_is_refused_and_never_kept(shared: Instance) -> None:
-    def peak_kib() -> int:
-        return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{shared.daemon_pid}/status").read_text())[0])
-
-    before = peak_kib()
-    head = request("POST /v1/sessions HTTP/1.1", f"Content-Length: {100 * 2**20}")
-    assert refusal(exchange(shared, head + b"x" * (100 * 2**20))) == (413, "limit_reached")
-    assert peak_kib() - before < 30 * 1024
-
-
-def test_callers_that_say_nothing_keep_nobody_waiting(shared: Instance) -> None:
-    silent = [socket.socket(socket.AF_UNIX) for _ in range(300)]
-    try:
-        for connection in silent:
-            connection.connect(str(shared.socket))
-        shared.sm("status")
-    finally:
-        for connection in silent:
-            connection.close()
+    assert refusal(exchange(str(shared.socket), sent)) == (status, code)

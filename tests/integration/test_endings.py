@@ -20,7 +20,7 @@ ENDED = ("completed", "error", "abandoned", "killed")
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """For what disturbs neither the daemon nor tmux."""
-    made = Instance()
+    made = Instance("limits: {max_per_workspace: 10000}")
     yield made
     made.end()
 

@@ -31,6 +31,7 @@ def asked_from(instance: Instance, command: str, name: str = "out.json") -> dict
         "(sm me --json > out.json &)",
         f"({CLEAN} SM_SOCKET=$SM_SOCKET nohup sm me --json > out.json 2> /dev/null &)",
         "setsid --fork sm me --json > out.json",
+        "( (setsid nohup sm me --json > out.json 2> /dev/null < /dev/null &) & )",
     ],
 )
 def test_an_agents_call_is_its_own_however_it_is_made(instance: Instance, way: str) -> None:
@@ -47,6 +48,33 @@ def test_a_split_pane_of_an_agents_terminal_is_the_agents(instance: Instance) ->
     )
     until(lambda: out.exists() and out.read_text().endswith("\n"), "the split pane has asked")
     assert json.loads(out.read_text())["session_id"] == session["session_id"]
+
+
+@pytest.mark.parametrize("command", ["split-window", "new-window"])
+def test_what_an_agent_opens_in_its_own_terminal_is_the_agents(instance: Instance, command: str) -> None:
+    out = instance.work / "opened.json"
+    ask = f"{CLEAN} SM_HOME={instance.home} {instance.state}/bin/sm me --json > {out}"
+    tmux = f"TMUX_TMPDIR={instance.tmux_dir} tmux -L {instance.socket_name}"
+    session = instance.spawn(
+        "Sh",
+        f'{tmux} {command} -t "=command-$SM_SESSION_ID:" "{ask}; sleep 1000" > err.txt 2>&1; sleep 1000',
+    )
+    until(lambda: out.exists() and out.read_text().endswith("\n"), f"{command} has asked")
+    assert json.loads(out.read_text())["session_id"] == session["session_id"]
+
+
+def test_a_session_that_sets_what_it_was_given_is_what_it_was(instance: Instance) -> None:
+    other = instance.spawn("Sleeper", "x")["session_id"]
+    raised = f"SM_TRUST_LEVEL=direct SM_PARENT_ID={other} SM_WORKSPACE_ID=bank SM_TOKEN_FILE=/dev/null"
+    session = instance.spawn(
+        "Sh", f"{raised} sm spawn Sleeper x --json > child.json; {raised} sm me --json > me.json; sleep 1000"
+    )
+    me = instance.work / "me.json"
+    until(lambda: me.exists() and me.read_text().endswith("\n"), "it has asked")
+    child = json.loads((instance.work / "child.json").read_text())
+    assert (child["parent_session_id"], child["workspace"]) == (session["session_id"], None)
+    told = json.loads(me.read_text())
+    assert (told["session_id"], told["parent_session_id"]) == (session["session_id"], None)
 
 
 def test_a_caller_that_claims_another_session_is_refused(instance: Instance) -> None:

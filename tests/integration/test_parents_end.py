@@ -14,7 +14,7 @@ from tests.integration.test_endings import ENDED, gone, how, rows, written
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """Children are adopted, as by default."""
-    made = Instance()
+    made = Instance("limits: {max_per_workspace: 10000}")
     yield made
     made.end()
 
@@ -452,16 +452,18 @@ def test_a_session_kills_the_family_of_a_child_and_is_not_told_what_it_did(share
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["asked", "forced"])
-def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(
-    instance: Instance, force: list[str]
-) -> None:
-    spawning = "while :; do sm spawn Sleeper >> spawned.txt 2>&1; done"
-    root = child(instance, None, f"for n in 1 2 3; do ({spawning}) & done; wait")
-    until(lambda: len(instance.json("children", root["session_id"])) >= 5, "it has children")
-    instance.sm("kill", root["session_id"], "--tree", *force)
-    found = instance.json("all")
-    assert [s["session_id"] for s in found if s["status"] != "killed"] == []
-    assert [s["session_id"] for s in found if s["pid"] and not gone(s["pid"])] == []
+def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(force: list[str]) -> None:
+    instance = Instance("limits: {spawn_interval_s: 0, max_children: 10000, max_per_workspace: 10000}")
+    try:
+        spawning = "while :; do sm spawn Sleeper >> spawned.txt 2>&1; done"
+        root = child(instance, None, f"for n in 1 2 3; do ({spawning}) & done; wait")
+        until(lambda: len(instance.json("children", root["session_id"])) >= 5, "it has children")
+        instance.sm("kill", root["session_id"], "--tree", *force)
+        found = instance.json("all")
+        assert [s["session_id"] for s in found if s["status"] != "killed"] == []
+        assert [s["session_id"] for s in found if s["pid"] and not gone(s["pid"])] == []
+    finally:
+        instance.end()
 
 
 def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> None:

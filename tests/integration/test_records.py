@@ -192,7 +192,7 @@ def test_nothing_of_a_removed_session_is_left_to_read_but_its_events(instance: I
     assert SAID in before["requests"]
     instance.tmux("has-session", "-t", f"={terminal}")
     seen = [e for e in instance.events() if e["session_id"] == session_id]
-    assert instance.json("rm", session_id) == {"removed": session_id}
+    assert instance.json("rm", session_id)["removed"] == session_id
     idle_outbox(instance)
     assert terminal not in instance.tmux("list-sessions", check=False)
     assert [str(path) for path in instance.state.rglob("*") if session_id in path.name] == []

@@ -12,7 +12,7 @@ from sm.config import AgentConfig, Claude, Config, ModelArgs
 from sm.errors import IllegalState, UsageError
 from sm.models import Exit, Session, SignalKind, SpawnRequest, Status
 from sm.providers import PROVIDERS
-from sm.providers.base import AgentPlan, Input, Start
+from sm.providers.base import AgentPlan, Given, Input, Start
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
@@ -50,7 +50,8 @@ def session(agent_type: str = "Engineer", **changes: Any) -> Session:
 
 
 def start(agent_type: str = "Engineer", **environment: str) -> Start:
-    return Start(session(agent_type), SM, environment, prompt_file=PROMPT_FILE)
+    agent = CLAUDE.agent_configs.get(agent_type, AgentConfig())
+    return Start(session(agent_type), SM, environment, prompt_file=PROMPT_FILE, agent=agent)
 
 
 def provider(claude: Claude = CLAUDE, *, is_root: bool = False, **more: Any) -> ClaudeProvider:
@@ -246,6 +247,40 @@ def test_resuming_takes_the_same_options_and_all_that_sm_sets() -> None:
         *first.flags, "--resume", OLD, *first.argv[first.argv.index("--settings") : first.argv.index("--")]
     )  # fmt: skip
     assert (made.flags, made.conversation, made.environment) == (first.flags, OLD, {"A": "1"})
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_given_servers_and_skills_are_told_to_every_process(*, again: bool) -> None:
+    given = Given("/s/launch/x.mcp.json", strict_mcps=True, mcps_off=("a b", "web"))
+    what = replace(
+        start("Plain"), given=replace(given, skills_off=("deploy",), own_skills=False, skills=False)
+    )
+    if again:
+        argv = provider().resume(what, ("claude",), OLD, fork=False).argv
+    else:
+        argv = provider().plan(SpawnRequest("Plain", prompt="Go on"), what).argv
+    # The file's option takes all that follows up to the next one.
+    at = argv.index("--mcp-config")
+    assert argv[at : at + 4] == ("--mcp-config", "/s/launch/x.mcp.json", "--strict-mcp-config", "--settings")
+    settings = json.loads(after(argv, "--settings"))
+    assert settings["disabledMcpjsonServers"] == ["a b", "web"]
+    assert (settings["skillOverrides"], settings["disableBundledSkills"]) == ({"deploy": "off"}, True)
+    assert settings["permissions"]["deny"] == ["Skill"]
+
+
+def test_servers_and_skills_are_looked_for_where_claude_looks() -> None:
+    around = ("/srv/shop", "/srv", "/")
+    found = provider().sources({"HOME": "/home/ann"}, around)
+    assert found.user_mcps == "/home/ann/.claude.json"
+    assert found.project_mcps == {
+        "/srv/shop": "/srv/shop/.mcp.json",
+        "/srv": "/srv/.mcp.json",
+        "/": "/.mcp.json",
+    }
+    assert found.skills[:2] == ("/home/ann/.claude/skills", "/srv/shop/.claude/skills")
+    assert found.commands[-1] == "/.claude/commands"
+    configured = CLAUDE.model_copy(update={"env": {"CLAUDE_CONFIG_DIR": "/c"}})
+    assert provider(configured).sources({"HOME": "/home/ann"}, around).user_mcps == "/c/.claude.json"
 
 
 def test_fork_gets_a_conversation_of_its_own() -> None:
@@ -454,12 +489,75 @@ def test_what_the_briefing_says_can_be_typed() -> None:
 
 
 def test_briefing_says_who_and_where_it_is() -> None:
-    text = briefing(session(), "architect-plans", CLAUDE.agent_configs, ("Reviewer",))
+    types = {"Engineer": "codes", "Bypass": None, "Reviewer": None}
+    text = briefing(session(), "architect-plans", types)
     for fact in ("engineer-login", "1a2b3c4d", "architect-plans", "/srv/shop", "Trust level: direct"):
         assert fact in text
-    assert "TYPE: Engineer (codes), Bypass, Plain, Strict, Old, Reviewer." in text
+    assert "TYPE: Engineer (codes), Bypass, Reviewer." in text
     assert "{" not in text
-    assert "the operator (a person)" in briefing(session(), None, CLAUDE.agent_configs)
+    assert "the operator (a person)" in briefing(session(), None, types)
+
+
+def test_briefing_lists_as_many_agent_types_as_fit() -> None:
+    assert "TYPE: none is given to you." in briefing(session(), None, {})
+    text = briefing(session(), None, {f"type{n:03}": "does this\nand that" for n in range(200)})
+    assert "TYPE: type000 (does this and that), type001 (does this and that)," in text
+    listed = text.count("(does this and that)")
+    assert f"and {200 - listed} more (sm agents)." in text
+    assert 10 < listed < 30
+
+
+# ------------------------------------------------------------------------------------------- what an agent type says
+
+
+def test_tools_of_an_agent_type_are_all_that_claude_has() -> None:
+    made = provider().plan(
+        SpawnRequest("Plain"), replace(start("Plain"), agent=AgentConfig(tools=("Read", "Bash")))
+    )
+    assert after(made.flags, "--tools") == "Read,Bash"
+    none = provider().plan(SpawnRequest("Plain"), replace(start("Plain"), agent=AgentConfig(tools=())))
+    assert after(none.argv, "--tools") == ""
+    assert "--tools" not in plan("Plain").argv
+
+
+def test_agent_type_of_a_file_is_one_as_any_other() -> None:
+    agent = AgentConfig(model="opus", prompt="Review only.")
+    made = provider().plan(SpawnRequest("reviewer"), Start(session("reviewer"), SM, {}, agent=agent))
+    assert made.model == "opus"
+    assert after(made.argv, "--append-system-prompt").endswith("\n\nReview only.")
+
+
+@pytest.mark.parametrize(
+    ("agent_type", "parent", "mode", "warnings"),
+    [
+        ("Bypass", ("claude", "--permission-mode", "plan"), "plan", 1),
+        ("Engineer", ("claude", "--permission-mode", "bypassPermissions"), "acceptEdits", 0),
+        ("Plain", ("claude", "--permission-mode", "plan"), "plan", 1),
+        ("Bypass", None, "bypassPermissions", 0),
+    ],
+)
+def test_child_has_no_more_permissions_than_it_may(
+    agent_type: str, parent: tuple[str, ...] | None, mode: str, warnings: int
+) -> None:
+    given = replace(start(agent_type), at_most=parent)
+    made = provider().plan(SpawnRequest(agent_type), given)
+    assert after(made.argv, "--permission-mode") == mode
+    assert len(made.warnings) == warnings
+    forked = provider().resume(
+        given, provider().plan(SpawnRequest(agent_type), start(agent_type)).flags, OLD, fork=True
+    )
+    assert after(forked.argv, "--permission-mode") == after(forked.flags, "--permission-mode") == mode
+    assert forked.warnings == made.warnings
+
+
+def test_what_a_parent_allows_is_weighed_before_what_root_is_refused() -> None:
+    capped = replace(start("Bypass"), at_most=("claude",))
+    made = provider(is_root=True).plan(SpawnRequest("Bypass"), capped)
+    assert "--permission-mode" not in made.argv
+    assert made.warnings == (
+        "permission mode default, not bypassPermissions: its parent has no more; spawnable: true in the "
+        "configuration lifts that",
+    )
 
 
 def test_briefing_of_ones_own_is_filled_in_and_keeps_its_other_braces() -> None:

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ async def test_failed_start_leaves_no_secret_and_is_forgotten_whole(
     assert os.listdir(state / "launch") == []
 
 
-@pytest.mark.parametrize("full", ["", ".prompt", ".token"])
+@pytest.mark.parametrize("full", ["", ".prompt", ".mcp.json", ".token"])
 async def test_full_disk_is_refused_with_nothing_half_written(
     sandbox: HostSandbox, state: Path, full: str
 ) -> None:
@@ -92,7 +93,7 @@ async def test_full_disk_is_refused_with_nothing_half_written(
     # What is written to /dev/full gets the kernel's own ENOSPC (full(4)).
     (state / "launch" / f"{ID}{full}.new").symlink_to("/dev/full")
     with pytest.raises(StorageFull) as caught:
-        await sandbox.prepare(ID, launch("agent", prompt_file="text"), "token")
+        await sandbox.prepare(ID, replace(launch("agent", prompt_file="text"), mcp_config="{}"), "token")
     assert caught.value.message == f"no space left for session {ID} in {state}/launch"
     assert os.listdir(state / "launch") == []
 

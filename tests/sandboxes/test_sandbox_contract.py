@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -388,20 +389,26 @@ async def test_text_file_without_a_first_line_for_the_kernel_runs_as_a_shell_scr
     assert hostos.is_alive(process)
 
 
-async def test_prompt_and_token_are_private_files_that_stay_until_forgotten(
+async def test_prompt_servers_and_token_are_private_files_that_stay_until_forgotten(
     sandbox: Sandbox, terminal: Terminal, work: Path, place: Places
 ) -> None:
-    prompt, token = Path(place.prompt_file(ID)), Path(place.token_file(ID))
+    prompt, servers, token = (
+        Path(file(ID)) for file in (place.prompt_file, place.mcp_file, place.token_file)
+    )
     what = launch(work, *TELL, prompt_file="two\nlines, ünï, 'quotes'\n")
+    what = replace(what, mcp_config='{"mcpServers": {}}')
     pid = terminal.open(await sandbox.prepare(ID, what, "secret"))
     await sandbox.wait_started(ID, pid)
     await sandbox.prepare(ID, what)  # no token: the agent keeps the one it has
     assert (prompt.read_text(), token.read_text()) == (what.prompt_file, "secret")
-    assert [each.stat().st_mode & 0o777 for each in (prompt, token)] == [0o600, 0o600]
+    assert servers.read_text() == what.mcp_config
+    assert [each.stat().st_mode & 0o777 for each in (prompt, servers, token)] == [0o600] * 3
+    await sandbox.prepare(ID, replace(what, mcp_config=None))  # the next process is told of none
+    assert not servers.exists()
+    await sandbox.prepare(ID, what)
     for _ in range(2):
         await sandbox.forget(ID)
-        assert not prompt.exists()
-        assert not token.exists()
+        assert not any(each.exists() for each in (prompt, servers, token))
 
 
 async def test_end_takes_what_the_agent_started_with_it(

@@ -15,14 +15,21 @@ from sm.wire import decode
 @click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
 @narrowing_options
 @json_option
-def command(status: str | None, archived: bool, search: str | None, as_json: bool) -> None:
+def command(
+    status: str | None, archived: bool, search: str | None, workspace: str | None, as_json: bool
+) -> None:
     """Show every session as a tree.
 
     \b
     Example:
       sm all --status running
     """
-    query = {"status": None if status == "all" else status, "archived": archived, "search": search}
+    query = {
+        "status": None if status == "all" else status,
+        "archived": archived,
+        "search": search,
+        "workspace": workspace,
+    }
     text = Instance(os.environ).client().text("GET", "/v1/sessions", query)
     if as_json:
         say_json(text)

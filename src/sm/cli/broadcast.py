@@ -22,6 +22,7 @@ def command(
     ttl: float | None,
     wait: float | None,
     no_wait: bool,
+    rate_wait_s: float,
     as_json: bool,
 ) -> int:
     """Send one message to all live children.
@@ -46,6 +47,7 @@ def command(
         ttl=ttl,
         wait=wait,
         no_wait=no_wait,
+        rate_wait_s=rate_wait_s,
         as_json=as_json,
         several=True,
     )

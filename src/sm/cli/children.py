@@ -24,6 +24,7 @@ def command(
     status: str | None,
     archived: bool,
     search: str | None,
+    workspace: str | None,
     as_json: bool,
 ) -> None:
     """List the children of a session.
@@ -39,6 +40,7 @@ def command(
         "status": None if status == "all" else status,
         "archived": archived,
         "search": search,
+        "workspace": workspace,
     }
     text = Instance(os.environ).client().text("GET", session_path(session or "-", "/children"), query)
     if as_json:

@@ -40,8 +40,9 @@ def each(
             code = code or failed
             continue
         answers.append(text)
+        said = done(text)
         if not as_json:
-            click.echo(done(text))
+            click.echo(said)
     if as_json:
         say_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
     return code

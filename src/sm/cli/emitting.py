@@ -12,7 +12,15 @@ import select
 import sys
 import time
 
-from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, decode, encode
+from sm.wire import (
+    AGENT_SOCKET_NAME,
+    KEY_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    TOKEN_MAX_BYTES,
+    decode,
+    encode,
+)
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -187,8 +195,9 @@ def _taken(path: bytes, event: str, key: str, deadline: float) -> bool:
 
     As `sm.client` asks, without what a person would want to be told.
     """
+    token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
     head = (
-        "POST /v1/hooks HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n"
+        f"POST /v1/hooks HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{token}"
         f"{PROTOCOL_HEADER}: {PROTOCOL}\r\n{KEY_HEADER}: {key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(event)}\r\n\r\n"
     )
@@ -213,7 +222,20 @@ def _taken(path: bytes, event: str, key: str, deadline: float) -> bool:
     finally:
         connection.close()
     version, _, status = said.partition(b" ")
-    return version.startswith(b"HTTP/1.") and status[:1] in (b"2", b"4")
+    return (
+        version.startswith(b"HTTP/1.") and status[:1] in (b"2", b"4") and status[:3] not in (b"408", b"429")
+    )
+
+
+def _token() -> str:
+    """The header for an agent socket; without the file the daemon refuses the event, which nobody could repeat."""
+    try:
+        file = posix.open(posix.environ[b"SM_TOKEN_FILE"], posix.O_RDONLY)
+    except OSError:
+        return ""
+    token = posix.read(file, TOKEN_MAX_BYTES).strip().decode("ascii", "replace")
+    posix.close(file)
+    return f"Authorization: Bearer {token}\r\n" if token.isalnum() else ""
 
 
 def _connect(connection: _socket.socket, path: bytes, deadline: float) -> None:

@@ -6,10 +6,11 @@ import click
 
 from sm.cli.follow import follow
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_names
+from sm.cli.parameters import json_option, session_names, workspace_option
 from sm.cli.render import EVENT_TYPES, event_line, json_text
 from sm.cli.screen import say
 from sm.client import session_path
+from sm.errors import UsageError
 from sm.wire import decode, encode
 
 _BEFORE_FOLLOWING = 10
@@ -24,6 +25,7 @@ _BEFORE_FOLLOWING = 10
 @click.option("--since", type=click.IntRange(min=0), metavar="SEQ", help="Those after this event's `seq`.")
 @click.option("--recursive", "-r", is_flag=True, help="With ID: of all its descendants too.")
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@workspace_option
 @json_option
 def command(
     session: str | None,
@@ -32,6 +34,7 @@ def command(
     since: int | None,
     recursive: bool,
     following: bool,
+    workspace: str | None,
     as_json: bool,
 ) -> None:
     """Show or follow what happened.
@@ -48,7 +51,9 @@ def command(
         session = client.get(session_path(session))[
             "session_id"
         ]  # a name may pass to another session meanwhile
-    query = {"session": session, "type": kind, "recursive": recursive}
+    if session is not None and workspace is not None:
+        raise UsageError("--workspace is for all sessions, and an ID names one")
+    query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
     if not following or since is None:
         if limit is None:
             limit = _BEFORE_FOLLOWING if following else 50

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from sm.errors import Bug, OutsideFailed, SmError, StorageFull, UsageError
+from sm.errors import Bug, OutsideFailed, RateLimited, SmError, StorageFull, UsageError
 from sm.places import places
 from sm.wire import encode
 
@@ -28,6 +28,9 @@ def told(error: BaseException, arguments: Sequence[str]) -> int:
             said = OutsideFailed(f"{error.filename or 'the system'}: {error.strerror or error}")
         case _:
             said = _bug(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return said.exit_code
     as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     if sys.stderr is not None:
         sys.stderr.write(error_text(said, as_json=as_json))
@@ -40,7 +43,9 @@ def error_text(error: SmError, *, as_json: bool) -> str:
     An error may quote an agent, so nothing in it can drive the terminal; its own lines stay lines.
     """
     if as_json:
-        body = {"code": error.code, "message": error.message, "hint": error.hint}
+        body: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+        if isinstance(error, RateLimited):
+            body["retry_after_s"] = error.retry_after_s
         return encode({"error": body}) + "\n"
     from sm.text import folded, marked
 

@@ -1,15 +1,19 @@
 """Which daemon a command talks to, as whom, and what it does when nobody answers."""
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 
 from sm.client import Away, Client, owner_hint
-from sm.errors import DaemonUnavailable, NotPermitted, UsageError
+from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, UsageError
 from sm.places import Places, places
 
 PATIENCE_S = 5.0
 """How long a session's command waits for a daemon that is away."""
+RATE_WAIT_S = 30.0
+"""How long a command waits, in all, when its session is too fast."""
+_JITTER_S = 0.2
 _MOST_STARTS = 3
 _SOCKET_IN_STATE = "/run/sm.sock"
 
@@ -47,13 +51,12 @@ class Instance:
     def was_stopped(self) -> bool:
         return self.own_socket and os.path.lexists(self.places.stopped)
 
-    def client(self, *, start: bool = True) -> Client:
+    def client(self, *, start: bool = True, rate_wait_s: float = RATE_WAIT_S) -> Client:
         """The way to the daemon. `start=False`: a command that never starts it, nor waits for it."""
         if not start:
             return Client(self.socket_path)
-        if self.session_id is not None:
-            return Client(self.socket_path, _Patience(self))
-        return Client(self.socket_path, _Starter(self))
+        on_away = _Starter(self) if self.session_id is None else _Patience(self)
+        return Client(self.socket_path, on_away, _Pace(rate_wait_s))
 
 
 class _Patience:
@@ -71,6 +74,28 @@ class _Patience:
         if now > self.deadline:
             raise away
         time.sleep(0.05)
+
+
+class _Pace:
+    """Waits until the next may come, and says why, once. Raises what it was told when that takes too long."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.left_s = wait_s
+        self.tries = 0
+
+    def __call__(self, limited: RateLimited) -> None:
+        # Of those who wait for one moment one gets it: whoever has waited longest comes first.
+        self.tries += 1
+        pause_s = limited.retry_after_s + _JITTER_S * os.urandom(1)[0] / 256 / self.tries
+        if limited.retry_after_s > self.left_s:
+            raise limited
+        if self.tries == 1:
+            from sm.text import folded
+
+            sys.stderr.write(f"waiting: {folded(limited.message, 4000)}\n")
+            sys.stderr.flush()
+        self.left_s -= pause_s
+        time.sleep(pause_s)
 
 
 class _Starter:

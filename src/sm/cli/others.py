@@ -13,14 +13,15 @@ from sm.wire import decode
 @click.command()
 @narrowing_options
 @json_option
-def command(archived: bool, search: str | None, as_json: bool) -> None:
+def command(archived: bool, search: str | None, workspace: str | None, as_json: bool) -> None:
     """List every other session of my workspace.
 
     \b
     Example:
       sm others
     """
-    text = Instance(os.environ).client().text("GET", "/v1/others", {"archived": archived, "search": search})
+    query = {"archived": archived, "search": search, "workspace": workspace}
+    text = Instance(os.environ).client().text("GET", "/v1/others", query)
     if as_json:
         say_json(text)
     else:

@@ -33,6 +33,33 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
     return [name for name in names if name.startswith(incomplete) and set(name) <= _SAFE]
 
 
+def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str, object]:
+    """The query of /v1/agents: what decides which agent types a spawn from here would find."""
+    query: dict[str, object] = {"workspace": workspace}
+    if session_id is None:
+        query |= {"home": os.environ.get("HOME"), "claude_config_dir": os.environ.get("CLAUDE_CONFIG_DIR")}
+        try:
+            query["cwd"] = os.getcwd()
+        except FileNotFoundError:
+            query["cwd"] = None
+    return query
+
+
+def agent_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Agent types that can be spawned here, as `session_names`."""
+    from sm.cli.instance import Instance
+    from sm.errors import SmError
+
+    try:
+        instance = Instance(os.environ)
+        query = agent_types_query(instance.session_id, context.params.get("workspace"))
+        found = instance.client(start=False).get("/v1/agents", query, timeout_s=COMPLETION_S)
+    except (SmError, OSError):
+        return []
+    usable = (a["name"] for a in found["agents"] if not a["problem"] and not a["shadowed_by"])
+    return [name for name in usable if name.startswith(incomplete) and set(name) <= _SAFE]
+
+
 def session_argument(*, required: bool = True) -> Callable[[Command], Command]:
     """ID: an id, a unique prefix of one, a name or friendly name."""
     return click.argument("session", metavar="ID", required=required, shell_complete=session_names)
@@ -44,11 +71,50 @@ def json_option(command: Command) -> Command:
     )
 
 
+def rate_wait_option(command: Command) -> Command:
+    """--rate-wait of the commands whose number in a time is limited for a session."""
+    from sm.cli.instance import RATE_WAIT_S
+
+    return click.option(
+        "--rate-wait",
+        "rate_wait_s",
+        type=click.FloatRange(min=0, max=86_400),
+        default=RATE_WAIT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="From an agent that is too fast: wait so long in all, then exit 6.",
+    )(command)
+
+
+def workspaces(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Slugs of workspaces, as `session_names`."""
+    from sm.cli.instance import Instance
+    from sm.errors import SmError
+
+    try:
+        found = Instance(os.environ).client(start=False).get("/v1/workspaces", timeout_s=COMPLETION_S)
+    except (SmError, OSError):
+        return []
+    return [w["slug"] for w in found if w["slug"].startswith(incomplete)]
+
+
+def workspace_option(command: Command) -> Command:
+    """--workspace of every command that lists what belongs to sessions."""
+    return click.option(
+        "--workspace",
+        metavar="SLUG",
+        shell_complete=workspaces,
+        help="Only those of this workspace; - is those in none.",
+    )(command)
+
+
 def narrowing_options(command: Command) -> Command:
-    """--archived and --search of every command that lists sessions."""
+    """--archived, --search and --workspace of every command that lists sessions."""
     search = click.option(
         "--search",
         metavar="WORDS",
         help="Only those whose names, notes, results or directory hold all of these.",
     )
-    return click.option("--archived", is_flag=True, help="The archived ones too.")(search(command))
+    return click.option("--archived", is_flag=True, help="The archived ones too.")(
+        search(workspace_option(command))
+    )

@@ -318,6 +318,10 @@ def session_block(session: Shown, now: datetime) -> list[str]:
         ("Process", process_of(session)),
         ("Parent", session["parent_session_id"] or "none"),
         ("Directory", session["working_dir"]),
+        (
+            "Worktree",
+            session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"]),
+        ),
         ("Workspace", session["workspace"]),
         ("Trust", f"{trust}, mode {line(session['mode'])}, created by {line(session['created_by'])}"),
         ("Started", session["started_at"] and age(session["started_at"], now)),

@@ -1,8 +1,13 @@
 """`sm rm`: forget ended sessions for good."""
 
+import os
+from typing import Any
+
 import click
 
 from sm.cli.each import each
+from sm.cli.failure import warning_text
+from sm.cli.instance import Instance
 from sm.cli.parameters import json_option, session_names
 from sm.cli.render import line
 from sm.wire import decode
@@ -14,11 +19,26 @@ from sm.wire import decode
 def command(sessions: tuple[str, ...], as_json: bool) -> int:
     """Remove ended sessions for good, with all that they left.
 
-    What they said, their terminals, their files; their events stay. With several IDs every one is tried; the JSON is
-    then an array.
+    What they said, their terminals, their files; their events stay. A git worktree that sm spawn --worktree made goes
+    too, unless something in it is uncommitted, and its branch unless it has commits that are nowhere else. With
+    several IDs every one is tried; the JSON is then an array.
 
     \b
     Example:
       sm rm engineer-login
     """
-    return each(sessions, "remove", lambda text: f"Removed {line(decode(text)['removed'])}", as_json=as_json)
+    removed: list[dict[str, Any]] = []
+
+    def done(text: str) -> str:
+        removed.append(decode(text))
+        return f"Removed {line(removed[-1]['removed'])}"
+
+    code = each(sessions, "remove", done, as_json=as_json)
+    for session in removed:
+        if session.get("worktree") is not None:
+            from sm.cli.worktree import clean
+
+            told = clean(Instance(os.environ).client(), session)
+            if told is not None:
+                click.echo(warning_text(told), nl=False, err=True)
+    return code

@@ -21,6 +21,7 @@ def command(
     ttl: float | None,
     wait: float | None,
     no_wait: bool,
+    rate_wait_s: float,
     as_json: bool,
 ) -> int:
     """Send a message to one or several agents.
@@ -46,6 +47,7 @@ def command(
         ttl=ttl,
         wait=wait,
         no_wait=no_wait,
+        rate_wait_s=rate_wait_s,
         as_json=as_json,
         several=len(recipients) > 1,
     )

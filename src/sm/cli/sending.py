@@ -9,6 +9,7 @@ import click
 
 from sm.cli.failure import told
 from sm.cli.instance import Instance
+from sm.cli.parameters import rate_wait_option
 from sm.cli.render import Shown, json_text, line
 from sm.client import Client, new_key
 from sm.errors import IllegalState, NotInTime, SmError, UsageError
@@ -34,7 +35,7 @@ def delivery_options(command: Command) -> Command:
         click.option("--no-wait", is_flag=True, help="Return when it is stored."),
     ):  # fmt: skip
         command = option(command)
-    return command
+    return rate_wait_option(command)
 
 
 def words(text: str) -> str:
@@ -57,6 +58,7 @@ def deliver(
     ttl: float | None,
     wait: float | None,
     no_wait: bool,
+    rate_wait_s: float,
     as_json: bool,
     several: bool,
 ) -> int:
@@ -64,7 +66,7 @@ def deliver(
     if no_wait and wait is not None:
         raise UsageError("--wait and --no-wait exclude each other")
     body = {"text": text, "mode": "urgent" if urgent else mode, "ttl_s": ttl}
-    client = instance.client()
+    client = instance.client(rate_wait_s=rate_wait_s)
     sent: list[Shown] = []
     code = 0
     for session in sessions:

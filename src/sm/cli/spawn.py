@@ -3,21 +3,25 @@
 import os
 import shlex
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from sm.cli.failure import warning_text
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_names
+from sm.cli.parameters import agent_types, json_option, rate_wait_option, session_names, workspaces
 from sm.cli.render import label, line
 from sm.cli.screen import say_json
 from sm.client import TIMEOUT_S, Client, new_key
-from sm.errors import TextRefused, UsageError
+from sm.errors import SmError, TextRefused, UsageError
 from sm.wire import decode
+
+if TYPE_CHECKING:
+    from sm.cli.worktree import Worktree
 
 
 @click.command()
-@click.argument("agent_type")
+@click.argument("agent_type", shell_complete=agent_types)
 @click.argument("prompt", required=False)
 @click.option("--model", metavar="MODEL", help="Another model than the agent type's.")
 @click.option(
@@ -26,11 +30,24 @@ from sm.wire import decode
 @click.option("--preset", metavar="NAME", help="A preset of the configuration.")
 @click.option("--parent", metavar="ID", shell_complete=session_names, help="The parent; yourself by default.")
 @click.option("--working-dir", metavar="PATH", help="Where it works; here by default.")
+@click.option(
+    "--workspace",
+    metavar="SLUG",
+    shell_complete=workspaces,
+    help="Its workspace; that of its directory by default, - is none.",
+)
+@click.option(
+    "--worktree",
+    is_flag=True,
+    help="Give it a git worktree and a branch sm/NAME of its own; sm rm cleans it.",
+)
+@click.option("--title", metavar="TEXT", help="What it is about, in a few words.")
 @click.option("--name", metavar="NAME", help="A friendly name, unique among live sessions.")
 @click.option("--trust", metavar="LEVEL", help="sandboxed or direct.")
 @click.option(
     "--wait", "wait_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait until it is ready."
 )
+@rate_wait_option
 @click.option("--attach", is_flag=True, help="Put its terminal on yours at once.")
 @json_option
 def command(
@@ -41,15 +58,19 @@ def command(
     preset: str | None,
     parent: str | None,
     working_dir: str | None,
+    workspace: str | None,
+    worktree: bool,
+    title: str | None,
     name: str | None,
     trust: str | None,
     wait_s: float | None,
+    rate_wait_s: float,
     attach: bool,
     as_json: bool,
 ) -> None:
     """Start an agent in a terminal of its own.
 
-    AGENT_TYPE is a role of the configuration (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
+    AGENT_TYPE is one that sm agents lists (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
     standard input; without one the agent is interactive and waits for you.
 
     \b
@@ -61,7 +82,7 @@ def command(
     if attach and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("--attach needs a terminal", "leave it out, and type sm attach ID in one")
     instance = Instance(os.environ)
-    client = instance.client()
+    client = instance.client(rate_wait_s=rate_wait_s)
     body: dict[str, object] = {
         "agent_type": agent_type,
         "prompt": _prompt(prompt),
@@ -71,12 +92,22 @@ def command(
         "args": _split(arguments),
         "parent": parent,
         "trust": trust,
+        "title": title,
+        "workspace": workspace,
         "wait_s": wait_s,
         **_directory(working_dir, instance.session_id),
     }
     if instance.session_id is None:
         body["environment"] = _environment()
-    text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=TIMEOUT_S + (wait_s or 0))
+    made = _worktree(client, body, working_dir, instance.session_id) if worktree else None
+    try:
+        text = client.text(
+            "POST", "/v1/sessions", body=body, key=new_key(), timeout_s=TIMEOUT_S + (wait_s or 0)
+        )
+    except SmError as error:
+        if made is not None:
+            made.taken_back(error)
+        raise
     session = decode(text)
     for warning in session.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
@@ -86,6 +117,19 @@ def command(
         click.echo(f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}")
     if attach:
         _attach(client, session["session_id"])
+
+
+def _worktree(
+    client: Client, body: dict[str, object], working_dir: str | None, session_id: str | None
+) -> "Worktree":
+    """Make one for the session that `body` asks for, and say so in it."""
+    from sm.cli.worktree import directory_of, make
+
+    workspace, name = body["workspace"], body["name"]
+    directory = directory_of(client, working_dir, None if workspace is None else str(workspace), session_id)
+    made = make(directory, os.urandom(4).hex() if name is None else str(name).lower())
+    body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
+    return made
 
 
 def _attach(client: Client, session_id: str) -> None:

@@ -6,7 +6,7 @@ import time
 from sm.cli.emitting import stamp
 from sm.client import Away, Client, new_key
 from sm.errors import DaemonUnavailable, LimitReached, SmError, StorageFull
-from sm.wire import SPOOL_MAX_BYTES, encode
+from sm.wire import AGENT_SOCKET_NAME, SPOOL_MAX_BYTES, TOKEN_MAX_BYTES, encode
 
 TYPE_CHECKING = False  # see wire.py: hooks come here too
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 HOOKS_MAX_BYTES = SPOOL_MAX_BYTES * 3 // 4
 """How full the events of hooks may make it. The rest is for what the session itself says, which must not be lost."""
-_TOKEN_MAX_BYTES = 4096
 
 
 def report(instance: "Instance", action: str, path: str, body: "Mapping[str, object]") -> "Any | None":
@@ -33,6 +32,8 @@ def report(instance: "Instance", action: str, path: str, body: "Mapping[str, obj
     except DaemonUnavailable as error:
         if instance.session_id is None:
             raise
+        if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container has no way to the spool
+            return instance.client().post(path, body, key=key)
         spooled = write(instance, action, body, key)
         if not isinstance(error, Away):
             return None  # it is there and stuck
@@ -129,7 +130,7 @@ def _token(environ: "Mapping[str, str]") -> str:
     path = environ.get("SM_TOKEN_FILE", "")
     try:
         with open(path, "rb") as file:
-            return file.read(_TOKEN_MAX_BYTES).decode("ascii", "replace").strip()
+            return file.read(TOKEN_MAX_BYTES).decode("ascii", "replace").strip()
     except OSError:
         raise DaemonUnavailable(
             "no daemon answers, and without the file that SM_TOKEN_FILE names no report can be kept",

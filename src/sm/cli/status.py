@@ -5,25 +5,32 @@ import os
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_argument
+from sm.cli.parameters import json_option, session_argument, workspace_option
 from sm.cli.render import overview, session_block
 from sm.cli.screen import now, say, say_json
 from sm.client import session_path
+from sm.errors import UsageError
 from sm.wire import decode
 
 
 @click.command()
 @session_argument(required=False)
+@workspace_option
 @json_option
-def command(session: str | None, as_json: bool) -> None:
+def command(session: str | None, workspace: str | None, as_json: bool) -> None:
     """Show the whole system, or everything about one session.
 
     \b
     Example:
       sm status engineer-login
     """
+    if session is not None and workspace is not None:
+        raise UsageError("--workspace is for the whole system, and an ID names one session")
     client = Instance(os.environ).client()
-    text = client.text("GET", "/v1/status" if session is None else session_path(session))
+    if session is None:
+        text = client.text("GET", "/v1/status", {"workspace": workspace})
+    else:
+        text = client.text("GET", session_path(session))
     if as_json:
         say_json(text)
     elif session is None:

@@ -13,7 +13,7 @@ from sm.wire import decode
 @click.command()
 @narrowing_options
 @json_option
-def command(archived: bool, search: str | None, as_json: bool) -> None:
+def command(archived: bool, search: str | None, workspace: str | None, as_json: bool) -> None:
     """List the other children of my parent.
 
     For a person: the sessions without a parent.
@@ -22,7 +22,8 @@ def command(archived: bool, search: str | None, as_json: bool) -> None:
     Example:
       sm who
     """
-    text = Instance(os.environ).client().text("GET", "/v1/who", {"archived": archived, "search": search})
+    query = {"archived": archived, "search": search, "workspace": workspace}
+    text = Instance(os.environ).client().text("GET", "/v1/who", query)
     if as_json:
         say_json(text)
     else:

@@ -3,19 +3,25 @@
 Only the daemon and the commands that show or check the configuration import this: pydantic takes 100 ms.
 """
 
+from sm.config.definitions import Definition, read_definition
 from sm.config.example import example
-from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook
+from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook, is_agent_type
 from sm.config.reading import Loaded, load, read_briefing
+from sm.config.settings import sandbox_settings
 
 __all__ = [
     "AgentConfig",
     "Claude",
     "Command",
     "Config",
+    "Definition",
     "Loaded",
     "ModelArgs",
     "Webhook",
     "example",
+    "is_agent_type",
     "load",
     "read_briefing",
+    "read_definition",
+    "sandbox_settings",
 ]

@@ -66,8 +66,13 @@ def _words(value: object) -> object:
     return (value,)
 
 
+def is_agent_type(name: str) -> bool:
+    """Whether an agent type can have this name: nothing that could be a path."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name) is not None
+
+
 def _agent_type(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
+    if not is_agent_type(value):
         raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
     return value
 
@@ -87,6 +92,12 @@ def _mcp(value: str) -> str:
 def _model(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", value):
         raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
+    return value
+
+
+def _tool(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", value):
+        raise ValueError("is no name of a tool of claude, such as Read or Bash")
     return value
 
 
@@ -129,6 +140,7 @@ Variable = Annotated[str, AfterValidator(_variable)]
 AgentType = Annotated[str, AfterValidator(_agent_type)]
 Name = Annotated[str, AfterValidator(_name)]
 Model = Annotated[str, AfterValidator(_model)]
+Tool = Annotated[str, AfterValidator(_tool)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _NOTHING = BeforeValidator(lambda value: {} if value is None else value)
 """`commands:` with nothing below it."""
@@ -198,6 +210,11 @@ class AgentConfig(ModelArgs):
         default=None, description="What it is for, in a few words: agents that delegate are told."
     )
     prompt: Text | None = Field(default=None, description="Added to its briefing.")
+    tools: tuple[Tool, ...] | None = Field(
+        default=None,
+        description="The built-in tools of claude that it has, and no others; null leaves it all. It reports with "
+        "Bash.",
+    )
 
 
 class What(_Section):

@@ -60,7 +60,7 @@ class _Loader(yaml.SafeLoader):
         return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
-class _Document:
+class Document:
     """A YAML text as plain data, with the place of every key and value."""
 
     def __init__(self, text: str) -> None:
@@ -80,7 +80,7 @@ class _Document:
         if isinstance(node, yaml.SequenceNode):
             return tuple(self._build(item, (*path, index)) for index, item in enumerate(node.value))
         if not isinstance(node, yaml.MappingNode):
-            return self._loader.construct_object(node)
+            return self._scalar(node)
         built: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
@@ -95,6 +95,15 @@ class _Document:
             self._keys[below] = key.start_mark
             built[key.value] = self._build(value, below)
         return built
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        try:
+            return self._loader.construct_object(node)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # What looks like a date and is none (2026-02-31), or is said to be a number and is none (!!int x).
+            raise yaml.MarkedYAMLError(
+                problem="cannot be read; quote it if it is text", problem_mark=node.start_mark
+            ) from None
 
     def _mistake(self, mark: yaml.Mark, path: _Path, what: str) -> None:
         self.mistakes.append(_Mistake(mark.line + 1, mark.column + 1, f"{_dotted(path)}{what}"))
@@ -131,9 +140,9 @@ def load(path: str) -> Loaded:
         column = error.start - content.rfind(b"\n", 0, error.start)
         raise ConfigError(f"{path}:{line}:{column}: is not UTF-8 text", "save it as UTF-8") from None
     try:
-        document = _Document(text)
+        document = Document(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}:{_yaml_mistake(error, text)}", _HINT) from None
+        raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
     warnings += _take_not_yet(document.data)
     config = None
     try:
@@ -142,7 +151,7 @@ def load(path: str) -> Loaded:
         for detail in error.errors(include_url=False):
             in_key = detail["type"] == "extra_forbidden" or detail["loc"][-1:] == ("[key]",)
             place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
-            document.mistake(place, _sentence(detail), in_key=in_key)
+            document.mistake(place, sentence(detail), in_key=in_key)
     for path_of, what in _twins(document.data):
         document.mistake(path_of, what, in_key=True)
     if config is not None and config.claude.briefing is not None:
@@ -182,7 +191,7 @@ def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
     return content, ()
 
 
-def _yaml_mistake(error: yaml.YAMLError, text: str) -> str:
+def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
     """LINE:COLUMN: and what is wrong."""
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         words = ": ".join(filter(None, (error.context, error.problem)))
@@ -255,7 +264,7 @@ def _overridden(config: Config) -> Iterator[str]:
             yield f"`{where}.env.{variable}` has no effect: sm sets it itself"
 
 
-def _sentence(detail: ErrorDetails) -> str:
+def sentence(detail: ErrorDetails) -> str:
     """What pydantic found, in words for somebody who edits YAML."""
     value, context = detail["input"], detail.get("ctx", {})
     got = "null" if value is None else str(value).lower() if isinstance(value, bool | date) else repr(value)

@@ -9,6 +9,9 @@ from pydantic import ValidationError
 from sm.config.model import Sandbox
 from sm.errors import UsageError
 
+_NO_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
+"""What PyYAML raises, also by `2001-99-99`, `!!bool x`, `!!timestamp x` and thousands of brackets."""
+
 
 def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
     """The settings by key; an empty value takes a key away. Raises UsageError with every mistake."""
@@ -18,7 +21,7 @@ def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
             continue
         try:
             value = yaml.safe_load(text) if len(text) <= 4096 else text
-        except yaml.YAMLError:
+        except _NO_YAML:
             value = text
         kept[key] = tuple(value) if isinstance(value, list) else value
     try:

@@ -22,7 +22,6 @@ def _claude(config: Config) -> Provider:
         config.claude_agents,
         is_root=os.geteuid() == 0,
         reader=ClaudeReader({name: _prices(prices) for name, prices in config.claude.prices.items()}),
-        others=tuple(config.commands),
         template=TEMPLATE if path is None else read_briefing(path),
     )
 

@@ -5,9 +5,41 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from sm.config import AgentConfig
 from sm.evidence import Observation
 from sm.models import Exit, Process, Session, Signal, SpawnRequest
 from sm.usage import ActionLine, Todo, ToolUse, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where an agent CLI finds MCP servers and skills by itself: absolute paths."""
+
+    user_mcps: str
+    """The file of the user's own servers: `mcpServers`, and those for one project under `projects`."""
+    project_mcps: Mapping[str, str]
+    """The file of servers in each directory around."""
+    skills: tuple[str, ...]
+    """Directories in which each entry is a skill."""
+    commands: tuple[str, ...]
+    """Directories in which, and below which, each `*.md` is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a session is given of those, and what its agent CLI has to be told to leave alone (`capabilities`)."""
+
+    mcp_file: str | None = None
+    """The session's own file of MCP servers, absolute; None: none are given."""
+    strict_mcps: bool = False
+    """It uses no servers but those."""
+    mcps_off: tuple[str, ...] = ()
+    """Servers of project files that it neither starts as they stand there nor asks a person about."""
+    skills: bool = True
+    """Whether it may use any."""
+    skills_off: tuple[str, ...] = ()
+    own_skills: bool = True
+    """Whether those that come with the agent CLI stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +56,14 @@ class Start:
     """How people call its parent; None: the operator."""
     prompt_file: str = ""
     """The absolute path at which AgentPlan.prompt_file will lie."""
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    """What its agent type says, wherever that is defined; nothing, for a command and for a type that is no more."""
+    agent_types: Mapping[str, str | None] = field(default_factory=dict)
+    """Those that it may spawn itself, each with what it is for."""
+    given: Given = Given()
+    """The MCP servers and skills that it is given."""
+    at_most: tuple[str, ...] | None = None
+    """The flags of its parent, where it may have no more permissions than that one has; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +201,12 @@ class Provider(Protocol):
     @property
     def agent_types(self) -> Collection[str]:
         """The agent types that this provider starts, as configured."""
+
+    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> Sources | None:
+        """Where its agents find MCP servers and skills; None: they take none.
+
+        `around`: the working directory, without links, and all above it, nearest first; the workspace's among them.
+        """
 
     def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
         """What to run for this request. Raises UsageError when an option means nothing to this provider."""

@@ -26,6 +26,9 @@ class CommandProvider:
     def agent_types(self) -> tuple[str, ...]:
         return tuple(self._commands)
 
+    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
+        return None
+
     def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
         for option, value in (("--model", request.model), ("--preset", request.preset)):
             if value is not None:

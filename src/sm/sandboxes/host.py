@@ -94,7 +94,9 @@ class HostSandbox:
         return f"{self._places.launch}/{session_id}"
 
     async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
-        """Write the script and, where there are any, the prompt's and the token's file, all 0600.
+        """Write the script and, where there are any, the files of the prompt, the MCP servers and the token, all 0600.
+
+        The file of the servers stays while the session does: the agent reads it again when it is told to connect anew.
 
         Raises StorageFull, with nothing half-written, and UsageError for a NUL or an impossible variable name.
         """
@@ -103,6 +105,9 @@ class HostSandbox:
         if launch.prompt_file is not None:
             prompt = launch.prompt_file.encode("utf-8", "surrogateescape")
             contents[self._places.prompt_file(session_id)] = prompt
+        if launch.mcp_config is not None:
+            servers = launch.mcp_config.encode("utf-8", "surrogateescape")
+            contents[self._places.mcp_file(session_id)] = servers
         if token is not None:
             contents[self._places.token_file(session_id)] = token.encode()
         if self._way_in is None:
@@ -116,6 +121,8 @@ class HostSandbox:
                 f"no space left for session {session_id} in {self._places.launch}",
                 "free some space and repeat",
             ) from error
+        if launch.mcp_config is None:  # the agent is told of none; one of a start before may lie there
+            _remove(self._places.mcp_file(session_id))
         return (*self._way_in, script)
 
     async def wait_started(self, session_id: str, pid: int) -> Process | None:
@@ -187,7 +194,8 @@ class HostSandbox:
 
     async def forget(self, session_id: str) -> None:
         script = self._script_of(session_id)
-        kept = (script, self._places.prompt_file(session_id), self._places.token_file(session_id))
+        files = (self._places.prompt_file, self._places.mcp_file, self._places.token_file)
+        kept = (script, *(file(session_id) for file in files))
         _remove(*kept, *(path + _NEW for path in kept), script + _FAILED)
 
     def close(self) -> None:

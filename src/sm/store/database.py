@@ -61,6 +61,7 @@ class Store:
         self._told = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
+        self._by_token: dict[str, str] = {}
         self._workspaces: dict[str, Workspace] = {}
         self.mail = MailReads(reader)
         self.measures = MeasureReads(reader)
@@ -119,7 +120,7 @@ class Store:
         async with self._writer.execute(query) as cursor:
             async for row in cursor:
                 session = from_row(dict(row))
-                self._sessions[session.id] = session
+                self._put(session)
         names = ", ".join(WORKSPACE_COLUMNS)
         query = f"SELECT {names} FROM workspaces ORDER BY slug"  # noqa: S608 - names of ours
         async with self._writer.execute(query) as cursor:
@@ -220,11 +221,14 @@ class Store:
             for _, future in batch:
                 _fail(future, _refusal(self._path, error))
             return
-        self._sessions.update(staged)
+        for session in staged.values():
+            self._put(session)
         changed = workspaces is not self._workspaces
         self._workspaces = workspaces
         for session_id in removed:
-            self._sessions.pop(session_id, None)
+            gone = self._sessions.pop(session_id, None)
+            if gone is not None:
+                self._by_token.pop(gone.token_hash or "", None)
         changed |= bool(staged or events or removed) or open is not self.mail.open
         self.mail.open = open
         if events:
@@ -239,6 +243,19 @@ class Store:
                 self._told.notify_all()
 
     # Reading
+
+    def _put(self, session: Session) -> None:
+        before = self._sessions.get(session.id)
+        self._sessions[session.id] = session
+        if before is None or before.token_hash != session.token_hash:
+            if before is not None:
+                self._by_token.pop(before.token_hash or "", None)
+            if session.token_hash is not None:
+                self._by_token[session.token_hash] = session.id
+
+    def session_of_token(self, token_hash: str) -> Session | None:
+        """The session whose process was given the token with this hash, whether it lives or not, as committed."""
+        return self._sessions.get(self._by_token.get(token_hash, ""))
 
     @property
     def sessions(self) -> Mapping[str, Session]:
@@ -313,11 +330,16 @@ class Store:
         ) as cursor:
             return [Effect(row[0], row[1], row[2], decoded(row[3])) async for row in cursor]
 
-    async def dead_letters(self) -> int:
-        """Effects that were given up, and messages that never arrived."""
-        async with self._reader.execute("SELECT count(*) FROM outbox WHERE state = 'dead'") as cursor:
+    async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
+        """Effects that were given up, and messages that never arrived: of and to these sessions (None: of all)."""
+        ids = None if sessions is None else encoded(list(sessions))
+        async with self._reader.execute(
+            "SELECT count(*) FROM outbox WHERE state = 'dead'"
+            " AND (?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1)))",
+            (ids,),
+        ) as cursor:
             row = await cursor.fetchone()
-        return (int(row[0]) if row else 0) + await self.mail.lost()
+        return (int(row[0]) if row else 0) + await self.mail.lost(sessions)
 
     # Upkeep
 

@@ -95,6 +95,14 @@ class MailWrites:
             found = message_from(dict(rows[0]))
         return found
 
+    async def sent_at(self, sender: str, nth: int) -> str | None:
+        """When the sender sent the newest but `nth` - 1 of its messages; None when there are not so many."""
+        rows = await self._tx.read(
+            "SELECT created_at FROM messages WHERE sender = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+            (sender, nth - 1),
+        )
+        return rows[0][0] if rows else None
+
     def move_message(self, before: Message, state: MessageState, at: str, **changes: Any) -> Message:
         """The only way to a new state. Raises IllegalState when it is no longer in the state of `before`."""
         after = replace(before, state=state, state_at=at, **changes)
@@ -266,11 +274,17 @@ class MailReads:
         )
         return {row[0]: row[1] for row in rows}
 
-    async def lost(self) -> int:
-        """How many messages never arrived; not those of sm itself whose notices went to somebody else."""
+    async def lost(self, sessions: Collection[str] | None = None) -> int:
+        """How many messages never arrived; not those of sm itself whose notices went to somebody else.
+
+        From and to these sessions; None: all.
+        """
+        ids = None if sessions is None else encoded(list(sessions))
         rows = await self._rows(
             "SELECT count(*) FROM messages WHERE state IN ('failed', 'expired') AND (sender <> 'sm'"
-            " OR EXISTS (SELECT 1 FROM notices WHERE message_id = messages.id))"
+            " OR EXISTS (SELECT 1 FROM notices WHERE message_id = messages.id)) AND (?1 IS NULL"
+            " OR session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))",
+            ids,
         )
         return int(rows[0][0])
 
@@ -284,9 +298,12 @@ class MailReads:
             raise NotFound(f"no such request: r{request_id}", "sm requests")
         return request_from(dict(rows[0]))
 
-    async def requests(self, limit: int) -> list[Request]:
-        """The newest `limit`, whatever became of them."""
-        rows = await self._rows(f"{_REQUESTS} ORDER BY id DESC LIMIT ?", limit)
+    async def requests(self, limit: int, sessions: Collection[str] | None = None) -> list[Request]:
+        """The newest `limit` of these sessions (None: of all), whatever became of them."""
+        where, values = "1", list[Any]()
+        if sessions is not None:
+            where, values = "session_id IN (SELECT value FROM json_each(?))", [encoded(list(sessions))]
+        rows = await self._rows(f"{_REQUESTS} WHERE {where} ORDER BY id DESC LIMIT ?", *values, limit)
         return [request_from(dict(row)) for row in reversed(rows)]
 
     async def _rows(self, query: str, *values: Any) -> list[aiosqlite.Row]:

@@ -206,6 +206,7 @@ _V4 = (
     ) WITHOUT ROWID""",
     "ALTER TABLE sessions ADD COLUMN worktree TEXT",
     "ALTER TABLE sessions ADD COLUMN branch TEXT",
+    "CREATE INDEX events_of_births ON events (parent_session_id, seq) WHERE type = 'spawned'",
     *_LEGACY_TRUST,
 )
 

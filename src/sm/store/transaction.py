@@ -205,6 +205,14 @@ class Transaction:
             keep,
         )
 
+    async def newest_child_at(self, parent_id: str) -> str | None:
+        """When the newest session that was ever inserted as its child came, whatever became of that since."""
+        rows = await self.read(
+            "SELECT timestamp FROM events WHERE type = 'spawned' AND parent_session_id = ? ORDER BY seq DESC LIMIT 1",
+            (parent_id,),
+        )
+        return rows[0][0] if rows else None
+
     async def checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
         self.write(
             "INSERT INTO checkpoints (session_id, timestamp, message, metadata) VALUES (?, ?, ?, ?)",

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 
-from sm.config import AgentConfig
 from sm.models import Session
 from sm.text import folded
 
@@ -39,15 +38,13 @@ _TYPES_MAX = 600
 def briefing(
     session: Session,
     parent: str | None,
-    agents: Mapping[str, AgentConfig],
-    others: tuple[str, ...] = (),
+    agent_types: Mapping[str, str | None],
+    prompt: str | None = None,
     template: str = TEMPLATE,
 ) -> str:
-    """The text for this session. `others`: agent types beside those of claude; `parent` None: the operator.
-
-    The `prompt` of its agent type comes last.
+    """The text for this session. `agent_types`: what it may spawn, each with what it is for; `parent` None: the
+    operator. The `prompt` of its own agent type comes last.
     """
-    own = agents.get(session.agent_type)
     values = {
         "name": session.display_name,
         "id": session.id,
@@ -55,16 +52,19 @@ def briefing(
         "parent": parent or "the operator (a person)",
         "trust": session.effective_mode.value,
         "working_dir": folded(session.working_dir, 4096),
-        "agent_types": _types(agents, others),
+        "agent_types": _types(agent_types),
     }
     pattern = "|".join(values)
     text = re.sub(rf"\{{({pattern})\}}", lambda found: values[found[1]], template).strip()
-    return f"{text}\n\n{own.prompt.strip()}" if own is not None and own.prompt else text
+    return f"{text}\n\n{prompt.strip()}" if prompt else text
 
 
-def _types(agents: Mapping[str, AgentConfig], others: tuple[str, ...]) -> str:
-    said = [
-        f"{name} ({folded(agent.description, 100)})" if agent.description else name
-        for name, agent in agents.items()
-    ]
-    return folded(", ".join((*said, *others)), _TYPES_MAX)
+def _types(agent_types: Mapping[str, str | None]) -> str:
+    """As many as fit, and where the others can be read."""
+    said: list[str] = []
+    for name, description in agent_types.items():
+        each = f"{name} ({folded(description, 100)})" if description else name
+        if len(", ".join((*said, each))) > _TYPES_MAX:
+            return f"{', '.join(said)}, and {len(agent_types) - len(said)} more (sm agents)"
+        said.append(each)
+    return ", ".join(said) or "none is given to you"

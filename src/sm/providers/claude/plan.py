@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from sm.config import Claude, ModelArgs
 from sm.errors import IllegalState, UsageError
 from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
-from sm.providers.base import AgentPlan, Input, Reader, Start
+from sm.providers.base import AgentPlan, Given, Input, Reader, Sources, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
+from sm.providers.claude.permissions import capped
+from sm.providers.claude.reader import config_dir
 from sm.providers.claude.screen import read_screen
 from sm.text import folded
 
@@ -76,8 +78,8 @@ _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 class ClaudeProvider:
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
-    `agents` are their names; `others` those of other providers, for the briefing. `is_root`: the daemon's user is.
-    `template`: the briefing's.
+    `agents` are their names; what they say, and what files define, comes with each `Start`. `is_root`: the daemon's
+    user is. `template`: the briefing's.
     """
 
     name = "claude"
@@ -92,34 +94,44 @@ class ClaudeProvider:
         *,
         is_root: bool,
         reader: Reader | None = None,
-        others: Sequence[str] = (),
         template: str = TEMPLATE,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._claude = claude
-        self._agents = {name: claude.agent_configs[name] for name in agents}
+        self._agents = tuple(agents)
         self._is_root = is_root
         # A launcher of somebody's own comes from elsewhere.
         named = os.path.basename(claude.default_command[0])
         self.install_hint = trouble.INSTALL if named == "claude" else None
         self.reader = reader
-        self._others = tuple(others)
         self._template = template
         self._new_id = new_id
 
     @property
     def agent_types(self) -> tuple[str, ...]:
-        return tuple(self._agents)
+        return self._agents
+
+    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> Sources:
+        environment = {**environment, **self._claude.env}
+        home = config_dir(environment)
+        state = home if environment.get("CLAUDE_CONFIG_DIR") else environment.get("HOME", "")
+        places = (home, *(f"{each.rstrip('/')}/.claude" for each in around))
+        return Sources(
+            user_mcps=f"{state}/.claude.json",
+            project_mcps={each: f"{each.rstrip('/')}/.mcp.json" for each in around},
+            skills=tuple(f"{each}/skills" for each in places),
+            commands=tuple(f"{each}/commands" for each in places),
+        )
 
     def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
         """The prompt arrives as text: also one that claude would take for a slash command (`/review`), for one of
         its subcommands (`doctor`) or for the wish to end (`exit`).
         """
-        agent, preset = self._agents[request.agent_type], self._preset(request.preset)
+        agent, preset = start.agent, self._preset(request.preset)
         options = gathered(
             (
                 (None, self._claude.default_args),
-                (agent.model, agent.args),
+                (agent.model, (*agent.args, *_only(agent.tools))),
                 (preset.model, preset.args),
                 (None, request.extra_args),
                 (request.model, ()),
@@ -130,6 +142,7 @@ class ClaudeProvider:
             *(() if options.model is None else ("--model", options.model)),
             *options.arguments,
         )
+        flags, warnings = _at_most(flags, start)
         self._check_root(flags, start)
         conversation = self._new_id()
         prompt, prompt_file = request.prompt or "", None
@@ -145,7 +158,7 @@ class ClaudeProvider:
             flags=flags,
             model=options.model,
             conversation=conversation,
-            warnings=options.warnings,
+            warnings=(*options.warnings, *warnings),
         )
 
     def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
@@ -159,7 +172,7 @@ class ClaudeProvider:
                 "no id of one",
                 "sm spawn starts a new one",
             )
-        flags = tuple(flags) or self._claude.default_command
+        flags, warnings = _at_most(tuple(flags) or self._claude.default_command, start)
         self._check_root(flags, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
@@ -171,6 +184,7 @@ class ClaudeProvider:
             flags=flags,
             model=start.session.model,
             conversation=conversation,
+            warnings=warnings,
         )
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
@@ -228,10 +242,12 @@ class ClaudeProvider:
 
     def _ours(self, start: Start, *, reads: str | None = None) -> tuple[str, ...]:
         """What sm sets for every process of a session; in the user's own settings nothing is changed."""
-        text = briefing(start.session, start.parent, self._agents, self._others, self._template)
+        text = briefing(start.session, start.parent, start.agent_types, start.agent.prompt, self._template)
         return (
+            *(("--mcp-config", start.given.mcp_file) if start.given.mcp_file is not None else ()),
+            *(("--strict-mcp-config",) if start.given.strict_mcps else ()),
             "--settings",
-            json.dumps(_settings(start.sm, reads), separators=(",", ":")),
+            json.dumps(_settings(start.sm, reads, start.given), separators=(",", ":")),
             "--name",
             start.session.display_name,
             "--append-system-prompt",
@@ -254,6 +270,19 @@ def _words(argv: Sequence[str]) -> Sequence[str]:
     return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
 
 
+def _only(tools: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The option with which claude has no other built-in tools than these; it grants none of them.
+
+    Measured: an empty text is none at all, a name that is none of a built-in tool counts for nothing, and the tools
+    of MCP servers stay.
+    """
+    return () if tools is None else ("--tools", ",".join(tools))
+
+
+def _at_most(flags: tuple[str, ...], start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return (flags, ()) if start.at_most is None else capped(flags, start.at_most)
+
+
 def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
     """The model that the session has run on, where its options name none: a resumed claude takes the user's own one
     and forgets the size of the window (`[1m]`; measured). The agent has said it, and could choose an option.
@@ -267,7 +296,7 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
     return ("--model", model)
 
 
-def _settings(sm: str, reads: str | None) -> Mapping[str, object]:
+def _settings(sm: str, reads: str | None, given: Given) -> Mapping[str, object]:
     """Settings of claude that add a hook to each of EVENTS and allow UNASKED, beside the user's own.
 
     The hook says nothing and ends with 0 even while `sm` is being replaced: anything else claude shows to the agent.
@@ -276,16 +305,28 @@ def _settings(sm: str, reads: str | None) -> Mapping[str, object]:
 
     `reads`: a file outside the working directory, by its absolute path. claude would ask before it reads that
     (measured), and an agent that asks whether it may see its task has a poor start.
+
+    `given`: what claude finds by itself and is to leave alone (all measured: ADR 6). Without `disabledMcpjsonServers`
+    it asks a person about each server of a `.mcp.json` that nobody has approved, also when `--mcp-config` has one of
+    that name, also with `--strict-mcp-config`; that list wins over every approval, and does not touch what
+    `--mcp-config` gives. `--disable-slash-commands` would take `/compact` away with the skills.
     """
     command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
     hook = {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_S}
     allowed = [f"Bash(sm {each}:*)" for each in UNASKED]
     if reads is not None:
         allowed.append(f"Read(/{reads})")
-    return {
+    settings: dict[str, object] = {
         "hooks": {event: [{"hooks": [hook]}] for event in EVENTS},
-        "permissions": {"allow": allowed},
+        "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
     }
+    if given.mcps_off:
+        settings["disabledMcpjsonServers"] = given.mcps_off
+    if given.skills_off:
+        settings["skillOverrides"] = dict.fromkeys(given.skills_off, "off")
+    if not given.own_skills:
+        settings["disableBundledSkills"] = True
+    return settings
 
 
 def as_text(prompt: str) -> str:

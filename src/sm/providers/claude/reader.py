@@ -57,10 +57,10 @@ class ClaudeReader:
 
     def home(self, environment: Mapping[str, str]) -> str:
         """That of its transcripts: what an agent names elsewhere is not read. It may be a link of its user's."""
-        return f"{_config_dir(environment)}/projects"
+        return f"{config_dir(environment)}/projects"
 
     def state_file(self, environment: Mapping[str, str], pid: int) -> str:
-        return f"{_config_dir(environment)}/sessions/{pid}.json"
+        return f"{config_dir(environment)}/sessions/{pid}.json"
 
     def state(self, text: bytes, process: Process) -> tuple[Observation, str] | None:
         """The file outlives a claude that was killed with SIGKILL: only the same process's own word counts."""
@@ -150,7 +150,8 @@ class ClaudeReader:
         return None if found is None else Trouble(folded(found.message, 300), folded(found.hint, 300))
 
 
-def _config_dir(environment: Mapping[str, str]) -> str:
+def config_dir(environment: Mapping[str, str]) -> str:
+    """Where claude keeps everything of its user's, but for `.claude.json` where CLAUDE_CONFIG_DIR is not set."""
     return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 

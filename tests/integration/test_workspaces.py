@@ -1,0 +1,349 @@
+"""Workspaces: what is made and changed, who starts where, and two teams that cannot reach one another."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.instance import Instance, until
+
+
+def create(instance: Instance, slug: str, *options: str) -> Path:
+    directory = instance.home / slug
+    directory.mkdir(exist_ok=True)
+    instance.sm("workspace", "create", slug, "--working-dir", str(directory), *options)
+    return directory
+
+
+def as_session(session: dict[str, Any]) -> dict[str, str]:
+    return {"SM_SESSION_ID": str(session["session_id"])}
+
+
+def from_inside(instance: Instance, workspace: str, script: str, name: str) -> dict[str, Any]:
+    """A session in `workspace` that runs `script` with its own process, once it has said that it is through."""
+    out = instance.work / name
+    session = instance.spawn(
+        "Sh",
+        f"{{ {script}; }} > {out}.part 2>&1; mv {out}.part {out}; sleep 1000",
+        "--workspace",
+        workspace,
+    )
+    until(out.exists, f"{name} has been said")
+    return {**session, "said": out.read_text()}
+
+
+# ----------------------------------------------------------------------------------- what the operator does
+
+
+def test_a_workspace_is_made_shown_changed_and_deleted(instance: Instance) -> None:
+    directory = instance.home / "shop"
+    directory.mkdir()
+    said = instance.sm("workspace", "create", "shop", "--working-dir", str(directory), "--trust", "trusted")
+    assert said == f"Created workspace shop ({directory})\n"
+    made = instance.json("workspace", "show", "shop")
+    assert made | {"created_at": None} == {
+        "slug": "shop",
+        "working_dir": str(directory),
+        "trust_level": "direct",
+        "capabilities": {"mcps": "all", "skills": "all", "agents": "all"},
+        "strict_mcps": False,
+        "sandbox": {},
+        "created_at": None,
+        "deleted_at": None,
+        "sessions": 0,
+        "live": 0,
+    }
+    instance.sm(
+        "workspace", "set", "shop", "--mcps", "files,browser", "--agents", "none", "--strict-mcps",
+        "--trust", "default", "--sandbox", "memory=2g", "--sandbox", "pids=512",
+    )  # fmt: skip
+    changed = instance.json("workspace", "set", "shop", "--skills", "review", "--sandbox", "pids=")
+    assert changed["capabilities"] == {"mcps": ["files", "browser"], "skills": ["review"], "agents": []}
+    assert (changed["strict_mcps"], changed["trust_level"], changed["sandbox"]) == (
+        True,
+        None,
+        {"memory": "2g"},
+    )
+    instance.kill_daemon()
+    del changed["warnings"]
+    assert instance.json("workspace", "list") == [changed]
+    assert instance.sm("workspace", "list") == f"shop | default | 0 of 0 sessions live | {directory}\n"
+    shown = instance.sm("workspace", "show", "shop")
+    assert "MCPs:      files, browser" in shown
+    assert "Agents:    none" in shown
+    assert instance.sm("workspace", "delete", "shop") == f"Deleted workspace shop ({directory})\n"
+    assert instance.json("workspace", "list") == []
+    assert instance.json("workspace", "list", "--deleted")[0]["deleted_at"]
+
+
+@pytest.mark.parametrize("slug", ["s", "Shop", "-shop", "shop-", "a_b", "../x", "a/b", "", "x" * 65, "büro"])
+def test_what_is_no_slug_makes_no_workspace(instance: Instance, slug: str) -> None:
+    instance.refused("workspace", "create", slug, "--working-dir", str(instance.work), exit_code=2)
+    assert instance.json("workspace", "list", "--deleted") == []
+
+
+def test_what_makes_no_sense_of_a_workspace_is_said(instance: Instance) -> None:
+    create(instance, "shop")
+    (instance.home / "file").write_text("")
+    link = instance.home / "link"
+    link.symlink_to(instance.home / "shop")
+    for options, words in (
+        (("create", "other", "--working-dir", str(instance.home / "none")), "does not exist"),
+        (("create", "other", "--working-dir", str(instance.home / "file")), "is not a directory"),
+        (("create", "other", "--working-dir", "/"), "cannot be the whole machine"),
+        (("create", "other", "--working-dir", str(link)), "is the directory of workspace shop already"),
+        (("create", "shop", "--working-dir", str(instance.work)), "there is a workspace shop already"),
+        (("set", "shop", "--trust", "root"), "unknown trust level 'root'"),
+        (("set", "shop", "--mcps", "a b"), "'a b' is no name"),
+        (("set", "shop", "--sandbox", "memory"), "is not KEY=VALUE"),
+        (("set", "shop", "--sandbox", "memory=much"), "memory"),
+        (("set", "shop", "--sandbox", "memmory=2g"), "memmory"),
+        (("set", "shop"), "nothing to change"),
+    ):
+        assert words in instance.refused("workspace", *options, exit_code=2), options
+    for arguments in (("show", "shob"), ("set", "shob", "--trust", "direct"), ("delete", "shob")):
+        assert "did you mean shop?" in instance.refused("workspace", *arguments, exit_code=3)
+    instance.refused("spawn", "Sleeper", "x", "--workspace", "shob", exit_code=3)
+    instance.refused("all", "--workspace", "shob", exit_code=3)
+
+
+def test_a_workspace_with_living_processes_stays(instance: Instance) -> None:
+    create(instance, "shop")
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    assert session["session_id"] in instance.refused("workspace", "delete", "shop", exit_code=4)
+    instance.sm("kill", session["session_id"])
+    instance.sm("workspace", "delete", "shop")
+    # Its sessions stay readable, and nothing is started in it.
+    assert instance.session(session["session_id"])["workspace"] == "shop"
+    assert [s["session_id"] for s in instance.json("all", "--workspace", "shop")] == [session["session_id"]]
+    instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=3)
+    assert "is deleted" in instance.refused("restore", session["session_id"], exit_code=4)
+    assert instance.spawn("Sleeper", "x", "--working-dir", str(instance.home / "shop"))["workspace"] is None
+    again = instance.run("workspace", "create", "shop", "--working-dir", str(instance.home / "shop"))
+    assert "its sessions are in this one" in again.stderr
+
+
+def test_a_session_manages_no_workspace_and_knows_its_own_only(instance: Instance) -> None:
+    create(instance, "shop")
+    create(instance, "bank")
+    session = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    of = {"env": as_session(session)}
+    assert [w["slug"] for w in instance.json("workspace", "list", **of)] == ["shop"]
+    assert instance.json("workspace", "show", "shop", **of)["live"] == 1
+    foreign = instance.refused("workspace", "show", "bank", exit_code=3, **of)
+    assert foreign.replace("bank", "nope") == instance.refused("workspace", "show", "nope", exit_code=3, **of)
+    for arguments in (
+        ("create", "mine", "--working-dir", str(instance.work)),
+        ("set", "shop", "--trust", "direct"),
+        ("set", "bank", "--trust", "direct"),
+        ("delete", "shop"),
+    ):
+        assert "only the operator" in instance.refused("workspace", *arguments, exit_code=5, **of)
+
+
+# --------------------------------------------------------------------------------------------- who starts where
+
+
+def test_the_nearest_workspace_above_the_directory_is_a_sessions_own(instance: Instance) -> None:
+    shop = create(instance, "shop")
+    (shop / "api" / "src").mkdir(parents=True)
+    instance.sm("workspace", "create", "shop-api", "--working-dir", str(shop / "api"))
+    (instance.home / "shopping").mkdir()
+    link = instance.home / "elsewhere"
+    link.symlink_to(shop / "api" / "src")
+    for directory, slug in (
+        (shop, "shop"),
+        (shop / "api", "shop-api"),
+        (shop / "api" / "src", "shop-api"),
+        (link, "shop-api"),
+        (instance.home / "shopping", None),
+        (instance.home, None),
+    ):
+        assert instance.spawn("Sleeper", "x", cwd=directory)["workspace"] == slug
+        assert instance.spawn("Sleeper", "x", "--working-dir", str(directory))["workspace"] == slug
+    named = instance.spawn("Sleeper", "x", "--workspace", "shop", cwd=shop / "api")
+    assert (named["workspace"], named["working_dir"]) == ("shop", str(shop))
+    apart = instance.spawn("Sleeper", "x", "--workspace", "shop", "--working-dir", str(instance.work))
+    assert (apart["workspace"], apart["working_dir"]) == ("shop", str(instance.work))
+    assert instance.spawn("Sleeper", "x", "--workspace", "-", cwd=shop)["workspace"] is None
+
+
+def test_a_child_is_always_in_its_parents_workspace(instance: Instance) -> None:
+    create(instance, "shop")
+    bank = create(instance, "bank")
+    parent = instance.spawn("Sleeper", "x", "--workspace", "shop")
+    of = {"env": as_session(parent)}
+    child = instance.spawn("Sleeper", "x", "--working-dir", str(bank), **of)
+    assert (child["workspace"], child["working_dir"]) == ("shop", str(bank))
+    assert instance.spawn("Sleeper", "x", "--parent", parent["session_id"], cwd=bank)["workspace"] == "shop"
+    for slug in ("bank", "nope", "-"):
+        said = instance.refused("spawn", "Sleeper", "x", "--workspace", slug, exit_code=3, **of)
+        assert f"no such workspace: {slug}" in said
+    instance.refused(
+        "spawn", "Sleeper", "x", "--workspace", "bank", "--parent", parent["session_id"], exit_code=3
+    )
+
+
+def test_trust_is_what_was_asked_else_the_workspaces_else_the_configured(instance: Instance) -> None:
+    create(instance, "shop", "--trust", "untrusted")
+    create(instance, "bank")
+    spawn = ("spawn", "Sleeper", "x", "--json", "--workspace")
+    asked = json.loads(instance.run(*spawn, "shop", "--trust", "vault").stdout)
+    assert asked["trust_level"] == "direct"
+    warned = instance.run(*spawn, "shop")
+    assert "no sandbox" in warned.stderr
+    assert json.loads(warned.stdout)["trust_level"] == "sandboxed"
+    assert json.loads(instance.run(*spawn, "bank").stdout)["trust_level"] == "direct"
+
+
+def test_lists_are_narrowed_by_the_option_and_not_by_the_directory(instance: Instance) -> None:
+    shop = create(instance, "shop")
+    inside = instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", "one")
+    outside = instance.spawn("Sleeper", "x", "--name", "two")
+    child = instance.spawn("Sleeper", "x", env=as_session(inside))
+
+    def ids(*arguments: str) -> set[str]:
+        return {s["session_id"] for s in instance.json(*arguments, cwd=shop)}
+
+    everybody = {inside["session_id"], outside["session_id"], child["session_id"]}
+    team = {inside["session_id"], child["session_id"]}
+    assert ids("all") == everybody
+    assert ids("all", "--workspace", "shop") == team
+    assert ids("all", "--workspace", "-") == {outside["session_id"]}
+    assert ids("children") == {inside["session_id"], outside["session_id"]}
+    assert ids("children", "--workspace", "shop") == {inside["session_id"]}
+    assert ids("who", "--workspace", "-") == {outside["session_id"]}
+    assert ids("others", "--workspace", "shop") == team
+    (tree,) = instance.json("children", "--recursive", "--workspace", "shop")
+    assert tree["children"][0]["session_id"] == child["session_id"]
+    assert instance.json("status", "--workspace", "shop")["sessions"] == {"running": 2}
+    told = {e["session_id"] for e in instance.json("events", "--workspace", "shop")}
+    assert told == team
+
+
+def test_a_title_is_one_line_of_letters_digits_and_a_few_signs(instance: Instance) -> None:
+    for title in ("Backend: API (v2.1) #35", "Größe_messen - 日本語", "हिन्दी"):
+        assert instance.spawn("Sleeper", "x", "--title", title)["title"] == title
+    assert len(instance.spawn("Sleeper", "x", "--title", "x" * 200)["title"]) == 200
+    for title in (
+        "x" * 201,
+        "a\x1b[2Jb",
+        "a\nb",
+        "a\u202eb",
+        "a\x00b"[:1] + "\x07",
+        "<script>",
+        "   ",
+        "a;b",
+        "[sm] a",
+    ):
+        instance.refused("spawn", "Sleeper", "x", "--title", title, exit_code=2)
+    assert "Title:" in instance.sm("status", instance.spawn("Sleeper", "x", "--title", "Login")["session_id"])
+
+
+# ------------------------------------------------------------------------------------------------- two teams
+
+
+def test_two_teams_cannot_see_message_kill_or_count_each_other_from_inside(instance: Instance) -> None:
+    create(instance, "shop")
+    create(instance, "bank")
+    banker = instance.spawn("Sleeper", "a secret plan", "--workspace", "bank", "--name", "banker")
+    loner = instance.spawn("Sleeper", "x", "--workspace", "-")
+    mate = instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", "mate")
+    instance.sm("send", banker["session_id"], "a secret word")
+    asked = instance.spawn(
+        "Sh", "sm ask 'a secret question' --wait 1000", "--workspace", "bank", "--name", "asker"
+    )
+    until(lambda: instance.json("requests"), "a request of the bank's")
+    attempts = " ; ".join(
+        f"echo '== {name}'; sm {command.format(id=target)}; echo \"= $?\""
+        for target in (banker["session_id"], "sleeper-banker", loner["session_id"], "00000000")
+        for name, command in {
+            f"status {target}": "status {id}",
+            f"send {target}": "send {id} hello",
+            f"kill {target}": "kill {id}",
+            f"output {target}": "output {id}",
+            f"tail {target}": "tail {id}",
+            f"why {target}": "why {id}",
+            f"progress {target}": "progress {id}",
+            f"events {target}": "events {id}",
+            f"children {target}": "children {id}",
+            f"checkpoints {target}": "checkpoints {id}",
+            f"log {target}": "log {id}",
+            f"wait {target}": "wait {id} --timeout 1",
+            f"interrupt {target}": "interrupt {id}",
+            f"restore {target}": "restore {id}",
+            f"fork {target}": "fork {id}",
+            f"archive {target}": "archive {id}",
+            f"rm {target}": "rm {id}",
+            f"reparent {target}": "reparent {id} --operator",
+            f"spawn {target}": "spawn Sleeper x --parent {id}",
+            f"attach {target}": "attach {id}",
+            f"approve {target}": "approve {id}",
+            f"requests {target}": "requests {id}",
+        }.items()
+    )
+    inside = from_inside(instance, "shop", attempts, "attempts.txt")
+    blocks = [block.split("\n") for block in inside["said"].split("== ")[1:]]
+    assert len(blocks) == 4 * 22
+    answers: dict[str, set[str]] = {}
+    for block in blocks:
+        command, target = block[0].split()
+        assert block[-2] == "= 3", block  # no such session
+        # The hint may offer what is like it: of what can be seen.
+        told = [line for line in block[1:] if not line.startswith("hint: ")]
+        answers.setdefault(command, set()).add("\n".join(told).replace(target, "ID"))
+    # What is somebody else's is told from what is not there by nothing.
+    assert {command: len(told) for command, told in answers.items()} == dict.fromkeys(answers, 1)
+    assert "secret" not in inside["said"]
+
+    counted = from_inside(
+        instance,
+        "shop",
+        "sm others --json; sm all --json; sm who --json; sm status --json; sm workspace list --json;"
+        " sm events --json; sm requests --json; sm log --json; sm inbox --json; sm me --json;"
+        " sm requests r1 --json; sm broadcast hello --json; sm events --workspace bank --json",
+        "counts.txt",
+    )
+    said = counted["said"]
+    for word in ("secret", banker["session_id"], loner["session_id"], asked["session_id"], 'bank"'):
+        assert word not in said, word
+    others, everybody = (json.loads(text) for text in said.split("\n")[:2])
+    team = {mate["session_id"], inside["session_id"]}
+    assert {s["session_id"] for s in others} == team
+    assert {s["session_id"] for s in everybody} == team | {counted["session_id"]}
+    status = json.loads(said.split("\n")[3])
+    assert (sum(status["sessions"].values()), status["requests_open"]) == (3, 0)
+    assert json.loads(said.split("\n")[4])[0]["sessions"] == 3
+    for session in (banker, loner, asked):
+        assert instance.session(session["session_id"])["status"] in ("running", "waiting_input")
+    assert [m["text"] for m in instance.json("log", banker["session_id"])] == ["a secret word"]
+
+
+def test_a_sandboxed_session_finds_and_reaches_what_is_sandboxed_only(instance: Instance) -> None:
+    """There is no sandbox yet: two are said to be in one, in the database, while the daemon is away."""
+    create(instance, "shop")
+    names = ("boxed", "mate", "free")
+    boxed, mate, free = (
+        instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", name) for name in names
+    )
+    instance.sm("daemon", "stop")
+    with sqlite3.connect(instance.state / "sm.db") as db:
+        db.execute(
+            "UPDATE sessions SET effective_mode = 'sandboxed' WHERE id IN (?, ?)",
+            (boxed["session_id"], mate["session_id"]),
+        )
+    db.close()
+    instance.sm("daemon", "start")
+    of = {"env": as_session(boxed)}
+    assert [s["session_id"] for s in instance.json("others", **of)] == [mate["session_id"]]
+    instance.sm("send", mate["session_id"], "hello", "--no-wait", **of)
+    said = instance.refused("send", free["session_id"], "hello", exit_code=3, **of)
+    assert said.replace(free["session_id"], "00000000") == instance.refused(
+        "send", "00000000", "hello", exit_code=3, **of
+    )
+    assert "more trust" in instance.refused("spawn", "Sleeper", "x", "--trust", "full", exit_code=5, **of)
+    assert len(instance.json("others", env=as_session(free))) == 2
+    instance.sm("send", boxed["session_id"], "hello", "--no-wait", env=as_session(free))
+    instance.refused("reparent", free["session_id"], boxed["session_id"], exit_code=5)

@@ -1,0 +1,49 @@
+"""The table in docs/security.md of who may do what: `python -m tests.policy_table` writes it, out of policy.py."""
+
+from pathlib import Path
+
+from sm.models import CallerKind, TrustLevel
+from sm.policy import Action, Relation, Standing, may
+
+DOCUMENT = Path("docs/security.md")
+BEGIN, END = "<!-- begin: python -m tests.policy_table -->", "<!-- end -->"
+COLUMNS = {
+    Relation.SELF: "a session to itself",
+    Relation.DESCENDANT: "to what is below it",
+    Relation.TEAM: "to its team",
+    Relation.FOREIGN: "to another workspace",
+}
+NO, YES, SEEN = "-", "yes", "yes (1)"
+_MODES = [(mine, theirs) for mine in TrustLevel for theirs in TrustLevel]
+
+
+def cell(action: Action, relation: Relation) -> str:
+    """What sessions may do. Raises AssertionError for what the words of the table do not cover."""
+    allowed = {
+        modes for modes in _MODES if may(Standing(CallerKind.SESSION, modes[0], relation, modes[1]), action)
+    }
+    hidden = (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
+    words = {frozenset[tuple[TrustLevel, TrustLevel]](): NO, frozenset(_MODES): YES}
+    words[frozenset(_MODES) - {hidden}] = SEEN
+    assert frozenset(allowed) in words, (action, relation, allowed)
+    return words[frozenset(allowed)]
+
+
+def table() -> str:
+    rows = [["action", "the operator", *COLUMNS.values()], ["---"] * (2 + len(COLUMNS))]
+    for action in Action:
+        operator = YES if may(Standing(CallerKind.OPERATOR), action) else NO
+        rows.append([action.value, operator, *(cell(action, relation) for relation in COLUMNS)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def written(document: str) -> str:
+    """The document with the table as it is now."""
+    before, begin, rest = document.partition(f"{BEGIN}\n")
+    _, end, after = rest.partition(END)
+    assert begin and end, f"{DOCUMENT} has lost its marks"
+    return f"{before}{begin}{table()}{end}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,119 @@
+"""Sandboxed sessions of two workspaces, as they call: on their workspace's socket, with the token of their process.
+
+No sandbox is there to start them in yet, so they are made direct and their rows are changed while no daemon runs.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sm.places import Places
+from tests.instance import Instance
+from tests.raw_http import answered, exchange, request
+
+CONFIG = "limits: {spawn_interval_s: 0}"
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A caller on one socket."""
+
+    socket: str
+    token: str | None
+
+    def ask(self, method: str, path: str, body: object = None, *headers: str) -> tuple[int, Any]:
+        """The status and the JSON of the answer."""
+        shown = [] if self.token is None else [f"Authorization: Bearer {self.token}"]
+        sent = b"" if body is None else json.dumps(body).encode()
+        return answered(
+            exchange(self.socket, request(f"{method} {path} HTTP/1.1", *shown, *headers, body=sent))
+        )
+
+    def get(self, path: str) -> Any:
+        status, answer = self.ask("GET", path)
+        assert status == 200, (path, answer)
+        return answer
+
+    def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """The status and the code of a refusal."""
+        status, answer = self.ask(method, path, body)
+        assert status >= 400, (path, answer)
+        return status, answer["error"]["code"]
+
+
+class Team:
+    """Workspaces `shop` and `bank`: in `shop` a parent with a child, a sibling, and one that is direct; in `bank` one;
+    one sandboxed session that is in none.
+    """
+
+    def __init__(self, start: Callable[[Instance], object] = Instance.start_daemon) -> None:
+        self.instance = Instance(CONFIG)
+        self._start = start
+        self.ids: dict[str, str] = {}
+        try:
+            self._begin()
+        except BaseException:
+            self.instance.end()
+            raise
+
+    def _begin(self) -> None:
+        self.instance.start_daemon()
+        for slug in ("shop", "bank"):
+            directory = self.instance.home / slug
+            directory.mkdir()
+            self.instance.sm("workspace", "create", slug, "--working-dir", str(directory))
+        for name, workspace, parent in (
+            ("parent", "shop", None),
+            ("child", "shop", "parent"),
+            ("sibling", "shop", None),
+            ("direct", "shop", None),
+            ("banker", "bank", None),
+            ("loner", None, None),
+        ):
+            options = ["--workspace", workspace] if workspace and not parent else []
+            options += ["--parent", self.ids[parent]] if parent else []
+            self.ids[name] = self.instance.spawn("Sleeper", "x", "--name", name, *options)["session_id"]
+        self.sandbox(*(name for name in self.ids if name != "direct"))
+
+    def sandbox(self, *names: str) -> None:
+        """Make these sessions sandboxed ones, and start the daemon again."""
+        self.instance.sm("daemon", "stop")
+        with closing(sqlite3.connect(self.instance.state / "sm.db")) as db, db:
+            for name in names:
+                done = db.execute(
+                    "UPDATE sessions SET trust_level = 'sandboxed', effective_mode = 'sandboxed' WHERE id = ?",
+                    (self.ids[name],),
+                )
+                assert done.rowcount == 1
+        (self.instance.state / "stopped").unlink()
+        self._start(self.instance)
+
+    def socket(self, workspace: str | None) -> str:
+        return Places("", str(self.instance.state)).agent_socket(workspace)
+
+    def token(self, name: str) -> str:
+        return Path(self.token_file(name)).read_text().strip()
+
+    def token_file(self, name: str) -> str:
+        return str(self.instance.state / "launch" / f"{self.ids[name]}.token")
+
+    def asker(self, name: str, workspace: str | None = "shop") -> Asker:
+        return Asker(self.socket(workspace), self.token(name))
+
+    def environment(self, name: str, workspace: str | None = "shop") -> dict[str, str]:
+        """What a command of that session has in its environment."""
+        return {
+            "SM_SESSION_ID": self.ids[name],
+            "SM_SOCKET": self.socket(workspace),
+            "SM_TOKEN_FILE": self.token_file(name),
+        }
+
+    def log(self) -> str:
+        return (self.instance.state / "log" / "daemon.log").read_text()
+
+    def end(self) -> None:
+        self.instance.end()
