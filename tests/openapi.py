@@ -538,8 +538,10 @@ ROUTES: dict[str, list[Route]] = {
                 workspace=text("A slug; `-`: none; null: the parent's, else that of the working directory."),
                 working_dir=text("Absolute."),
                 cwd=text("The caller's directory, where no `working_dir` is asked for."),
-                worktree=text("The git worktree that the client has made for it."),
-                branch=text("The branch that was made with it."),
+                worktree=text(
+                    "The git worktree that the client has made for it: `DIRECTORY/.sm/worktrees/NAME`."
+                ),
+                branch=text("The branch that was made with it: `sm/NAME`."),
                 trust=TRUST,
                 environment=by_name(text(), "The caller's; what the configuration does not name is ignored."),
                 wait_s=WAIT_S,
@@ -653,6 +655,8 @@ ROUTES: dict[str, list[Route]] = {
                     "removed": text(),
                     "effective_mode": or_null(one_of(TrustLevel)),
                     "worktree": or_null(WORKTREE),
+                    "used": flag("Another session works in the worktree."),
+                    "sandboxed": flag("A sandboxed session may have changed what git runs in it."),
                 }
             ),
             body=given(),

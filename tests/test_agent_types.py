@@ -3,16 +3,16 @@
 import asyncio
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sm.agent_types import AgentType, AgentTypes, Catalog, check_name
-from sm.config import AgentConfig, Config
+from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
-from sm.errors import ConfigError, UnknownAgentType
+from sm.errors import ConfigError, OutsideFailed, UnknownAgentType
 from sm.models import Capabilities, Workspace
 from sm.places import Places
 from tests import samples
@@ -43,17 +43,22 @@ class World:
         given = Capabilities(agents=agents or None)
         return Workspace("shop", str(self.shop), samples.AT, capabilities=given)
 
-    def found(
-        self, *agents: str, anywhere: bool = False, environment: Mapping[str, str] | None = None
+    async def ask(
+        self,
+        *agents: str,
+        anywhere: bool = False,
+        environment: Mapping[str, str] | None = None,
+        wanted: str | None = None,
     ) -> Catalog:
-        async def ask() -> Catalog:
-            async with asyncio.timeout(WITHIN_S):
-                return await self.types.found(
-                    None if anywhere else self.workspace(*agents),
-                    {"HOME": str(self.home)} if environment is None else environment,
-                )
+        async with asyncio.timeout(WITHIN_S):
+            return await self.types.found(
+                None if anywhere else self.workspace(*agents),
+                {"HOME": str(self.home)} if environment is None else environment,
+                wanted=wanted,
+            )
 
-        return asyncio.run(ask())
+    def found(self, *agents: str, **options: Any) -> Catalog:
+        return asyncio.run(self.ask(*agents, **options))
 
     def origins(self, **options: Any) -> dict[str, str]:
         return {each.name: each.origin for each in self.found(**options).usable}
@@ -256,6 +261,158 @@ def test_other_names_are_looked_for(name: str) -> None:
     check_name(name)
 
 
+def test_number_of_too_many_digits_is_a_mistake_of_its_own_file(world: World) -> None:
+    for name, number in (("broken", "0x" + "f" * 8000), ("sixty", "1" + ":1" * 4000)):
+        define(world.of_sm, name, f"name: {number}")
+    define(world.of_sm, "reviewer")
+    found = world.found()
+    for name in ("broken", "sixty"):
+        assert "too many digits" in str(only(found, name).problem)
+    assert found.pick("reviewer").usable
+
+
+def test_file_that_cannot_be_read_for_any_reason_breaks_nothing_else(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(content: bytes, name: str) -> Definition:
+        if name == "broken":
+            raise RecursionError("a bug")
+        return read_definition(content, name)
+
+    monkeypatch.setattr("sm.agent_types.read_definition", broken)
+    define(world.of_sm, "broken", "model: opus")
+    define(world.of_sm, "reviewer")
+    found = world.found()
+    assert only(found, "broken").problem == "1:1: cannot be understood: an error of sm (sm daemon logs)"
+    assert found.pick("reviewer").usable
+    assert ["definition could not be read" in each.message for each in caplog.records] == [True]
+    assert "model: opus" not in caplog.text
+
+
+def test_settings_of_one_directory_are_read_up_to_a_bound(world: World) -> None:
+    for n in range(12):
+        define(world.of_sm, f"agent{n:02}", f"description: {'a' * 8000}")
+    (world.of_sm / "unclosed.md").write_text("---\n" + "a: b\n" * 1600)
+    define(world.own, "mine", "description: mine")
+    for _ in range(2):  # also when some of them need not be read again
+        found = world.found()
+        read = [only(found, f"agent{n:02}").problem is None for n in range(12)]
+        assert read == [True] * 8 + [False] * 4
+        assert only(found, "agent08").problem == (
+            "1:1: is not read: with it the settings in this directory are longer than 65,536 characters"
+        )
+        assert only(found, "mine").usable
+    for n in range(4):
+        (world.of_sm / f"agent{n:02}.md").unlink()
+    found = world.found()
+    assert all(only(found, f"agent{n:02}").problem is None for n in range(4, 12))
+
+
+class Held:
+    """Holds up the reading of definitions whose name begins with `held`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read: list[str] = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        monkeypatch.setattr("sm.agent_types.read_definition", self._read)
+        monkeypatch.setattr("sm.agent_types._READ_WITHIN_S", 0.3)
+        monkeypatch.setattr("sm.agent_types._BRIEFING_WITHIN_S", 0.3)
+
+    def _read(self, content: bytes, name: str) -> Definition:
+        self.read.append(name)
+        self.begun.set()
+        if name.startswith("held"):
+            assert self.go_on.wait(WITHIN_S)
+        return read_definition(content, name)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    made = Held(monkeypatch)
+    yield made
+    made.go_on.set()
+
+
+def test_many_who_ask_at_once_share_what_is_read(world: World, held: Held) -> None:
+    define(world.of_sm, "held1")
+
+    async def ask() -> None:
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(world.ask())
+            await asyncio.to_thread(held.begun.wait, WITHIN_S)
+            define(world.of_sm, "later")
+            others = [group.create_task(world.ask()) for _ in range(20)]
+            for _ in range(10):
+                await asyncio.sleep(0)  # each of them runs up to where it waits
+            held.go_on.set()
+        assert "later" not in {each.name for each in first.result().types}
+        for other in others:  # what was there when they asked
+            assert only(other.result(), "later").usable
+
+    asyncio.run(ask())
+    assert held.read.count("held1") == 2
+
+
+def test_who_gives_up_waiting_leaves_one_read_behind_and_not_one_each(world: World, held: Held) -> None:
+    define(world.of_sm, "held1")
+
+    async def ask() -> None:
+        asked = await asyncio.gather(*(world.ask() for _ in range(8)), return_exceptions=True)
+        assert {type(each) for each in asked} == {OutsideFailed}
+        assert held.read == ["held1"]
+        assert sum(each.name.startswith("sm-definitions") for each in threading.enumerate()) <= 2
+        other = World(world.shop / "elsewhere")
+        define(other.of_sm, "reviewer")
+        workspace = Workspace("other", str(other.shop), samples.AT)
+        found = await world.types.found(workspace, {"HOME": str(other.home)})
+        assert found.pick("reviewer").usable
+        held.go_on.set()
+
+    asyncio.run(ask())
+
+
+def test_configured_type_does_not_wait_for_files(world: World, held: Held) -> None:
+    define(world.of_sm, "held1")
+    define(world.own, "mine")
+
+    async def ask() -> None:
+        found = await world.ask(wanted="Engineer")
+        assert found.pick("Engineer").agent.model == "sonnet"
+        assert found.unread == (
+            "the agent types that files define are not told to it: their directories do not answer within 0.3 s",
+        )
+        command = await world.ask(wanted="Sh")
+        assert command.pick("Sh").provider == "command"
+        assert command.unread == ()
+        for wanted in ("held1", "mine", "engineer", None):
+            with pytest.raises(OutsideFailed):
+                await world.ask(wanted=wanted)
+        held.go_on.set()
+        assert (await world.ask(wanted="held1")).pick("held1").usable
+        assert (await world.ask(wanted="Engineer")).unread == ()
+
+    asyncio.run(ask())
+
+
+def test_type_that_is_not_given_is_refused_without_waiting_for_files(world: World, held: Held) -> None:
+    define(world.of_sm, "held1")
+    with pytest.raises(UnknownAgentType):
+        world.found("Sh", wanted="Engineer").pick("Engineer")
+    held.go_on.set()
+
+
+def test_names_that_nothing_has_are_told_with_the_nearest(world: World) -> None:
+    define(world.of_sm, "reviewer")
+    define(world.own, "broken", "model: -x")
+    found = world.found("reviewer")
+    assert found.unmatched(("Engineer", "Sh", "reviewer", "broken")) == ()
+    assert found.unmatched(("Engineeer", "engineer", "zzz")) == (
+        "there is no agent type Engineeer now; did you mean Engineer?",
+        "there is no agent type engineer now; did you mean Engineer?",
+        "there is no agent type zzz now",
+    )
+
+
 def test_named_pipe_holds_nobody_up(world: World) -> None:
     os.mkfifo(world.of_sm / "pipe.md")
     define(world.of_sm, "reviewer")
@@ -265,7 +422,7 @@ def test_named_pipe_holds_nobody_up(world: World) -> None:
     assert only(found, "pipe").problem == "1:1: is not a file"
     assert only(found, "mine").problem == "1:1: is not a file"
     assert found.pick("reviewer").usable
-    assert threading.active_count() <= before + 1
+    assert threading.active_count() <= before + 2
 
 
 def test_link_out_of_a_workspace_leaks_nothing(world: World, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +139,3 @@ def test_a_directory_that_is_gone_costs_lines_only(tmp_path: Path, caplog: pytes
     audit.record("operator", "kill", "lost", ALLOWED, None)
     assert len(caplog.records) == 1
     audit.close()
-
-
-def test_a_line_takes_next_to_no_time(path: Path) -> None:
-    audit = made(path)
-    started_s = time.perf_counter()
-    for number in range(1_000):
-        audit.record("session:1a2b3c4d", "kill", f"{number:08}", REFUSED, "to it: team")
-    audit.close()
-    assert (
-        time.perf_counter() - started_s < 1.0
-    )  # a millisecond each would be noticed; it takes some microseconds

@@ -3,6 +3,10 @@
 import asyncio
 import json
 import os
+import subprocess
+import threading
+import time
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +21,7 @@ from sm.models import Capabilities, Session, TrustLevel, Workspace
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
 from tests import samples
+from tests.instance import until
 
 LIES = {"SM_TRUST_LEVEL": "direct", "SM_SESSION_ID": "00000000", "SM_OF_NOBODY": "x"}
 LOADED = {
@@ -47,9 +52,10 @@ class Team:
         ((where or self.shop) / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     def settle(self) -> None:
-        """As if nobody had written lately."""
+        """Until what was written lately is no more what may change again within the same tick of the clock."""
         for file in (self.user_file, self.shop_file):
             os.utime(file, (1_700_000_000, 1_700_000_000))
+        until(lambda: time.time_ns() - self.shop_file.stat().st_ctime_ns > 200_000_000, "the files are old")
 
     def skill(self, path: str) -> None:
         (self.shop.parent / path).mkdir(parents=True)
@@ -178,6 +184,12 @@ def test_changed_file_counts_for_the_next_session(team: Team) -> None:
     os.utime(other, ns=(team.shop_file.stat().st_atime_ns, team.shop_file.stat().st_mtime_ns))
     other.rename(team.shop_file)  # of the same time
     assert written(team.equip())["a"]["args"] == ["six"]
+    team.settle()
+    assert written(team.equip())["a"]["args"] == ["six"]
+    with team.shop_file.open("r+") as same:  # the same file, of the same size and time
+        same.write(team.shop_file.read_text().replace("six", "two"))
+    os.utime(team.shop_file, (1_700_000_000, 1_700_000_000))
+    assert written(team.equip())["a"]["args"] == ["two"]
     team.shop_file.unlink()
     assert written(team.equip()) == {}
 
@@ -187,7 +199,7 @@ def test_unchanged_file_is_not_read_again(team: Team, monkeypatch: pytest.Monkey
     team.project(a=stdio())
     team.settle()
     first = team.equip()
-    monkeypatch.setattr("sm.capabilities.orjson.loads", None)
+    monkeypatch.setattr("sm.mcp_files.orjson.loads", None)
     assert team.equip().servers == first.servers
 
 
@@ -223,6 +235,116 @@ def test_users_servers_for_one_project_are_given_there(team: Team) -> None:
     team.user_file.write_text(json.dumps({"mcpServers": everywhere, "projects": projects}))
     servers = written(team.equip(where=below))  # claude keeps them for the repository (measured)
     assert {name: server["args"] for name, server in servers.items()} == {"u": ["here"], "w": ["x"]}
+
+
+def git(where: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=x", "-c", "user.email=x@x")
+    subprocess.run(["git", *who, *arguments], cwd=where, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("place", ["shop/.sm/worktrees/w", "beside"])
+def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, place: str) -> None:
+    git(team.shop, "init")
+    git(team.shop, "commit", "--allow-empty", "-m", "first")
+    tree = team.shop.parent / place
+    git(team.shop, "worktree", "add", str(tree))
+    projects = {
+        str(team.shop): {"mcpServers": {"u": stdio("repository")}},
+        str(tree): {"mcpServers": {"v": stdio()}},
+    }
+    team.user_file.write_text(json.dumps({"projects": projects}))
+    assert written(team.equip(where=tree)).keys() == {"u"}  # measured
+    # A worktree has the commands of its repository, too (measured).
+    team.skill("shop/.claude/commands")
+    (team.shop / ".claude/commands/fix.md").write_text("Fix it.")
+    assert team.equip(where=tree, skills=()).given.skills_off == ("fix",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "gitdir: SHOP/.git",
+        "gitdir: SHOP/.git/worktrees/w",
+        "gitdir: forged",
+        "gitdir: ",
+        "gitdir: a\0b",
+        "gitdir: " + "x" * 100_000,
+        "no word of it",
+    ],
+)
+def test_directory_that_says_it_is_a_worktree_is_believed_when_the_repository_says_so(
+    team: Team, said: str
+) -> None:
+    git(team.shop, "init")
+    git(team.shop, "commit", "--allow-empty", "-m", "first")
+    git(team.shop, "worktree", "add", str(team.home / "w"))
+    other = team.shop.parent / "other"
+    (other / "forged").mkdir(parents=True)
+    (other / ".git").write_text(said.replace("SHOP", str(team.shop)))
+    (other / "forged/commondir").write_text(f"{team.shop}/.git\n")
+    (other / "forged/gitdir").write_text(f"{other}/.git\n")
+    projects = {
+        str(team.shop): {"mcpServers": {"secret": stdio()}},
+        str(other): {"mcpServers": {"own": stdio()}},
+    }
+    team.user_file.write_text(json.dumps({"projects": projects}))
+    assert written(team.equip(where=other)).keys() == {"own"}  # as claude does (measured)
+
+
+def test_what_is_wrong_with_servers_of_another_project_is_of_no_account(team: Team) -> None:
+    bad = {
+        "command": "x",
+        "env": {"PORT": 8080},
+    }  # claude leaves such a server out, and says nothing (measured)
+    projects: dict[str, Any] = {
+        str(team.home): {"mcpServers": {"bad": bad}},
+        "/": {"mcpServers": []},
+        "/x": 1,
+        str(team.shop): {"mcpServers": {"good": stdio()}},
+    }
+    team.user_file.write_text(json.dumps({"projects": projects}))
+    assert team.equip().servers.keys() == {"good"}
+    projects[str(team.shop)] = {"mcpServers": {"bad": bad}}
+    team.user_file.write_text(json.dumps({"projects": projects}))
+    with pytest.raises(UsageError, match="'bad' whose env"):
+        team.equip()
+
+
+def test_byte_order_mark_is_none_of_the_json(team: Team) -> None:
+    team.user_file.write_text("\ufeff" + json.dumps({"mcpServers": {"u": stdio()}}))
+    team.shop_file.write_text("\ufeff" + json.dumps({"mcpServers": {"a": stdio()}}))
+    assert team.equip().servers.keys() == {"u", "a"}  # claude reads both (measured)
+
+
+def test_file_above_the_workspace_may_be_a_link_and_is_read_for_its_names_only(team: Team) -> None:
+    above = team.shop.parent / ".mcp.json"
+    dotfiles = team.home / "dotfiles.json"
+    dotfiles.write_text('{"mcpServers": {"dots": {"command": 1}}}')
+    above.symlink_to(dotfiles)
+    found = team.equip()
+    assert (found.servers, found.given.mcps_off) == ({}, ("dots",))
+    below = team.shop / "src"
+    below.mkdir()
+    (below / ".mcp.json").symlink_to(dotfiles)
+    with pytest.raises(UsageError, match="is a link, and agents can write there"):
+        team.equip(where=below)
+
+
+def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
+    servers = {"mcpServers": {f"s{number}": {"command": "x"} for number in range(2_000)}}
+    at = team.shop
+    for _ in range(20):
+        (at / ".mcp.json").write_text(json.dumps(servers | {"padding": "x" * 900_000}))
+        at = at / "d"
+        at.mkdir()
+    team.user_file.write_text(json.dumps({"padding": [[]] * 1_000_000}))
+    until(lambda: time.time_ns() - team.user_file.stat().st_ctime_ns > 200_000_000, "the files are old")
+    tracemalloc.start()
+    try:
+        team.equip(where=at)
+        assert tracemalloc.get_traced_memory()[0] < 8 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 # ------------------------------------------------------------------------------------------------ what is let through
@@ -321,7 +443,7 @@ def test_users_own_programs_are_left_out_in_a_sandbox(team: Team) -> None:
 BROKEN = {
     "": "is no JSON",
     "{ no": "is no JSON",
-    "\ufeff{}": "is no JSON",
+    "\ufeff": "is no JSON",
     "[]": "holds no JSON object",
     "null": "holds no JSON object",
     '{"mcpServers": []}': "mcpServers that are no object",
@@ -336,6 +458,10 @@ BROKEN = {
     '{"mcpServers": {"a": {"type": "http", "url": 1}}}': "'a' whose url",
     '{"mcpServers": {"a": {"type": "http", "url": "x", "command": 1}}}': "'a' whose command",
     '{"mcpServers": {"\\u001b[31m": 1}}': "'[31m' that is no object",
+    '{"mcpServers": {"a": {"command": "x", "more": '
+    + "[" * 900
+    + "]" * 900
+    + "}}}": "'a' that is nested too deep",
     "[" * 5000: "is no JSON",
     '{"mcpServers": {"a": {"command": "\\ud800"}}}': "is no JSON",
 }
@@ -387,7 +513,7 @@ def test_file_of_any_size_is_not_read_to_its_end(team: Team) -> None:
 
 def test_file_that_claude_is_writing_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.user_file.write_text('{"mcpServers": {"a": {"comm')
-    monkeypatch.setattr("sm.capabilities.time.sleep", lambda _: team.user(a=stdio()))
+    monkeypatch.setattr("sm.mcp_files.time.sleep", lambda _: team.user(a=stdio()))
     assert team.equip().servers.keys() == {"a"}
 
 
@@ -426,3 +552,128 @@ def test_more_skills_than_fit_on_a_command_line_are_refused(team: Team) -> None:
         team.skill(f"shop/.claude/skills/{number:0200}")
     with pytest.raises(UsageError, match="too many skills around"):
         team.equip(skills=("none-of-them",))
+
+
+def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
+    commands = team.shop / ".claude/commands"
+    for path in (
+        "evil/SKILL.md",
+        "low/skill.md",
+        "a/b/Skill.md",
+        "SKILL.md/in.md",
+        "a.b/c.d.md",
+        ".dot.md",
+        "sp ace.md",
+    ):
+        (commands / path).parent.mkdir(parents=True, exist_ok=True)
+        (commands / path).write_text("x")
+    linked = team.home / "linked"
+    (linked / "sub").mkdir(parents=True)
+    (linked / "one.md").write_text("x")
+    (linked / "sub/SKILL.md").write_text("x")
+    (commands / "lnk").symlink_to(linked)
+    (commands / "loop").symlink_to(commands)
+    (commands / "self").symlink_to("self")
+    (commands / "file.md").symlink_to(linked / "one.md")
+    off = set(team.equip(skills=()).given.skills_off)
+    # Measured: `SKILL.md` makes a skill of its directory, and links are followed.
+    assert off >= {
+        "evil",
+        "low",
+        "a:b",
+        "SKILL.md:in",
+        "a.b:c.d",
+        ".dot",
+        "sp ace",
+        "lnk:one",
+        "lnk:sub",
+        "file",
+    }
+    assert not any(name.startswith("loop") for name in off)
+    (commands / "SKILL.md/in.md").unlink()
+    (commands / "SKILL.md").rmdir()
+    (commands / "SKILL.md").write_text("x")
+    assert "commands" in team.equip(skills=()).given.skills_off
+    assert "a:b" not in team.equip(skills=("a:b",)).given.skills_off
+
+
+@pytest.mark.parametrize("top", [".claude", ".claude/skills", ".claude/commands"])
+def test_link_out_of_a_project_is_not_followed_for_skills(team: Team, top: str) -> None:
+    elsewhere = team.home / "elsewhere"
+    (elsewhere / "commands").mkdir(parents=True)
+    (elsewhere / "secret.md").write_text("x")
+    link = team.shop / top
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    assert team.equip().given == Equipment().given
+    with pytest.raises(UsageError, match="leads out of the project, and agents can write there"):
+        team.equip(skills=("review",))
+    link.unlink()
+    inside = team.shop / "tools"
+    inside.mkdir()
+    (inside / "skills").mkdir()
+    (inside / "skills/mine").mkdir()
+    link.symlink_to(inside)
+    assert team.equip(skills=("review",)).given.skills
+    link.unlink()
+    above = team.shop.parent / top  # nobody's project: a user's dotfiles, perhaps
+    above.parent.mkdir(exist_ok=True)
+    above.symlink_to(elsewhere)
+    assert team.equip(skills=("review",)).given.skills
+
+
+def test_directories_of_skills_are_read_within_bounds(team: Team) -> None:
+    commands = team.shop / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "root").symlink_to("/")
+    with pytest.raises(UsageError, match=r"commands cannot be told: .* more than"):
+        team.equip(skills=("review",))
+    (commands / "root").unlink()
+    deep = commands / "/".join("12345678")
+    deep.mkdir(parents=True)
+    (deep / "x.md").write_text("x")
+    assert team.equip(skills=("review",)).given.skills_off == ("1:2:3:4:5:6:7:8:x",)
+    (deep / "9").mkdir()
+    with pytest.raises(UsageError, match="more than 8 directories deep"):
+        team.equip(skills=("review",))
+    (deep / "9").rmdir()
+    for number in range(2_000):
+        (deep / str(number)).touch()
+    with pytest.raises(UsageError, match="more than 2000 entries"):
+        team.equip(skills=("review",))
+
+
+def test_directory_that_does_not_answer_holds_up_nobody_else(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.skill("shop/.claude/commands")
+    answers = threading.Event()
+    scandir = os.scandir
+
+    def hanging(path: Any) -> Any:
+        assert answers.wait(30)
+        return scandir(path)
+
+    monkeypatch.setattr("sm.capabilities.os.scandir", hanging)
+    monkeypatch.setattr("sm.capabilities._TIME_S", 0.3)
+    workspace = Workspace("shop", str(team.shop), samples.AT, None, Capabilities(skills=()))
+    session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, "shop")
+
+    async def many() -> list[Any]:
+        starts = [
+            asyncio.create_task(
+                team.equipping.equip(session, workspace, team.provider, {"HOME": str(team.home)})
+            )
+            for _ in range(40)
+        ]
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0)
+            assert await asyncio.to_thread(lambda: "at once") == "at once"
+            return await asyncio.gather(*starts, return_exceptions=True)
+
+    try:
+        refused = asyncio.run(many())
+    finally:
+        answers.set()
+    assert {type(each) for each in refused} == {UsageError}
+    assert "did not answer within 0.3 s" in refused[0].message

@@ -301,7 +301,7 @@ notify:
     - {url: "http://127.0.0.1:9/x"}
 daemon: {log_level: debug}
 limits: {max_children: 0, spawn_interval_s: 0.5, max_depth: 1, max_per_workspace: 7, messages_per_minute: 8}
-default_capabilities: {mcps: [files, "browser.x"], skills: [], agents: all}
+default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: all}
 """
     config = loaded(path, text).config
     assert config.model_dump(mode="json", exclude={"claude"}) == {
@@ -366,7 +366,7 @@ default_capabilities: {mcps: [files, "browser.x"], skills: [], agents: all}
             "max_per_workspace": 7,
             "messages_per_minute": 8,
         },
-        "default_capabilities": {"mcps": ["files", "browser.x"], "skills": [], "agents": "all"},
+        "default_capabilities": {"mcps": ["files", "browser.x"], "skills": ["db:drop"], "agents": "all"},
     }
     assert isinstance(config.commands["Reviewer"].command, tuple)
 

@@ -1,5 +1,7 @@
 """Agent definitions: what a file may say, and what is said of one that is wrong."""
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -7,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.config import AgentConfig, read_definition
-from sm.config.definitions import MAX_BYTES
+from sm.config.definitions import _DESCRIPTION, MAX_BYTES, _names
 from sm.errors import ConfigError
+
+HUGE = "must be text, and a number of too many digits is not: quote it"
+SURROGATE = "must not hold half of a character (U+D800 to U+DFFF)"
 
 
 def file(settings: str, body: str = "Be strict.") -> bytes:
@@ -144,6 +149,19 @@ def test_tools_that_are_refused_are_refused_by_claude() -> None:
             "2:11: provider: an agent type that is a program is configured under `commands:` in config.yaml",
         ),
         (file("provider: codex"), "2:11: provider: unknown provider 'codex': leave it out, or say claude"),
+        (file("name: 0x" + "f" * 8000), f"2:7: name: {HUGE}"),
+        (file("name: 1" + ":1" * 4000), f"2:7: name: {HUGE}"),
+        (file(f"tools: [0x{'f' * 8000}]"), f"2:9: tools[0]: {HUGE}"),
+        (
+            file(f"spawnable: [0x{'f' * 8000}]"),
+            "2:12: spawnable: must be true or false, and is something with a number of too many digits",
+        ),
+        (file(r'description: "\ud800"'), f"2:14: description: {SURROGATE}"),
+        (file(r'name: "a\udfffb"'), f"2:7: name: {SURROGATE}"),
+        (
+            file(r'disallowedTools: ["Bash(\ud800)"]'),
+            "2:19: disallowedTools[0]: is no name of a tool, such as Read or Bash",
+        ),
         (file("x: " + "[" * 40), "2:35: nested more than 32 deep"),
         (
             file("x: !!python/name:os.system x"),
@@ -163,6 +181,35 @@ def test_mistake_is_told_with_its_place(content: bytes, said: str) -> None:
 def test_every_mistake_is_told_at_once() -> None:
     told = mistake(file("model: -x\nspawnable: maybe\nprovider: x"))
     assert [each.partition(":")[0] for each in told.splitlines()] == ["2", "3", "4"]
+
+
+def test_mistakes_of_a_file_that_is_full_of_them_are_told_in_part() -> None:
+    told = mistake(file(f"tools: [{'5,' * 4000}]")).splitlines()
+    assert len(told) == 21
+    assert told[-1] == "1:1: and 3,980 more mistakes"
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (lambda text: _DESCRIPTION.sub("", text), f"description: {' ' * 100_000}\n: ["),
+        (lambda text: _DESCRIPTION.sub("", text), f"description: {'a ' * 50_000}\xa0\n: ["),
+        (lambda text: _DESCRIPTION.sub("", text), "description: x\n" * 8_000),
+        (_names, "," * 100_000),
+        (_names, "(," * 50_000),
+        (_names, "a(b,c)," * 15_000),
+    ],
+)
+def test_text_is_taken_apart_in_a_time_that_grows_with_its_length(
+    read: Callable[[str], object], text: str
+) -> None:
+    before = time.thread_time()
+    read(text)
+    assert time.thread_time() - before < 2  # the square would be a minute
+
+
+def test_quoted_description_stays_as_it_is_behind_any_number_of_blanks() -> None:
+    assert _DESCRIPTION.sub("", 'description:   "quoted"') == 'description:   "quoted"'
 
 
 @given(st.binary(max_size=300))

@@ -61,6 +61,24 @@ def test_of_two_sessions_with_one_friendly_name_the_newest_is_meant() -> None:
     assert family(old, new).find(None, "engineer-x") is new
 
 
+def test_of_two_with_one_friendly_name_the_one_that_lives_is_meant() -> None:
+    living = replace(CHILD, friendly_name="engineer-x")
+    ended = replace(OTHER, friendly_name="engineer-x", status=Status.KILLED)
+    assert family(living, ended).find(None, "engineer-x") is living
+
+
+def test_nobody_takes_the_name_of_another_for_a_friendly_one() -> None:
+    impostor = replace(OTHER, friendly_name=CHILD.name)
+    assert family(CHILD, impostor).find(None, CHILD.name) is CHILD
+
+
+def test_a_word_longer_than_any_name_is_not_looked_for() -> None:
+    with pytest.raises(NotFound) as caught:
+        family().find(None, "a" * 1_000_000)
+    assert len(caught.value.message) < 200
+    assert caught.value.hint == "sm all lists them"
+
+
 def test_an_ambiguous_prefix_names_the_candidates() -> None:
     with pytest.raises(NotFound) as caught:
         family().find(None, "aaaa")

@@ -15,7 +15,7 @@ PURE = {
     f"sm.{name}"
     for name in (
         "store.rows errors models evidence lifecycle policy trust text progress usage family wording views places wire"
-        " limits"
+        " limits worktrees"
     ).split()
 }
 IMPURE_STANDARD = {
@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "sm.endings": {
         "sm.asking", "sm.config", "sm.lifecycle", "sm.models", "sm.notices", "sm.store", "sm.wording",
     },
-    "sm.capabilities": {"sm.errors", "sm.models", "sm.providers.base", "sm.text"},
+    "sm.capabilities": {"sm.errors", "sm.mcp_files", "sm.models", "sm.providers.base", "sm.text"},
+    "sm.mcp_files": {"sm.errors", "sm.text"},
     "sm.counting": {"sm.lifecycle", "sm.limits", "sm.models", "sm.store"},
     # Definitions in files: it reads them, and knows of nobody but who configures what.
     "sm.agent_types": {"sm.config", "sm.errors", "sm.models", "sm.places", "sm.text"},
@@ -64,7 +65,7 @@ MAY_IMPORT = {
     "sm.workspace_routes": {"sm.handling", "sm.intake", "sm.lifecycle", "sm.models", "sm.views"},
     "sm.records": {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
-        "sm.store", "sm.wording",
+        "sm.spawning", "sm.store", "sm.wording", "sm.worktrees",
     },
     # It looks at processes, because the sessions that it adopts were started by nobody here.
     "sm.revival": {
@@ -106,7 +107,7 @@ MAY_IMPORT = {
     },
     "sm.identity": {"sm.errors", "sm.hostos", "sm.lifecycle", "sm.models", "sm.spawning", "sm.terminals.base"},
     # Sockets: what comes in, as whom, within which bounds. None of them knows a use case.
-    "sm.connections": {"sm.errors", "sm.handling", "sm.places", "sm.wire"},
+    "sm.connections": {"sm.errors", "sm.handling", "sm.intake", "sm.places", "sm.wire"},
     "sm.edge": {
         "sm.audit", "sm.connections", "sm.errors", "sm.handling", "sm.hostos", "sm.identity", "sm.intake",
         "sm.models", "sm.wire",

@@ -60,6 +60,13 @@ def decision(status: Status, kind: SignalKind) -> Decision:
     return found
 
 
+async def test_what_servers_of_a_session_log_in_with_is_not_stored(path: str) -> None:
+    made = session("aaaa1111")
+    async with await Store.open(path) as store:
+        await store.write(lambda tx: tx.insert(made, replace(LAUNCH, mcp_config="of-a-server"), None))
+        assert await store.launch(made.id) == LAUNCH
+
+
 async def test_everything_about_a_session_comes_back_after_a_restart(path: str) -> None:
     full = replace(
         session("aaaa1111", parent="bbbb2222"),

@@ -66,6 +66,18 @@ def test_the_limit_counts_characters_and_is_inclusive() -> None:
         accepted("é" * 11, "prompt", 10)
 
 
+def test_marks_that_would_take_seconds_to_put_in_order_are_refused() -> None:
+    assert accepted("a" + "\u0300" * 30 + "b", "note", 100)
+    with pytest.raises(TextRefused, match="note: more than 30 combining marks in a row, at position 32"):
+        accepted("a" + "\u0300\u0323" * 20, "note", 100)
+
+
+def test_a_text_is_too_long_before_it_is_normalized() -> None:
+    with pytest.raises(TextRefused, match="41 characters, at most 10"):
+        accepted("e\u0301" * 20 + "x", "note", 10)
+    assert accepted("e\u0301" * 10, "note", 10) == "é" * 10
+
+
 def test_a_text_of_one_line_has_no_newline() -> None:
     with pytest.raises(TextRefused, match="position 2 is a newline"):
         accepted("a\nb", "note", 10, one_line=True)

@@ -5,14 +5,16 @@ A file is found by listing its directory and comparing names: nothing that a cal
 
 import asyncio
 import errno
+import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from sm.config import AgentConfig, Config, Definition, is_agent_type, read_definition
+from sm.config import AgentConfig, Config, Definition, is_agent_type, read_definition, settings_length
 from sm.errors import ConfigError, OutsideFailed, UnknownAgentType
 from sm.models import Workspace
 from sm.places import Places
@@ -21,14 +23,24 @@ from sm.text import folded
 CONFIGURED = "config"
 """The origin of an agent type of config.yaml."""
 
+_log = logging.getLogger(__name__)
+
 _MAX_BYTES = 64 * 1024
+_SETTINGS_MAX = 64 * 1024
+"""Characters of settings in one directory: YAML takes up to 20 s for a million, and agents can write such files. With
+more text in them than this claude itself calls the descriptions too long."""
 _FILES_MAX = 100
 _ENTRIES_MAX = 2_000
 _ODD_SHOWN = 3
 _READ_WITHIN_S = 10.0
+_BRIEFING_WITHIN_S = 2.0
+_THREADS = 2
 _SETTLED_NS = 1_000_000_000
 _DIRECTORIES_MAX = 64
 _CLAUDE = "claude"
+_TOO_MUCH = (
+    f"1:1: is not read: with it the settings in this directory are longer than {_SETTINGS_MAX:,} characters"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Catalog:
     """What else is wrong in the directories."""
     where: str = ""
     """Where types are configured, for hints."""
+    unread: tuple[str, ...] = ()
+    """That only configured types are here, in words for whoever starts one of them."""
 
     @property
     def usable(self) -> tuple[AgentType, ...]:
@@ -81,6 +95,17 @@ class Catalog:
             lines = "\n".join(f"{found.origin}:{each}" for each in found.problem.splitlines())
             raise ConfigError(f"agent type {name} cannot be used:\n{lines}", "mend the file, or remove it")
         return found
+
+    def unmatched(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A sentence for each of the names that no type has, with the nearest one."""
+        by_lower = {each.name.lower(): each.name for each in self.types}
+        told = []
+        for name in names:
+            if self.known(name) is None:
+                near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+                guess = f"; did you mean {by_lower[near[0]]}?" if near else ""
+                told.append(f"there is no agent type {name} now{guess}")
+        return tuple(told)
 
     def _hint(self, name: str, found: AgentType | None) -> str:
         if found is not None:
@@ -129,37 +154,74 @@ class _File:
     stamp: tuple[int, ...]
     said: Definition | str
     """Its definition, or what is wrong with it."""
+    length: int = 0
+    """Characters of its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What one directory defines."""
+
+    identity: tuple[int, int] | None = None
+    """Of the directory itself, whatever path it was found by; None: it could not be opened."""
+    types: tuple[AgentType, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class AgentTypes:
-    """Finds agent types. The files are read in a thread, and again only when they have changed."""
+    """Finds agent types. The files are read again only when they have changed.
+
+    Agents can write them, and of one team must not hold up another: they are read in threads of their own, in a
+    bounded time, each directory once at a time for all who ask, and for a configured type nobody waits long.
+    """
 
     def __init__(self, config: Config, places: Places) -> None:
         self._config = config
         self._places = places
-        self._read: dict[str, Mapping[str, _File]] = {}
+        self._read: dict[_Directory, Mapping[str, _File]] = {}
+        self._running: dict[_Directory, asyncio.Future[_Contents]] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
 
-    async def found(self, workspace: Workspace | None, environment: Mapping[str, str]) -> Catalog:
+    async def found(
+        self, workspace: Workspace | None, environment: Mapping[str, str], *, wanted: str | None = None
+    ) -> Catalog:
         """Those for a session of this workspace (None: of none) that inherits this environment.
 
-        Raises OutsideFailed when a file system does not answer.
+        `wanted` is the one that is to be started: if that is configured, no file can change what it is, and it waits
+        but a moment for the others that it may be told of. Raises OutsideFailed when a file system does not answer.
         """
+        configured = {each.name: each for each in self._configured()}
+        kind = configured.get(wanted or "")
+        if kind is not None and kind.provider != _CLAUDE:
+            return self._catalog(workspace, ())
+        within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S
         try:
-            async with asyncio.timeout(_READ_WITHIN_S):
-                return await asyncio.to_thread(self._found, workspace, environment)
+            async with asyncio.timeout(within_s):
+                directories = dict.fromkeys(self._directories(workspace, environment))
+                contents = await asyncio.gather(*(self._contents(each) for each in directories))
         except TimeoutError:
-            raise OutsideFailed(
-                f"the directories of agent definitions do not answer within {_READ_WITHIN_S:g} s", "sm doctor"
-            ) from None
+            trouble = f"do not answer within {within_s:g} s"
+            if kind is None:
+                raise OutsideFailed(f"the directories of agent definitions {trouble}", "sm doctor") from None
+            told = f"the agent types that files define are not told to it: their directories {trouble}"
+            return replace(self._catalog(workspace, ()), unread=(told,))
+        return self._catalog(workspace, contents)
 
-    def _found(self, workspace: Workspace | None, environment: Mapping[str, str]) -> Catalog:
+    def _catalog(self, workspace: Workspace | None, contents: Sequence[_Contents]) -> Catalog:
         warnings: list[str] = []
-        types: dict[str, AgentType] = {}
+        types = {each.name.lower(): each for each in self._configured()}
         shadowed: list[AgentType] = []
-        for each in (*self._configured(), *self._defined(workspace, environment, warnings)):
-            first = types.setdefault(each.name.lower(), each)
-            if first is not each:
-                shadowed.append(replace(each, shadowed_by=first.origin))
+        seen: set[tuple[int, int]] = set()
+        for directory in contents:
+            if directory.identity in seen:  # the operator's may lie in a workspace
+                continue
+            if directory.identity is not None:
+                seen.add(directory.identity)
+            warnings += directory.warnings
+            for each in directory.types:
+                first = types.setdefault(each.name.lower(), each)
+                if first is not each:
+                    shadowed.append(replace(each, shadowed_by=first.origin))
         given = self._given(workspace)
         return Catalog(
             workspace,
@@ -187,28 +249,41 @@ class AgentTypes:
 
     # Files
 
-    def _defined(
-        self, workspace: Workspace | None, environment: Mapping[str, str], warnings: list[str]
-    ) -> Iterator[AgentType]:
-        seen: set[tuple[int, int]] = set()
-        for directory in self._directories(workspace, environment):
-            try:
-                descriptor = _opened(directory)
-            except FileNotFoundError:
-                self._read.pop(directory.path, None)
-                continue
-            except OSError as error:
-                warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
-                continue
-            try:
-                status = os.fstat(descriptor)
-                if (status.st_dev, status.st_ino) not in seen:  # the operator's may lie in a workspace
-                    seen.add((status.st_dev, status.st_ino))
-                    yield from self._defined_in(directory, descriptor, warnings)
-            except OSError as error:
-                warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
-            finally:
-                os.close(descriptor)
+    async def _contents(self, directory: _Directory) -> _Contents:
+        """What is there now. Whoever asks while it is read shares the next read with all who do, since this one may
+        have passed what has just changed; who gives up waiting leaves one behind, and not one each.
+        """
+        before = self._running.get(directory)
+        if before is not None:
+            await asyncio.wait([before])
+        now = self._running.get(directory)
+        if now is None:
+            now = asyncio.get_running_loop().run_in_executor(self._threads, self._defined, directory)
+            self._running[directory] = now
+            now.add_done_callback(lambda _: self._running.pop(directory, None))
+        return await asyncio.shield(now)
+
+    def _defined(self, directory: _Directory) -> _Contents:
+        """As it is read in a thread; raises nothing."""
+        warnings: list[str] = []
+        try:
+            descriptor = _opened(directory)
+        except FileNotFoundError:
+            self._read.pop(directory, None)
+            return _Contents()
+        except OSError as error:
+            return _Contents(warnings=(f"{directory.path} cannot be read: {_trouble(error, directory)}",))
+        types: list[AgentType] = []
+        identity = None
+        try:
+            status = os.fstat(descriptor)
+            identity = (status.st_dev, status.st_ino)
+            types += self._defined_in(directory, descriptor, warnings)
+        except OSError as error:
+            warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
+        finally:
+            os.close(descriptor)
+        return _Contents(identity, tuple(types), tuple(warnings))
 
     def _directories(
         self, workspace: Workspace | None, environment: Mapping[str, str]
@@ -224,15 +299,17 @@ class AgentTypes:
             yield _Directory(of_claude, ("agents",), own=True)
 
     def _defined_in(self, directory: _Directory, descriptor: int, warnings: list[str]) -> Iterator[AgentType]:
-        before, now = self._read.get(directory.path, {}), {}
+        before, now = self._read.get(directory, {}), {}
+        left = _SETTINGS_MAX
         for name in _listed(directory, descriptor, warnings):
-            file = _read(directory, descriptor, f"{name}.md", before.get(name))
+            file = _read(directory, descriptor, f"{name}.md", before.get(name), left)
             if file is None:
                 continue  # it has just gone
             now[name] = file
+            left -= file.length
             yield _type(name, directory, file.said)
-        self._read.pop(directory.path, None)
-        self._read[directory.path] = {name: file for name, file in now.items() if _is_settled(file)}
+        self._read.pop(directory, None)
+        self._read[directory] = {name: file for name, file in now.items() if _is_settled(file)}
         for oldest in list(self._read)[:-_DIRECTORIES_MAX]:
             self._read.pop(oldest, None)
 
@@ -291,10 +368,10 @@ def _listed(directory: _Directory, descriptor: int, warnings: list[str]) -> list
     return sorted(names)[:_FILES_MAX]
 
 
-def _read(directory: _Directory, descriptor: int, name: str, before: _File | None) -> _File | None:
+def _read(directory: _Directory, descriptor: int, name: str, before: _File | None, left: int) -> _File | None:
     """What the file says, as `before` when it has not changed; None when it is not there.
 
-    Not blocking: a named pipe in its place must not hold the daemon.
+    `left`: how many characters its settings may have. Not blocking: a named pipe in its place must not hold the daemon.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
@@ -308,17 +385,30 @@ def _read(directory: _Directory, descriptor: int, name: str, before: _File | Non
         if not stat.S_ISREG(status.st_mode):
             return _File((), "1:1: is not a file")
         stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        if before is not None and before.stamp == stamp:
+        if before is not None and before.stamp == stamp and before.length <= left:
             return before
         with open(file, "rb", closefd=False) as opened:
             content = opened.read(_MAX_BYTES + 1)
-        return _File(stamp, read_definition(content, name.removesuffix(".md")))
-    except ConfigError as error:
-        return _File(stamp, error.message)
+        return _parsed(stamp, content, name.removesuffix(".md"), left)
     except OSError as error:
         return _File((), f"1:1: cannot be read: {_trouble(error, directory)}")
     finally:
         os.close(file)
+
+
+def _parsed(stamp: tuple[int, ...], content: bytes, name: str, left: int) -> _File:
+    """What is in it; raises nothing: whatever an agent writes there spoils one agent type and no spawn."""
+    length = 0
+    try:
+        length = settings_length(content)
+        return (
+            _File(stamp, read_definition(content, name), length) if length <= left else _File((), _TOO_MUCH)
+        )
+    except ConfigError as error:
+        return _File(stamp, error.message, length)
+    except Exception:  # noqa: BLE001  an edge: what was not thought of in reading it
+        _log.exception("a definition could not be read")
+        return _File(stamp, "1:1: cannot be understood: an error of sm (sm daemon logs)", length)
 
 
 def _is_settled(file: _File) -> bool:

@@ -1,33 +1,27 @@
 """What a session is given of the MCP servers and skills that lie about, and who it is, written into each server.
 
 The user's own servers and those of the session's workspace (which win), as far as the capabilities let them through
-and the trust level lets them work. A file is read when a session starts, again only when it has changed, and what is
-kept of it is never written to: each session gets copies, in which `SM_*` is the daemon's word, assigned last.
+and the trust level lets them work (`mcp_files` reads them). Each session gets copies, in which `SM_*` is the daemon's
+word, assigned last.
 
 What an agent CLI finds by itself, beside what it is given, is named too, so that it can be told to leave it alone.
+Agents write there: all of it is read within bounds, and in threads of its own.
 """
 
 import asyncio
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
-
-import orjson
 
 from sm.errors import UsageError
+from sm.mcp_files import NAME_SHOWN, Files, Server, Servers, project_of
 from sm.models import Capabilities, Session, TrustLevel, Workspace
 from sm.providers.base import Given, Provider, Sources
 from sm.text import folded
-
-PROJECT_FILE_MAX = 1024 * 1024
-"""Bytes. Agents write there."""
-USER_FILE_MAX = 64 * 1024 * 1024
-"""Bytes. claude keeps much else in that file, and it is the user's alone."""
 
 IDENTITY = (
     "SM_SESSION_ID",
@@ -50,17 +44,11 @@ DENIED_IN_SANDBOX = (
 program. A name, or how it begins (`*`). `direct` sessions run as the user himself, who may say what he likes.
 """
 
-Server = Mapping[str, Any]
-"""The block of one server, as a file has it."""
-Servers = Mapping[str, Server]
-Scopes = Mapping[str | None, Servers]
-"""The servers for everywhere (None) and, in a file of the user's, those for one project, by its directory."""
-
-_CHANGING_S = 0.05  # claude rewrites its file while it runs; a reader may meet it half written
-_SAME_TIME_NS = 100_000_000  # a change so soon after the last may leave the time of the file as it is
-_KEPT_MAX = 256
+_THREADS = 4
+_TIME_S = 10.0
 _NAMES_MAX_CHARS = 32 * 1024  # they become one argument of the agent's, of which Linux takes 128 KiB
-_NAME_SHOWN = 64
+_ENTRIES_MAX = 2_000  # of all directories of skills together
+_DEPTH_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +76,8 @@ class Equipping:
     def __init__(self, defaults: Capabilities) -> None:
         self._defaults = defaults
         self._files = Files()
+        # Not those that everything else waits in: a file system that does not answer keeps them.
+        self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
 
     async def equip(
         self,
@@ -98,42 +88,55 @@ class Equipping:
     ) -> Equipment:
         """For a session that is to be started. `environment`: what it inherits.
 
-        Nothing is read for a provider whose agents take none of it. Raises UsageError for a file that cannot be used.
+        Nothing is read for a provider whose agents take none of it. Raises UsageError for what cannot be used or read.
         """
         if provider.sources(environment, ()) is None:
-            return Equipment()
-        around = await asyncio.to_thread(_around, session.working_dir)
-        directory = None if workspace is None else workspace.directory
-        if directory is not None and directory not in around:
-            around = (*around, directory)
-        sources = provider.sources(environment, around)
-        if sources is None:
             return Equipment()
         allowed = self._defaults
         if workspace is not None:
             allowed = workspace.capabilities
         elif session.workspace is not None:  # a row that is not there gives nothing away
             allowed = Capabilities((), (), ())
-        strict = workspace is not None and workspace.strict_mcps
-        return await asyncio.to_thread(self._equip, session, around, directory, allowed, strict, sources)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_TIME_S):
+                return await loop.run_in_executor(
+                    self._threads, self._equip, session, workspace, provider, environment, allowed
+                )
+        except TimeoutError:
+            raise UsageError(
+                f"the MCP servers and skills around {folded(session.working_dir, 400)} cannot be used: what they lie "
+                f"on did not answer within {_TIME_S:g} s",
+                "look at the file systems there, and whether their .claude or .mcp.json are links",
+            ) from None
 
     def _equip(
         self,
         session: Session,
-        around: Sequence[str],
-        directory: str | None,
+        workspace: Workspace | None,
+        provider: Provider,
+        environment: Mapping[str, str],
         allowed: Capabilities,
-        strict: bool,
-        sources: Sources,
     ) -> Equipment:
+        until_s = time.monotonic() + _TIME_S
+        around = _around(session.working_dir)
+        directory = None if workspace is None else workspace.directory
+        if directory is not None and directory not in around:
+            around = (*around, directory)
+        written = (around[0],) if directory is None else (around[0], directory)
+        # A worktree has the commands of its repository too, wherever that lies (measured).
+        repository = project_of(around)
+        sources = provider.sources(environment, tuple(dict.fromkeys((*around, repository))))
+        if sources is None:
+            return Equipment()
+        strict = workspace is not None and workspace.strict_mcps
         warnings: list[str] = []
-        users = self._files.servers(sources.user_mcps, USER_FILE_MAX, users=True)
-        found = {**users[None], **users.get(_project(around), {})}
+        found = self._files.users(sources.user_mcps, repository)
         own = frozenset(found)
         project: Servers = {}
         if directory is not None:
-            project = self._project(sources.project_mcps[directory])
-            found |= project
+            project = self._files.projects(sources.project_mcps[directory])
+            found = {**found, **project}
             own -= project.keys()
         chosen = found
         if allowed.mcps is not None:
@@ -151,16 +154,19 @@ class Equipping:
         strict = strict or allowed.mcps is not None or len(chosen) < len(found)
         off: dict[str, None] = {}
         if strict or directory is not None:
-            for place, path in sources.project_mcps.items():
-                names = self._project(path)
+            for place in around:
+                path = sources.project_mcps[place]
+                names = project
+                if place != directory:
+                    names = self._files.names(path, follow=not _inside(place, written))
                 off |= dict.fromkeys(names)
                 if not strict and place != directory and not names.keys() <= project.keys():
-                    more = ", ".join(folded(name, _NAME_SHOWN) for name in names if name not in project)
+                    more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
                     warnings.append(
                         f"not used from {path}: {more} (a session in a workspace gets the MCP servers of "
                         "the workspace's own file, and the user's)"
                     )
-        skills_off, all_own, missing = _skills(allowed.skills, sources)
+        skills_off, all_own, missing = _skills(allowed.skills, sources, _Looking(written, until_s))
         warnings += missing
         return Equipment(
             Given(
@@ -173,9 +179,6 @@ class Equipping:
             chosen,
             tuple(warnings),
         )
-
-    def _project(self, path: str) -> Servers:
-        return self._files.servers(path, PROJECT_FILE_MAX, users=False)[None]
 
 
 # ------------------------------------------------------------------------------------------------------- the servers
@@ -213,180 +216,112 @@ def _of_the_host(server: Server, is_users: bool, directory: str | None) -> bool:
 
 def _nowhere(name: str, found: Servers) -> str:
     near = get_close_matches(name, found, n=1)
-    hint = f"; did you mean {folded(near[0], _NAME_SHOWN)}?" if near else ""
-    return f"there is no MCP server {folded(name, _NAME_SHOWN)}{hint}"
+    hint = f"; did you mean {folded(near[0], NAME_SHOWN)}?" if near else ""
+    return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
 
 
 def _left_on_host(name: str) -> str:
     return (
-        f"MCP server {folded(name, _NAME_SHOWN)} is left out: its program is configured for the host, and "
+        f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
         "the session runs in a sandbox"
     )
-
-
-def _project(around: Sequence[str]) -> str:
-    """The directory under which claude keeps what a user has set for one project: the repository, or where it is
-    (measured)."""
-    return next((each for each in around if os.path.lexists(f"{each}/.git")), around[0])
-
-
-# ---------------------------------------------------------------------------------------------------------- the files
-
-
-class Files:
-    """What files of MCP servers say, each read again only when it is another one or has changed. For threads."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[tuple[int, ...], Scopes]] = {}
-
-    def servers(self, path: str, max_bytes: int, *, users: bool) -> Scopes:
-        """The servers by name; not to be written to. By project too in a file of the user's (`users`).
-
-        Nothing where there is no such file. Only the user's may be a link: agents can write to
-        the others. Raises UsageError for what is no regular file, is too large, or does not say it as it should.
-        """
-        opened = _open(path, follow=users)
-        if opened is None:
-            return {None: {}}
-        try:
-            info = os.fstat(opened)
-            if not stat.S_ISREG(info.st_mode):
-                raise _unusable(path, "is no regular file")
-            stamp = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size)
-            kept = self._kept.get(path)
-            if kept is not None and kept[0] == stamp:
-                return kept[1]
-            with open(opened, "rb", closefd=False) as file:
-                content = file.read(max_bytes + 1)
-        finally:
-            os.close(opened)
-        if len(content) > max_bytes:
-            raise _unusable(path, f"is larger than {max_bytes // 1024} KiB")
-        try:
-            value = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            if users and stamp != _stamp(path):
-                return self.servers(path, max_bytes, users=users)
-            at = f"line {error.lineno}, column {error.colno}"
-            raise _unusable(path, f"is no JSON: {error.msg} ({at})") from None
-        said = _scopes(path, value, users=users)
-        if time.time_ns() - info.st_mtime_ns < _SAME_TIME_NS:
-            return said
-        while len(self._kept) >= _KEPT_MAX:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[path] = stamp, said
-        return said
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """As it is a moment later."""
-    time.sleep(_CHANGING_S)
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino, info.st_mtime_ns, info.st_size
-
-
-def _open(path: str, *, follow: bool) -> int | None:
-    # O_NONBLOCK: a FIFO would keep its reader until somebody writes.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
-    try:
-        return os.open(path, flags)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        link = not follow and os.path.islink(path)
-        reason = "is a link, and agents can write there" if link else f"cannot be read: {error.strerror}"
-        raise _unusable(path, reason) from None
-
-
-def _unusable(path: str, reason: str) -> UsageError:
-    return UsageError(
-        f"the MCP servers of {folded(path, 400)} cannot be used: it {reason}", "repair or remove that file"
-    )
-
-
-def _scopes(path: str, value: Any, *, users: bool) -> Scopes:
-    if not isinstance(value, dict):
-        raise _unusable(path, "holds no JSON object")
-    scopes: dict[str | None, Servers] = {None: _servers(path, value)}
-    projects = value.get("projects") if users else None
-    if isinstance(projects, dict):
-        for project, said in projects.items():
-            if isinstance(said, dict) and said.get("mcpServers"):
-                scopes[project] = _servers(path, said)
-    return scopes
-
-
-def _servers(path: str, value: Mapping[str, Any]) -> Servers:
-    servers = value.get("mcpServers")
-    if servers is None:
-        return {}
-    if not isinstance(servers, dict):
-        raise _unusable(path, "has mcpServers that are no object")
-    for name, server in servers.items():
-        trouble = _trouble(server)
-        if trouble is not None:
-            raise _unusable(path, f"has an MCP server {folded(name, _NAME_SHOWN)!r} {trouble}")
-    return servers
-
-
-def _trouble(server: Any) -> str | None:
-    """What is wrong with the block of one server. What is not known here is left to the agent CLI."""
-    if not isinstance(server, dict):
-        return "that is no object"
-    if server.get("type", "stdio") == "stdio" and "url" not in server:
-        command = server.get("command")
-        if not isinstance(command, str) or not command:
-            return "without a command"
-    elif not isinstance(server.get("url", ""), str):
-        return "whose url is no text"
-    if not isinstance(server.get("command", ""), str):
-        return "whose command is no text"
-    arguments = server.get("args", [])
-    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        return "whose args are no list of texts"
-    environment = server.get("env", {})
-    if not isinstance(environment, dict) or not all(isinstance(each, str) for each in environment.values()):
-        return "whose env is no object of texts"
-    return None
 
 
 # --------------------------------------------------------------------------------------------------------- the skills
 
 
-def _skills(allowed: Sequence[str] | None, sources: Sources) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
+def _skills(
+    allowed: Sequence[str] | None, sources: Sources, looking: "_Looking"
+) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """The skills to turn off, whether those that come with the agent CLI stay, and warnings."""
     if allowed is None:
         return (), True, ()
-    found = dict.fromkeys(name for each in _listed(sources) for name in each)
+    found = dict.fromkeys(name for each in sources.skills for name in looking.skills(each))
+    found |= dict.fromkeys(name for each in sources.commands for name in looking.commands(each))
     missing = [name for name in allowed if name not in found]
     warnings = tuple(
-        f"there is no skill {folded(name, _NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
+        f"there is no skill {folded(name, NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
         "those stay usable"
         for name in missing
     )
     return tuple(name for name in found if name not in allowed), bool(missing), warnings
 
 
-def _listed(sources: Sources) -> Iterator[Sequence[str]]:
-    """The names of all skills there are, in each place."""
-    for directory in sources.skills:
-        yield _entries(directory)
-    for directory in sources.commands:
-        # `sub/x.md` is `sub:x`.
-        below = os.walk(directory)
-        for place, _, files in below:
-            prefix = [] if place == directory else os.path.relpath(place, directory).split(os.sep)
-            yield [":".join((*prefix, name[:-3])) for name in files if name.endswith(".md")]
+class _Looking:
+    """The names of all skills in some directories, whatever agents have put there. Raises UsageError."""
+
+    def __init__(self, written: Sequence[str], until_s: float) -> None:
+        """`written`: directories into which agents write; what stands in these must be no link out of them."""
+        self._written = written
+        self._until_s = until_s
+        self._left = _ENTRIES_MAX
+
+    def skills(self, directory: str) -> Iterator[str]:
+        top = self._top(directory)
+        for entry in self._entries(top, directory):
+            yield entry.name
+
+    def commands(self, directory: str) -> Iterator[str]:
+        """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`; links are followed, but for loops (measured)."""
+        top = self._top(directory)
+        waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]] = [(top, (), frozenset())]
+        while waiting:
+            path, prefix, above = waiting.pop()
+            try:
+                info = os.stat(path)
+            except OSError:
+                continue
+            if (info.st_dev, info.st_ino) in above:
+                continue
+            if len(prefix) > _DEPTH_MAX:
+                raise _unbounded(directory, f"it is more than {_DEPTH_MAX} directories deep")
+            below = above | {(info.st_dev, info.st_ino)}
+            for entry in self._entries(path, directory):
+                if os.path.isdir(entry.path):
+                    waiting.append((entry.path, (*prefix, entry.name), below))
+                    continue
+                if entry.name.lower() == "skill.md":
+                    yield ":".join(prefix or (os.path.basename(directory),))
+                if entry.name.endswith(".md"):
+                    yield ":".join((*prefix, entry.name[:-3]))
+
+    def _top(self, directory: str) -> str:
+        real = os.path.realpath(directory)
+        if _inside(directory, self._written) and not _inside(real, self._written) and os.path.exists(real):
+            raise UsageError(
+                f"the skills of {folded(directory, 400)} cannot be told: it leads out of the project, and agents can "
+                "write there",
+                "replace the link by a directory, or let the session use all skills",
+            )
+        return real
+
+    def _entries(self, path: str, directory: str) -> list["os.DirEntry[str]"]:
+        found = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._left -= 1
+                    if self._left < 0:
+                        raise _unbounded(directory, f"there are more than {_ENTRIES_MAX} entries")
+                    if time.monotonic() > self._until_s:
+                        raise TimeoutError
+                    found.append(entry)
+        except TimeoutError:
+            raise
+        except OSError:
+            return []
+        return sorted(found, key=lambda entry: entry.name)
 
 
-def _entries(directory: str) -> Sequence[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except OSError:
-        return ()
+def _unbounded(directory: str, bound: str) -> UsageError:
+    return UsageError(
+        f"the skills of {folded(directory, 400)} cannot be told: {bound}",
+        "take away what does not belong there, or let the session use all skills",
+    )
+
+
+def _inside(path: str, directories: Sequence[str]) -> bool:
+    return any(path == each or path.startswith(each.rstrip("/") + "/") for each in directories)
 
 
 def _fitting(names: tuple[str, ...], what: str) -> tuple[str, ...]:

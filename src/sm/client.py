@@ -89,7 +89,7 @@ class Client:
     token to show; ProtocolMismatch when it is not our daemon or another version of it.
     """
 
-    __slots__ = ("_on_away", "_on_rate", "socket_path")
+    __slots__ = ("_on_away", "_on_rate", "repeated", "socket_path")
 
     def __init__(
         self,
@@ -100,6 +100,8 @@ class Client:
         self.socket_path = socket_path
         self._on_away = on_away
         self._on_rate = on_rate
+        self.repeated = False
+        """Whether nobody answered a try of the last request: it may have been carried out, whatever came then."""
 
     def get(
         self, path: str, query: "Mapping[str, object] | None" = None, *, timeout_s: float = TIMEOUT_S
@@ -130,10 +132,12 @@ class Client:
     ) -> str:
         """The answer's body as it came."""
         request = _request(method, path, query, body, key)
+        self.repeated = False
         while True:
             try:
                 return self._exchange(request, timeout_s)
             except Away as away:
+                self.repeated = True
                 if self._on_away is None:
                     raise
                 self._on_away(away)

@@ -15,6 +15,7 @@ from aiohttp import http_exceptions, web
 
 from sm.errors import LimitReached, PathRefused, UsageError
 from sm.handling import Visit, refusal
+from sm.intake import Parcel
 from sm.places import SOCKET_PATH_MAX_BYTES
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 
@@ -32,7 +33,7 @@ class Bounds:
     followers: int | None = None
     """Event streams, and requests that are held until something comes."""
     bodies_bytes: int = 64 * 1024 * 1024
-    """Of all requests that are being received or answered; of one `BODY_MAX_BYTES`."""
+    """Of all requests whose bodies are being received; of one `BODY_MAX_BYTES`. Those of the operator do not count."""
     within_s: float = 30.0
     """How long a head, a body, and the reader of an answer may each take."""
 
@@ -89,16 +90,24 @@ class Door:
             self._followers -= 1
 
     @asynccontextmanager
-    async def received(self, request: web.Request) -> AsyncIterator[bytearray]:
-        """The body of the request, counted until it has its answer. Raises LimitReached, and what HTTP has for it."""
-        body = bytearray()
+    async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[Parcel]:
+        """The body of the request, if `counted` until it is taken. Raises LimitReached, and what HTTP has for it."""
+        parcel = Parcel(self._count if counted else lambda size: None)
         try:
-            await self._receive(request, body)
-            yield body
+            await self._receive(request, parcel)
+            yield parcel
         finally:
-            self._bodies_bytes -= len(body)
+            parcel.take()
 
-    async def _receive(self, request: web.Request, body: bytearray) -> None:
+    def _count(self, size: int) -> None:
+        self._bodies_bytes += size
+        if size > 0 and self._bodies_bytes > self.bounds.bodies_bytes:
+            raise LimitReached(
+                f"requests with more than {self.bounds.bodies_bytes:,} bytes are under way on this socket",
+                "repeat it in a moment",
+            )
+
+    async def _receive(self, request: web.Request, parcel: Parcel) -> None:
         most = BODY_MAX_BYTES
         announced = request.content_length or 0
         if announced > most:
@@ -106,15 +115,9 @@ class Door:
         try:
             async with asyncio.timeout(self.bounds.within_s):
                 while piece := await request.content.readany():
-                    body += piece
-                    self._bodies_bytes += len(piece)
-                    if len(body) > most:
-                        raise web.HTTPRequestEntityTooLarge(most, len(body))
-                    if self._bodies_bytes > self.bounds.bodies_bytes:
-                        raise LimitReached(
-                            f"requests with more than {self.bounds.bodies_bytes:,} bytes are under way on this socket",
-                            "repeat it in a moment",
-                        )
+                    size = parcel.add(piece)
+                    if size > most:
+                        raise web.HTTPRequestEntityTooLarge(most, size)
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (web.RequestPayloadError, http_exceptions.HttpProcessingError):

@@ -17,6 +17,7 @@ from sm.errors import (
     NotInTime,
     NotPermitted,
     ProtocolMismatch,
+    SandboxUnavailable,
     SmError,
     StorageFull,
     UsageError,
@@ -50,7 +51,8 @@ async def _answered(request: web.Request, handler: Handler, record: Record) -> w
         door = door_of(request)
         visit = request[VISIT] = await door.visit(request)
         request[CALLER] = visit.caller
-        async with door.received(request) as body:
+        by_session = visit.caller.session_id is not None  # nothing that agents send keeps the operator out
+        async with door.received(request, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
     except SmError as error:
@@ -83,7 +85,7 @@ def _record(record: Record, request: web.Request, error: SmError) -> None:
         if caller is not None and caller.session_id is not None:
             words = request.match_info.values()
             record(str(caller), _asked(request), next(iter(words), None), REFUSED, "no such thing for it")
-    elif isinstance(error, NotPermitted | LimitReached):
+    elif isinstance(error, NotPermitted | LimitReached | SandboxUnavailable):
         record(
             _who(request) if caller is None else str(caller), _asked(request), None, REFUSED, error.message
         )

@@ -10,6 +10,8 @@ from sm.policy import Standing, standing, visible
 from sm.text import folded
 
 _PREFIX_MIN = 4
+_WORD_MAX = 200
+"""Longer than any name: to look for what is like it would take seconds."""
 
 
 def matches(session: Session, words: str) -> bool:
@@ -68,15 +70,21 @@ class Family:
         """The session that `reference` names to `viewer`: id, name, friendly name (also as it was given with
         `--name`, without the agent type) or unique prefix of the id.
 
-        Of several sessions that had one friendly name the newest is meant. Raises NotFound, in the same words
-        for what is not there and for what the viewer may not see.
+        Of several sessions that had one friendly name the one that lives is meant, else the newest. Raises
+        NotFound, in the same words for what is not there and for what the viewer may not see.
         """
         word = reference.lower()
+        if len(word) > _WORD_MAX:
+            raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "sm all lists them")
         seen = [s for s in self._sessions.values() if visible(viewer, s)]
         by_id = self._sessions.get(word)
         if by_id is not None and visible(viewer, by_id):
             return by_id
-        named = [s for s in seen if word in (s.friendly_name, s.name)]
+        # A name is for ever one session's; a friendly one like it may be chosen by anybody.
+        named = [s for s in seen if s.name == word]
+        if not named:
+            friends = [s for s in seen if s.friendly_name == word]
+            named = [s for s in friends if is_live(s.status)] or friends
         if named:
             return named[-1]
         short = [s for s in seen if s.friendly_name == f"{s.agent_type.lower()}-{word}"]

@@ -139,14 +139,15 @@ async def hold(request: web.Request, store: Store, condition: Callable[[], bool]
         if wait_s <= 0:
             return False
         with request[VISIT].following():
-            if not await _comes(request, store, condition, min(wait_s, WAIT_MAX_S)):
+            if not await comes(request, store, condition, min(wait_s, WAIT_MAX_S)):
                 return False
     if not connected(request):
         raise ConnectionResetError("the caller has gone")
     return True
 
 
-async def _comes(request: web.Request, store: Store, condition: Callable[[], bool], wait_s: float) -> bool:
+async def comes(request: web.Request, store: Store, condition: Callable[[], bool], wait_s: float) -> bool:
+    """As `hold`, and without counting a follower."""
     loop, visit = asyncio.get_running_loop(), request[VISIT]
     deadline = loop.time() + wait_s
     while not condition():

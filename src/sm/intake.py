@@ -1,7 +1,7 @@
 """What a request says: typed access to its body, query and headers. Whatever is wrong with it is a UsageError."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -14,7 +14,28 @@ from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
 T = TypeVar("T")
 
-BODY = web.RequestKey("body", bytearray)
+
+class Parcel:
+    """The bytes of a body as they were received, counted until they are taken."""
+
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self._count = count
+        self._content = bytearray()
+
+    def add(self, piece: bytes) -> int:
+        """Return how many bytes there are now."""
+        self._content += piece
+        self._count(len(piece))
+        return len(self._content)
+
+    def take(self) -> bytearray:
+        """All of it, once: nothing is kept or counted of a request that is only held."""
+        content, self._content = self._content, bytearray()
+        self._count(-len(content))
+        return content
+
+
+BODY = web.RequestKey("body", Parcel)
 """The whole body of a request, which `edge.py` has received within its bounds."""
 _DIGITS_MAX = 9
 _DEPTH_MAX = 100
@@ -70,7 +91,7 @@ class Body:
 
 
 async def read_body(request: web.Request) -> Body:
-    raw = request[BODY]
+    raw = request[BODY].take()
     try:
         value = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as error:

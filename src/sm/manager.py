@@ -164,9 +164,15 @@ class Manager:
     def allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], family: Family
     ) -> list[Session]:
-        """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out."""
+        """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out.
+
+        The audit log has each of them.
+        """
         viewer = self.viewer(caller)
-        return [s for s in sessions if may(family.standing(viewer, s), action)]
+        may_be = [s for s in sessions if may(family.standing(viewer, s), action)]
+        for session in may_be:
+            self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
+        return may_be
 
     def require(
         self, caller: Caller, action: Action, target: str | None = None, detail: str | None = None
@@ -221,6 +227,26 @@ class Manager:
         Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
         NotInTime when nothing is known after `wait_s` (nothing is undone).
         """
+        try:
+            planned = await self._planned(caller, request)
+        except SmError:
+            # What was carried out before is answered as it was, though it could not be planned any more.
+            earlier = await self._earlier(caller, key)
+            if earlier is None:
+                raise
+            return Answer(await self._start_heard(caller, earlier.id, wait_s, listens))
+        return await self.begin(caller, planned, key, wait_s, listens)
+
+    async def _earlier(self, caller: Caller, key: RequestKey | None) -> Session | None:
+        """The session that the same spawn has made before."""
+
+        async def unit(tx: Transaction) -> Session | None:
+            earlier = await recall.recalled(tx, caller, key)
+            return None if earlier is None else tx.session(earlier)
+
+        return None if key is None else await self._store.write(unit)
+
+    async def _planned(self, caller: Caller, request: SpawnRequest) -> Planned:
         parent = self.viewer(caller)
         if request.parent is not None:
             parent = self.find(caller, request.parent, Action.SPAWN)
@@ -229,8 +255,7 @@ class Manager:
                     f"session {parent.id} has ended, its process is gone; it cannot have children"
                 )
         above = None if parent is None else await self._store.launch(parent.id)
-        planned = await self._spawning.plan(caller, request, parent, above)
-        return await self.begin(caller, planned, key, wait_s, listens)
+        return await self._spawning.plan(caller, request, parent, above)
 
     async def begin(
         self,
@@ -253,11 +278,17 @@ class Manager:
             raise
         if session.id != session_id:  # this request was carried out before, under another id
             await self._unprepare(session_id)
+        return Answer(await self._start_heard(caller, session.id, wait_s, listens), planned.warnings)
+
+    async def _start_heard(
+        self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
+    ) -> Session:
+        """As `start_of`, for a caller who hears of it now and needs no notice of what it raises."""
         try:
-            return Answer(await self.start_of(session.id, wait_s), planned.warnings)
+            return await self.start_of(session_id, wait_s)
         except (SmError, TimeoutError):
             if listens():
-                await self.heard(caller, [session.id])
+                await self.heard(caller, [session_id])
             raise
 
     async def insert(

@@ -267,7 +267,7 @@ class Launch:
     has_prompt: bool = False
     """Whether the process is given something to do when it starts."""
     mcp_config: str | None = field(default=None, repr=False)
-    """Text for the file of MCP servers that the argv names (`Places.mcp_file`): it holds secrets of theirs."""
+    """Text for the file of MCP servers that the argv names (`Places.mcp_file`): it holds secrets, and is not stored."""
 
 
 @dataclass(frozen=True, slots=True)

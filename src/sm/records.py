@@ -1,6 +1,9 @@
 """The records of sessions: put away, taken out again, removed, given another parent."""
 
-from dataclasses import astuple, dataclass
+import asyncio
+import os
+from collections.abc import Collection
+from dataclasses import astuple, dataclass, replace
 
 from sm import recall
 from sm.endings import adopt
@@ -9,8 +12,10 @@ from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Caller, EventType, RequestKey, Session, TrustLevel
 from sm.policy import Action
+from sm.spawning import within
 from sm.store import Store, Transaction
 from sm.wording import subject
+from sm.worktrees import main_of, overlap
 
 REMOVE = "remove"
 """The kind of effect that removes what a session has left outside of the database."""
@@ -25,6 +30,16 @@ class Removed:
     worktree: str = ""
     """Empty: it had none."""
     branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Who else there is at a worktree, those too that the caller may not see; both False for a session without one."""
+
+    used: bool
+    """A session works in it."""
+    sandboxed: bool
+    """The one that had it was sandboxed, or another sandboxed one could write where its repository lies."""
 
 
 class Records:
@@ -73,6 +88,9 @@ class Records:
                 raise IllegalState(
                     f"the process of session {now.id} lives ({now.status})", f"sm kill {now.id}"
                 )
+            for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
+                # Whose descendants they are must not change with what is forgotten (`on_parent_end: keep`).
+                await adopt(tx, child, now.parent_id, at, f"its parent {now.id} was removed")
             await tx.effect(REMOVE, now.id, {"terminal": now.terminal}, at)
             await tx.remove(now)
             done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
@@ -82,6 +100,19 @@ class Records:
         removed = await self._store.write(unit)
         await self._store.scrub()
         return removed
+
+    async def around(self, removed: Removed) -> Around:
+        """Who else there is at the worktree of a session that was removed."""
+        if not removed.worktree:
+            return Around(used=False, sandboxed=False)
+        sessions, workspaces = self._store.sessions.values(), self._store.workspaces
+        living = {s.working_dir for s in sessions if s.exit is None}
+        sandboxed = [s for s in sessions if s.effective_mode is not TrustLevel.DIRECT]
+        teams = {s.workspace for s in sandboxed}
+        reached = {s.working_dir for s in sandboxed}
+        reached |= {w.directory for w in workspaces.values() if w.slug in teams}
+        around = await asyncio.to_thread(_around, removed, living, reached)
+        return replace(around, sandboxed=around.sandboxed or removed.effective_mode != TrustLevel.DIRECT)
 
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
@@ -130,3 +161,13 @@ class Records:
         ):
             raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
         return parent.id
+
+
+def _around(removed: Removed, living: Collection[str], reached: Collection[str]) -> Around:
+    """`living`: where sessions work; `reached`: where sandboxed ones can write."""
+    worktree = os.path.realpath(removed.worktree)
+    main = os.path.realpath(main_of(removed.worktree, removed.branch) or removed.worktree)
+    return Around(
+        used=any(within(os.path.realpath(directory), worktree) for directory in living),
+        sandboxed=any(overlap(os.path.realpath(directory), main) for directory in reached),
+    )

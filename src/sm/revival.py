@@ -423,7 +423,7 @@ class Revival:
             trust=trust or TrustLevel.DIRECT.value,
             environment=hostos.environment(process.pid),
         )
-        planned = await self._spawning.plan(caller, request, None, None)
+        planned = await self._spawning.plan(caller, request, None, None, runs=True)
         if planned.session.provider != provider.name:
             raise UsageError(
                 f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",
@@ -438,7 +438,7 @@ class Revival:
             token_hash=None,  # a process that runs already cannot be given a token
         )
         flags = provider.flags_of(hostos.command_line(process.pid))
-        launch = replace(planned.launch, flags=flags, mcp_config=None)  # it runs already, with its own
+        launch = replace(planned.launch, flags=flags)
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **_as_payload(process)}
 

@@ -16,8 +16,8 @@ from sm import __version__
 from sm.agent_routes import AgentRoutes
 from sm.agent_sockets import for_agents
 from sm.edge import edge
-from sm.errors import TerminalError
-from sm.handling import CALLER, VISIT, Daemon, connected, json_answer, last_output, reads
+from sm.errors import TerminalError, Unauthenticated
+from sm.handling import CALLER, VISIT, Daemon, comes, connected, json_answer, last_output, reads
 from sm.intake import event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
 from sm.look_routes import LookRoutes
@@ -276,11 +276,14 @@ class Server:
         removed = await self._d.records.remove(request[CALLER], request.match_info["ref"], key)
         self._listed.pop(removed.session_id, None)
         worktree = {"path": removed.worktree, "branch": removed.branch} if removed.worktree else None
+        around = await self._d.records.around(removed)
         return json_answer(
             {
                 "removed": removed.session_id,
                 "effective_mode": removed.effective_mode or None,
                 "worktree": worktree,
+                "used": around.used,
+                "sandboxed": around.sandboxed,
             }
         )
 
@@ -385,9 +388,15 @@ class Server:
                     )
                 cursor = max(cursor, found[-1].seq if len(found) == 500 else last)
                 try:
-                    async with asyncio.timeout(HEARTBEAT_S):
-                        await store.changed(lambda: store.last_seq > cursor or visit.is_over())  # noqa: B023 - awaited in this turn
-                except TimeoutError:
+                    came = await comes(
+                        request,
+                        store,
+                        lambda: store.last_seq > cursor,  # noqa: B023 - awaited in this turn
+                        HEARTBEAT_S,
+                    )
+                except Unauthenticated:
+                    return
+                if not came:
                     await response.write(b": heartbeat\n\n")
         finally:
             self._streams.discard(task)

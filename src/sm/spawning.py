@@ -13,7 +13,7 @@ from typing import Any
 
 from sm.agent_types import AgentType, AgentTypes, Catalog, check_name
 from sm.capabilities import Equipment, Equipping
-from sm.config import AgentConfig, Config
+from sm.config import AgentConfig, Config, is_model
 from sm.errors import (
     IllegalState,
     NotFound,
@@ -40,6 +40,7 @@ from sm.policy import Action, may_at_all
 from sm.providers.base import AgentPlan, Provider, Start
 from sm.text import PROMPT_MAX, accepted, folded
 from sm.trust import child_trust, normalize_trust_level
+from sm.worktrees import PLACE, main_of, outside
 
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 _FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -89,8 +90,10 @@ class Spawning:
         request: SpawnRequest,
         parent: Session | None,
         above: Launch | None,
+        *,
+        runs: bool = False,
     ) -> Planned:
-        """`above` is how the parent was started; None for a session without parent.
+        """`above` is how the parent was started; None for a session without parent. `runs`: its process does already.
 
         Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
         """
@@ -99,10 +102,13 @@ class Spawning:
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
         workspace = self._named_workspace(parent, request.workspace)
         working_dir = await self._working_dir(parent, request, workspace)
+        tree = _worktree(request, working_dir)
         if parent is None and request.workspace is None:
-            workspace = await asyncio.to_thread(_nearest, working_dir, self._workspaces())
+            # A worktree is in the workspace of what it is one of.
+            stands_for = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
+            workspace = await asyncio.to_thread(_nearest, stands_for, self._workspaces())
         inherited = self._narrowed(request.environment) if above is None else above.inherited
-        types = await self._types.found(workspace, inherited)
+        types = await self._types.found(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
         trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
@@ -119,9 +125,9 @@ class Spawning:
             trust_level=trust_level,
             effective_mode=effective_mode,
             title=None if request.title is None else _title(request.title),
-            **_worktree(request, working_dir),
+            **tree,
         )
-        equipment = await self._equip(session, provider, inherited)
+        equipment = Equipment() if runs else await self._equip(session, provider, inherited)
         start = self._start(session, parent, inherited, provider, types, equipment)
         plan = provider.plan(
             replace(request, prompt=prompt),
@@ -129,7 +135,7 @@ class Spawning:
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
         launch = self._launch(session, plan, inherited, provider, equipment, has_prompt=prompt is not None)
-        told = (*warnings, *equipment.warnings, *plan.warnings)
+        told = (*warnings, *types.unread, *equipment.warnings, *plan.warnings)
         return Planned(session, launch, prompt, token, told)
 
     async def plan_again(
@@ -158,13 +164,13 @@ class Spawning:
                 "SM_SOCKET": self._socket(session),
             }
             return replace(launch, environment=environment), secrets.token_hex(32), ()
-        types = await self._types.found(place, launch.inherited)
+        types = await self._types.found(place, launch.inherited, wanted=session.agent_type)
         conversation = _conversation(session)
         equipment = await self._equip(session, provider, launch.inherited)
         start = self._start(session, parent, launch.inherited, provider, types, equipment)
         plan = provider.resume(start, launch.flags, conversation, fork=False)
         again = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
-        told = (*_untold(session, types), *equipment.warnings, *plan.warnings)
+        told = (*_untold(session, types), *types.unread, *equipment.warnings, *plan.warnings)
         return again, secrets.token_hex(32), told
 
     async def plan_fork(
@@ -200,14 +206,16 @@ class Spawning:
             trust_level=original.trust_level,
             effective_mode=original.effective_mode,
         )
-        types = await self._types.found(self._workspaces().get(original.workspace or ""), launch.inherited)
+        types = await self._types.found(
+            self._workspaces().get(original.workspace or ""), launch.inherited, wanted=original.agent_type
+        )
         equipment = await self._equip(session, provider, launch.inherited)
         start = self._start(session, parent, launch.inherited, provider, types, equipment)
         most = _at_most(caller, session, parent, above, types.known(original.agent_type))
         plan = provider.resume(replace(start, at_most=most), launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
         forked = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
-        told = (*_untold(session, types), *equipment.warnings, *plan.warnings)
+        told = (*_untold(session, types), *types.unread, *equipment.warnings, *plan.warnings)
         return Planned(session, forked, None, token, told)
 
     async def agent_types(
@@ -310,6 +318,11 @@ class Spawning:
         )
 
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:
+        if request.model is not None and not is_model(request.model):
+            raise UsageError(
+                f"--model {folded(request.model, 80)!r} is no name of a model",
+                "opus, sonnet, haiku, or a full name",
+            )
         if not request.extra_args:
             return
         if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
@@ -335,7 +348,7 @@ class Spawning:
         found = self._workspaces().get(slug)
         if found is None or found.deleted_at is not None:
             known = [w.slug for w in self._workspaces().values() if w.deleted_at is None]
-            near = get_close_matches(slug, known, n=1)
+            near = get_close_matches(slug[:64], known, n=1)
             raise NotFound(
                 f"no such workspace: {folded(slug, 80)}",
                 f"did you mean {near[0]}?" if near else "sm workspace list shows them",
@@ -482,18 +495,24 @@ def _title(title: str) -> str:
     return kept
 
 
-def _worktree(request: SpawnRequest, working_dir: str) -> dict[str, str | None]:
+def _worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
     """The git worktree that the caller has made for the session. Raises UsageError and PathRefused."""
     if (request.worktree is None) is not (request.branch is None):
         raise UsageError("a worktree and its branch come together")
     if request.worktree is None or request.branch is None:
         return {}
     worktree = os.path.normpath(accepted(request.worktree, "worktree", _ARGUMENT_MAX, one_line=True))
+    branch = accepted(request.branch, "branch", _ARGUMENT_MAX, one_line=True)
+    if main_of(worktree, branch) is None:
+        raise UsageError(
+            f"worktree {folded(worktree, 200)} with branch {folded(branch, 80)} is none that sm makes",
+            f"a worktree is DIRECTORY/{PLACE}/NAME, and its branch sm/NAME",
+        )
     if not within(working_dir, worktree):
         raise PathRefused(
             f"working directory {working_dir} does not lie in the worktree {folded(worktree, 200)}"
         )
-    return {"worktree": worktree, "branch": accepted(request.branch, "branch", 200, one_line=True)}
+    return {"worktree": worktree, "branch": branch}
 
 
 def within(path: str, directory: str) -> bool:

@@ -21,11 +21,20 @@ _REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202
 _FOLDED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
+_SHRINKS = 4
+"""How many characters of a text may become one in NFC; what is longer needs no normalizing to be too long."""
+_MARKS_MAX = 30
+"""In a row, as the Stream-Safe Text Format has it (Unicode TR 15, 13): no language has words with more, and ordering a
+run takes the square of its length."""
+
+
 def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str:
     """`text` in NFC with LF newlines, at most `limit` characters.
 
     Raises TextRefused, which names the character and its position (from 1, in `text` as it was given).
     """
+    if len(text) > _SHRINKS * limit:
+        raise TextRefused(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
     found = _REFUSED.search(text)
     if found:
         name = f"U+{ord(found.group()):04X}"
@@ -33,10 +42,23 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
     text = text.replace("\r\n", "\n")
     if one_line and "\n" in text:
         raise TextRefused(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
-    text = unicodedata.normalize("NFC", text)
+    if not text.isascii():
+        _check_marks(text, what)
+        text = unicodedata.normalize("NFC", text)
     if len(text) > limit:
         raise TextRefused(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
     return text
+
+
+def _check_marks(text: str, what: str) -> None:
+    """Raise TextRefused for a run of marks that takes seconds to put in order."""
+    run = 0
+    for position, character in enumerate(text, 1):
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run > _MARKS_MAX:
+            raise TextRefused(
+                f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}"
+            )
 
 
 def folded(text: str, limit: int = QUOTE_MAX) -> str:

@@ -41,23 +41,26 @@ class WorkspaceRoutes:
         made, warnings = await self._d.workspaces.create(
             request[CALLER], body.text("slug") or "", _given(body.value), read_key(request, body)
         )
-        return self._changed(request, made, warnings, body.value)
+        return await self._changed(request, made, warnings, body.value)
 
     async def set(self, request: web.Request) -> web.Response:
         body = await read_body(request)
         changed = await self._d.workspaces.change(
             request[CALLER], request.match_info["slug"], _given(body.value), read_key(request, body)
         )
-        return self._changed(request, changed, (), body.value)
+        return await self._changed(request, changed, (), body.value)
 
     async def delete(self, request: web.Request) -> web.Response:
         key = read_key(request, await read_body(request))
         slug = request.match_info["slug"]
         return json_answer(self._view(request, await self._d.workspaces.delete(request[CALLER], slug, key)))
 
-    def _changed(
+    async def _changed(
         self, request: web.Request, workspace: Workspace, warnings: tuple[str, ...], body: Any
     ) -> web.Response:
+        given = body.get("capabilities")
+        if isinstance(given, dict) and "agents" in given:
+            warnings = (*warnings, *await self._d.workspaces.unmatched(request[CALLER], workspace))
         if body.get("sandbox"):
             warnings = (*warnings, _NO_SANDBOX)
         return json_answer({**self._view(request, workspace), "warnings": list(warnings)})

@@ -10,7 +10,7 @@ from typing import Any
 
 from sm import recall
 from sm.config import sandbox_settings
-from sm.errors import IllegalState, NameTaken, NotFound, PathRefused, UsageError
+from sm.errors import IllegalState, NameTaken, NotFound, OutsideFailed, PathRefused, UsageError
 from sm.manager import Manager
 from sm.models import Caller, Capabilities, RequestKey, Session, TrustLevel, Workspace
 from sm.policy import Action, visible, visible_workspace
@@ -23,6 +23,7 @@ _SLUG_MAX = 64
 _PATH_MAX = 4096
 _NAMES_MAX = 200
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
@@ -46,7 +47,9 @@ class Workspaces:
         seen = {w.slug: w for w in self.listed(caller, deleted=True)}
         if slug in seen:
             return seen[slug]
-        near = get_close_matches(slug, [w.slug for w in seen.values() if w.deleted_at is None], n=1)
+        near = get_close_matches(
+            slug[:_SLUG_MAX], [w.slug for w in seen.values() if w.deleted_at is None], n=1
+        )
         raise NotFound(
             f"no such workspace: {folded(slug, 80)}",
             f"did you mean {near[0]}?" if near else "sm workspace list shows them",
@@ -74,7 +77,8 @@ class Workspaces:
         if given.get("working_dir") is None:
             raise UsageError("a workspace needs a directory", "--working-dir DIR")
         at = self._manager.now()
-        wanted = await self._changed(Workspace(slug, "", at), given)
+        given = await _resolved(given)
+        wanted = _changed(Workspace(slug, "", at), given)
 
         async def unit(tx: Transaction) -> Workspace:
             if await recall.recalled(tx, caller, key) is not None:
@@ -102,16 +106,19 @@ class Workspaces:
         """
         self._check(caller, slug, "set")
         at = self._manager.now()
-        wanted = await self._changed(self.find(caller, slug), given)
+        found = self.find(caller, slug)
+        given = await _resolved(given)
 
         async def unit(tx: Transaction) -> Workspace:
-            now = tx.workspace(slug) or wanted
+            now = tx.workspace(slug) or found
             if await recall.recalled(tx, caller, key) is not None:
                 return now
             _refuse_deleted(now)
-            self._put(tx, wanted)
+            # Of what is there in this transaction: another change may have come meanwhile.
+            after = _changed(now, given)
+            self._put(tx, after)
             await recall.remember(tx, caller, key, slug, at)
-            return wanted
+            return after
 
         return await self._store.write(unit)
 
@@ -143,6 +150,17 @@ class Workspaces:
 
         return await self._store.write(unit)
 
+    async def unmatched(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
+        """That it gives agent types which there are not now, in words: they may be to come, or a slip of the pen.
+
+        Looked for as for a session that inherits the daemon's environment.
+        """
+        try:
+            found = await self._manager.agent_types(caller, workspace.slug, None, os.environ)
+        except OutsideFailed as error:
+            return (f"whether there are these agent types is not known: {error.message}",)
+        return found.unmatched(workspace.capabilities.agents or ())
+
     def _check(self, caller: Caller, slug: str, what: str) -> None:
         self._manager.require(caller, Action.MANAGE_WORKSPACES, slug, what)
 
@@ -156,15 +174,25 @@ class Workspaces:
                 )
         tx.put_workspace(workspace)
 
-    async def _changed(self, workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
-        """The workspace with what is `given`. Raises UsageError and PathRefused."""
-        changes: dict[str, Any] = {}
-        for name, read in _READERS.items():
-            if name in given:
-                changes |= read(workspace, given[name])
-        if "directory" in changes:
-            changes["directory"] = await asyncio.to_thread(_directory, changes["directory"])
-        return replace(workspace, **changes)
+
+async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given` with its directory without links. Raises PathRefused."""
+    path = given.get("working_dir")
+    if path is None:
+        return given
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise PathRefused(f"working directory {folded(str(path), 200)!r} is not an absolute path")
+    path = accepted(path, "working directory", _PATH_MAX, one_line=True)
+    return {**given, "working_dir": await asyncio.to_thread(_directory, path)}
+
+
+def _changed(workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
+    """The workspace with what is `given`. Raises UsageError."""
+    changes: dict[str, Any] = {}
+    for name, read in _READERS.items():
+        if name in given:
+            changes |= read(workspace, given[name])
+    return replace(workspace, **changes)
 
 
 def _refuse_deleted(workspace: Workspace) -> None:
@@ -174,10 +202,8 @@ def _refuse_deleted(workspace: Workspace) -> None:
         )
 
 
-def _working_dir(workspace: Workspace, value: object) -> dict[str, Any]:
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise PathRefused(f"working directory {folded(str(value), 200)!r} is not an absolute path")
-    return {"directory": accepted(value, "working directory", _PATH_MAX, one_line=True)}
+def _working_dir(workspace: Workspace, value: Any) -> dict[str, Any]:
+    return {} if value is None else {"directory": value}
 
 
 def _directory(path: str) -> str:
@@ -219,11 +245,12 @@ def _names(kind: str, given: object) -> tuple[str, ...] | None:
         return None
     if not isinstance(given, list) or len(given) > _NAMES_MAX:
         raise UsageError(f"{kind} must be all, or a list of at most {_NAMES_MAX} names")
+    pattern, colon = (_SKILL, "colon, ") if kind == "skills" else (_NAME, "")
     for name in given:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not pattern.fullmatch(name):
             raise UsageError(
                 f"{kind}: {folded(str(name), 80)!r} is no name",
-                "letters, digits, dot, dash and underscore, at most 64",
+                f"letters, digits, {colon}dot, dash and underscore, at most 64",
             )
     return tuple(dict.fromkeys(given))
 

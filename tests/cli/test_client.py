@@ -39,6 +39,16 @@ def test_post_sends_its_body_with_a_key_of_its_own(peer: Peer, client: Client) -
     assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
 
 
+def test_a_client_says_whether_an_earlier_try_of_its_request_may_have_been_carried_out(peer: Peer) -> None:
+    client = Client(peer.path, lambda away: None)
+    peer.script("POST /v1/sessions", HANG_UP, error("usage", "no", 400), answer({}))
+    with pytest.raises(errors.UsageError):
+        client.post("/v1/sessions")
+    assert client.repeated
+    client.post("/v1/sessions")
+    assert not client.repeated
+
+
 def test_an_answer_in_chunks_is_put_together(peer: Peer, client: Client) -> None:
     peer.script("GET /v1/me", chunked(b'{"note": "', b"x" * 200_000, b'"}'))
     assert client.get("/v1/me") == {"note": "x" * 200_000}

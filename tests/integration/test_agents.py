@@ -4,7 +4,10 @@ A script that keeps its arguments stands in for claude: what it is started with 
 """
 
 import os
+import shlex
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ claude:
   default_command: {claude}
   env: {{IS_SANDBOX: "1"}}
   agent_configs:
+    Plain: {{}}
     Planner: {{args: ["--permission-mode", "plan"]}}
     Editor: {{args: ["--permission-mode", "acceptEdits"]}}
     Bypass: {{args: ["--dangerously-skip-permissions"]}}
@@ -137,6 +141,33 @@ def test_changed_definition_is_that_of_the_next_agent_and_of_a_restored_one(team
     assert "agent type changing is there no more: nothing of its prompt is told again" in warned[-1]
 
 
+@pytest.mark.parametrize(
+    "settings", ["name: 0x" + "f" * 8000, r'description: "\ud800"', r'disallowedTools: ["Bash(\ud800)"]']
+)
+def test_definition_that_nothing_can_show_breaks_only_itself(team: Team, settings: str) -> None:
+    path = define(team.agents, "broken", f"---\n{settings}\n---\n")
+    try:
+        assert team.found(cwd=team.shop)["broken"]["problem"]
+        team.refused("spawn", "broken", "x", exit_code=2, cwd=team.shop)
+        session_id = team.spawn("Plain", cwd=team.shop)["session_id"]
+        team.argv(session_id)
+        team.sm("kill", session_id)
+        team.sm("restore", session_id)
+        team.sm("fork", session_id)
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize("model", ["--dangerously-skip-permissions", "-x", "a b", "", "a\ud800", "ä"])
+def test_model_that_is_no_name_is_refused_before_any_agent_hears_of_it(team: Team, model: str) -> None:
+    body = {"agent_type": "Plain", "model": model, "current_dir": str(team.work)}
+    with pytest.raises(UsageError):
+        Client(str(team.socket)).post("/v1/sessions", body)
+    if model.isprintable():
+        told = team.refused("spawn", "Plain", "hello", f"--model={model}", exit_code=2)
+        assert "is no name of a model" in told
+
+
 def test_broken_definition_is_told_and_holds_up_nobody(team: Team) -> None:
     path = define(team.agents, "broken", "---\nmodel: -x\n---\n")
     os.mkfifo(team.agents / "pipe.md")
@@ -209,6 +240,66 @@ def test_workspace_says_which_types_its_sessions_are_given(team: Team) -> None:
         team.sm("workspace", "set", "shop", "--agents", "all")
 
 
+def test_example_of_a_team_works_when_it_is_typed_in_its_order(team: Team) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    setting, _, rest = readme.partition("$ sm workspace set shop ")[2].partition("#")[0].partition("\n")
+    file = readme.partition(".sm/agents/reviewer.md <<'END'\n")[2].partition("END\n")[0]
+    assert setting and rest and file.startswith("---\n")
+    team.sm("workspace", "set", "shop", *shlex.split(setting))
+    path = define(team.agents, "reviewer", file)
+    try:
+        team.spawn("reviewer", "Review the last commit", cwd=team.shop)
+    finally:
+        team.sm("workspace", "set", "shop", "--mcps", "all", "--agents", "all")
+        path.unlink()
+
+
+def test_definitions_of_one_team_hold_up_no_other(team: Team) -> None:
+    """They took 60 s of the processor each time, in threads that all needed."""
+    flood = team.home / "flood"
+    settings = f"---\nx: [{'a,' * 4000}]\n---\n"
+    paths = [
+        define(flood / place / "agents", f"agent{n:03}", settings)
+        for place in (".sm", ".claude")
+        for n in range(100)
+    ]
+    team.sm("workspace", "create", "flood", "--working-dir", str(flood))
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(2):
+            for path in paths:
+                path.touch()
+            asked = [pool.submit(team.json, "agents", "--workspace", "flood") for _ in range(8)]
+            before = time.monotonic()
+            team.spawn("Plain", "--workspace", "shop")
+            assert time.monotonic() - before < 10
+            for each in asked:
+                found = each.result()["agents"]
+                assert sum(not t["problem"] for t in found if t["origin"].startswith(str(flood))) == 16
+    team.sm("workspace", "delete", "flood")
+
+
+def test_name_that_no_agent_type_has_is_told(team: Team) -> None:
+    path = define(team.agents, "reviewer")
+    own = define(team.home / ".claude" / "agents", "mine")
+    try:
+        names = "Editor,reviewer,mine,Editr,Revewer"
+        changed = team.json("workspace", "set", "shop", "--agents", names)
+        expected = [
+            "there is no agent type Editr now; did you mean Editor?",
+            "there is no agent type Revewer now; did you mean reviewer?",
+        ]
+        assert changed["warnings"] == expected
+        assert changed["capabilities"]["agents"] == names.split(",")
+        assert team.json("workspace", "set", "shop", "--mcps", "all")["warnings"] == []
+        made = team.json("workspace", "create", "typo", "--working-dir", str(team.work), "--agents", "Editr")
+        assert made["warnings"] == expected[:1]
+    finally:
+        team.sm("workspace", "set", "shop", "--agents", "all")
+        team.run("workspace", "delete", "typo")
+        path.unlink()
+        own.unlink()
+
+
 def test_session_sees_what_it_may_spawn_and_no_other_workspace(team: Team) -> None:
     define(team.agents, "broken", "x")
     define(team.agents, "Editor")
@@ -247,6 +338,11 @@ def test_home_that_is_none_holds_no_definitions(team: Team, path: str) -> None:
         ("Editor", "Bypass", "acceptEdits"),
         ("Editor", "Planner", "plan"),
         ("Bypass", "Editor", "acceptEdits"),
+        ("Planner", "Plain", "plan"),
+        ("Editor", "Plain", "acceptEdits"),
+        ("Plain", "Plain", "default"),
+        ("Plain", "Editor", "default"),
+        ("Bypass", "Plain", None),
         ("Planner", "Trusted", "bypassPermissions"),
         ("Sh", "Bypass", None),
     ],
@@ -258,7 +354,8 @@ def test_child_has_the_permission_mode_of_its_parent_at_most(
     made = team.spawn(child, env=acting(above))
     assert made["parent_session_id"] == above["session_id"]
     assert team.option(made["session_id"], "--permission-mode") == mode
-    capped = (parent, child) in {("Planner", "Editor"), ("Planner", "Bypass"), ("Editor", "Bypass")}
+    capped = parent in ("Planner", "Plain") and child in ("Editor", "Bypass")
+    capped |= (parent, child) in {("Editor", "Bypass"), ("Planner", "Plain")}
     assert len(made["warnings"]) == capped
     if capped:
         assert made["warnings"][0].startswith(f"permission mode {mode}, not ")

@@ -337,7 +337,8 @@ def test_what_was_decided_is_written_down_and_nothing_that_was_said(instance: In
     instance.sm("send", sibling, TEXT, "--no-wait", env=as_parent)
     instance.sm("note", NOTE, env=as_parent)
     instance.sm("output", child, env=as_parent)
-    instance.sm("kill", child, "--force", env=as_parent)
+    grandchild = instance.spawn("Sleeper", PROMPT, "--parent", child)["session_id"]
+    instance.sm("kill", child, "--force", "--tree", env=as_parent)
     instance.refused("kill", sibling, exit_code=5, env=as_parent)
     instance.refused("kill", foreign, exit_code=3, env=as_parent)
     instance.refused("status", "nobody\x1b[2J" + "x" * 200, exit_code=3, env=as_parent)
@@ -362,7 +363,9 @@ def test_what_was_decided_is_written_down_and_nothing_that_was_said(instance: In
         ("operator", "spawn", parent, "allowed"),
         (me, "send", sibling, "allowed"),
         (me, "read", child, "allowed"),
+        ("operator", "spawn", child, "allowed"),
         (me, "kill", child, "allowed"),
+        (me, "kill", grandchild, "allowed"),
         (me, "kill", sibling, "refused"),
         (me, "kill", foreign, "refused"),
         (me, "see", ("nobody [2J" + "x" * 200)[:79] + "…", "refused"),

@@ -1,11 +1,20 @@
 """An agent type from a file, as the real Claude Code gets it."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.claude_instance import ClaudeInstance
+from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi
+
+MORE = """    Default: {args: ["--permission-mode", "default"]}
+limits: {spawn_interval_s: 0}
+"""
+FOOTERS = {
+    "default": "? for shortcuts", "acceptEdits": "accept edits on", "bypassPermissions": "bypass permissions",
+}  # fmt: skip
 
 REVIEWER = """---
 description: reviews
@@ -24,7 +33,7 @@ def api() -> Iterator[ScriptedApi]:
 
 @pytest.fixture(scope="module")
 def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
+    made = ClaudeInstance(api, more=MORE, claude_more='    IS_SANDBOX: "1"')
     yield made
     made.end()
 
@@ -69,3 +78,28 @@ def test_definition_without_tools_has_none(claudes: ClaudeInstance, api: Scripte
     (claudes.home / "agents" / "talker.md").write_text("---\ntools: []\n---\n")
     claudes.spawn("talker", "defined-4 [[text:x]]")
     assert not asked(api, "defined-4").body.get("tools")
+
+
+@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
+def test_settings_that_agents_can_write_give_a_child_no_more_than_its_parent(
+    claudes: ClaudeInstance, mode: str
+) -> None:
+    """Without an option claude takes `permissions.defaultMode` of the project's settings, or of the user's."""
+    project = claudes.home / f"with-{mode}"
+    (project / ".claude").mkdir(parents=True)
+    (project / ".claude" / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": mode}}))
+    parent = claudes.spawn("Default", "--working-dir", str(project))["session_id"]
+    children = [
+        claudes.spawn(kind, env={"SM_SESSION_ID": parent})["session_id"] for kind in ("Plain", "Editor")
+    ]
+    free = claudes.spawn("Plain", "--working-dir", str(project))["session_id"]
+    until(lambda: shows(claudes, free, mode), f"the settings hold where nothing caps them: {mode}", 60)
+    for each in (parent, *children):
+        claudes.idle(each)
+        until(lambda: shows(claudes, each, "default"), f"{each} is in no such mode", 60)  # noqa: B023 - in this turn
+
+
+def shows(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:
+    """Whether its screen is that of a claude in this mode: what stands below the input box, or a first question."""
+    shown = claudes.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:").lower()
+    return FOOTERS[mode] in shown and not any(FOOTERS[m] in shown for m in FOOTERS.keys() - {mode})

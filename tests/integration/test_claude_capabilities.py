@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -198,6 +199,28 @@ def test_only_named_servers_run_and_nobody_is_asked(claude: ClaudeInstance, api:
     assert not (claude.state / "launch" / f"{session_id}.mcp.json").exists()
 
 
+def test_users_servers_for_a_repository_are_told_who_the_session_in_a_worktree_is(
+    claude: ClaudeInstance, api: ScriptedApi
+) -> None:
+    repository, tree = claude.home / "shop", claude.home / "shop" / ".sm" / "worktrees" / "w"
+    who = ("-c", "user.name=x", "-c", "user.email=x@x")
+    for command in (("init", str(repository)), ("-C", str(repository), "commit", "--allow-empty", "-m", "x")):
+        subprocess.run(["git", *who, *command], check=True, capture_output=True, timeout=60)
+    add = ["git", "-C", str(repository), "worktree", "add", str(tree)]
+    subprocess.run(add, check=True, capture_output=True, timeout=60)
+    state = claude.home / ".claude" / ".claude.json"
+    kept = json.loads(state.read_text())
+    kept["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}
+    # claude leaves this one of another project out, and so does sm.
+    kept["projects"]["/elsewhere"] = {"mcpServers": {"bad": {"command": "x", "env": {"PORT": 8080}}}}
+    state.write_text(json.dumps(kept))
+    session_id = claude.spawn("Prober", ask("Who is in the tree?", "probe"), "--working-dir", str(tree))[
+        "session_id"
+    ]
+    (said,) = told(api, "Who is in the tree?", 1)
+    assert (said["label"], ours(said)) == ("local", identity(claude, session_id, ""))
+
+
 def test_session_is_not_started_with_a_broken_file(claude: ClaudeInstance) -> None:
     directory = workspace(claude, "shop")
     file = directory / ".mcp.json"
@@ -227,6 +250,12 @@ def test_only_named_skills_can_be_used(claude: ClaudeInstance, api: ScriptedApi)
         skill = home / ".claude" / "skills" / name / "SKILL.md"
         skill.parent.mkdir(parents=True)
         skill.write_text(f"---\nname: {name}\ndescription: to {name}\n---\nHOW TO {name}\n")
+    # Where claude finds some, too.
+    commands, linked = directory / ".claude" / "commands", claude.home / "linked"
+    for path in (commands / "evil" / "SKILL.md", linked / "far.md", linked / "sub" / "skill.md"):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\ndescription: to {path.parent.name}-{path.stem}\n---\nHOW TO\n")
+    (commands / "lnk").symlink_to(linked)
 
     def start(name: str) -> str:
         prompt = f"Use {name} {tool('Skill', skill=name)}"
@@ -237,10 +266,14 @@ def test_only_named_skills_can_be_used(claude: ClaudeInstance, api: ScriptedApi)
     api.wait_for(lambda: api.turns("HOW TO review"), "the skill is read")
     listed = json.dumps(api.turns("Use review")[0].body["messages"])
     assert ["to review" in listed, "to deploy" in listed, "to mine" in listed] == [True, False, False]
+    assert ["to evil-" in listed, "to linked-far" in listed, "to sub-" in listed] == [False] * 3
     off = "disabled for model invocation"
     for name, why in (
         ("deploy", off),
         ("mine", off),
+        ("evil", off),
+        ("lnk:far", off),
+        ("lnk:sub", off),
         ("simplify", "Unknown skill"),
     ):  # claude brings the last along
         start(name)

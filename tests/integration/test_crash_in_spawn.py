@@ -161,6 +161,37 @@ def test_a_crash_at_any_step_gives_exactly_one_agent(nursery: Nursery, point: st
     assert left_over(instance, live) == []
 
 
+@pytest.mark.parametrize("point", ["Store.write after 1", "Tmux.open before 1", "Manager.started before 1"])
+def test_servers_of_a_crashed_start_are_still_given_and_are_not_in_the_database(
+    nursery: Nursery, point: str
+) -> None:
+    instance = nursery.instance
+    out = instance.work / f"servers-{point.replace(' ', '-')}"
+    secret = "of-a-server-5f0c"
+    server = {"command": "x", "env": {"KEY": secret}}
+    (instance.home / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": server}}))
+    fake = instance.work / "fake"
+    fake.write_text(
+        'while [ "$1" != --mcp-config ]; do shift; done; cat "$2" > "$OUT.new"; mv "$OUT.new" "$OUT"; exec sleep 1000'
+    )
+    before = instance.config.read_text()
+    env = f'claude: {{default_command: [sh, {fake}], env: {{OUT: "{out}"}}}}\n'
+    instance.config.write_text(f"{before}{env}")
+    try:
+        nursery.start(point)
+        session_id = instance.spawn("general-purpose", "x", "--trust", "direct")["session_id"]
+        nursery.wait_dead()
+        until(out.exists, "the agent has read its servers")
+        assert json.loads(out.read_text())["mcpServers"]["mine"]["env"]["KEY"] == secret
+        assert not any(secret.encode() in each.read_bytes() for each in instance.state.glob("sm.db*"))
+        instance.sm("kill", session_id, "--force")
+        instance.sm("rm", session_id)
+        instance.kill_daemon()
+    finally:
+        instance.config.write_text(before)
+        (instance.home / ".claude.json").unlink()
+
+
 @pytest.mark.parametrize(
     ("point", "typed"), [("Tmux.type_line before 1", ""), ("Tmux.type_line after 1", "hello\n")]
 )

@@ -481,3 +481,12 @@ def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> No
         until(lambda: about(inbox(instance), orphan), "and of the child", within_s=2)
     finally:
         instance.end()
+
+
+def test_what_is_removed_in_between_changes_nobodys_descendants(keeping: Instance) -> None:
+    first, second, third = line_of(keeping, 3)
+    keeping.sm("kill", second["session_id"])
+    assert parent_of(keeping, third) == second["session_id"]
+    keeping.sm("rm", second["session_id"])
+    assert parent_of(keeping, third) == first["session_id"]
+    keeping.sm("kill", third["session_id"], env={"SM_SESSION_ID": first["session_id"]})

@@ -649,6 +649,18 @@ def test_an_adopted_agent_is_restored_with_the_options_that_it_had(person: Perso
     assert "acceptEdits" not in ran
 
 
+def test_a_broken_file_of_servers_keeps_no_running_agent_from_being_adopted(person: Person) -> None:
+    instance, pane = person.instance, person.opens("mine")
+    (instance.home / ".claude.json").write_text("{")
+    (instance.work / ".mcp.json").write_text("{")
+    instance.sm("workspace", "create", "shop", "--working-dir", str(instance.work))
+    person.runs(pane)
+    session = instance.json("adopt", pane)  # nothing is given to what runs already
+    assert session["workspace"] == "shop"
+    instance.sm("kill", session["session_id"])
+    assert "cannot be used: it is no JSON" in instance.refused("restore", session["session_id"], exit_code=2)
+
+
 def test_an_adopted_agents_pane_is_its_owners_again_also_without_an_archive(person: Person) -> None:
     instance, pane = person.instance, person.opens("mine")
     cleanup = "child_agents: {cleanup: {auto_archive_transcript: false}}\n"

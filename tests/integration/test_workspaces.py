@@ -2,11 +2,13 @@
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sm.client import Client
 from tests.instance import Instance, until
 
 
@@ -59,8 +61,12 @@ def test_a_workspace_is_made_shown_changed_and_deleted(instance: Instance) -> No
         "workspace", "set", "shop", "--mcps", "files,browser", "--agents", "none", "--strict-mcps",
         "--trust", "default", "--sandbox", "memory=2g", "--sandbox", "pids=512",
     )  # fmt: skip
-    changed = instance.json("workspace", "set", "shop", "--skills", "review", "--sandbox", "pids=")
-    assert changed["capabilities"] == {"mcps": ["files", "browser"], "skills": ["review"], "agents": []}
+    changed = instance.json("workspace", "set", "shop", "--skills", "review,db:drop", "--sandbox", "pids=")
+    assert changed["capabilities"] == {
+        "mcps": ["files", "browser"],
+        "skills": ["review", "db:drop"],
+        "agents": [],
+    }
     assert (changed["strict_mcps"], changed["trust_level"], changed["sandbox"]) == (
         True,
         None,
@@ -97,6 +103,10 @@ def test_what_makes_no_sense_of_a_workspace_is_said(instance: Instance) -> None:
         (("create", "shop", "--working-dir", str(instance.work)), "there is a workspace shop already"),
         (("set", "shop", "--trust", "root"), "unknown trust level 'root'"),
         (("set", "shop", "--mcps", "a b"), "'a b' is no name"),
+        (("set", "shop", "--mcps", "a:b"), "'a:b' is no name"),
+        (("set", "shop", "--skills", "a b"), "colon"),
+        (("set", "shop", "--mcps", ","), "--mcps ',' names nothing"),
+        (("set", "shop", "--agents", ""), "--agents '' names nothing"),
         (("set", "shop", "--sandbox", "memory"), "is not KEY=VALUE"),
         (("set", "shop", "--sandbox", "memory=much"), "memory"),
         (("set", "shop", "--sandbox", "memmory=2g"), "memmory"),
@@ -107,6 +117,18 @@ def test_what_makes_no_sense_of_a_workspace_is_said(instance: Instance) -> None:
         assert "did you mean shop?" in instance.refused("workspace", *arguments, exit_code=3)
     instance.refused("spawn", "Sleeper", "x", "--workspace", "shob", exit_code=3)
     instance.refused("all", "--workspace", "shob", exit_code=3)
+
+
+def test_two_changes_at_once_are_both_made(instance: Instance) -> None:
+    create(instance, "shop")
+    client = Client(str(instance.socket))
+    for _ in range(10):
+        instance.sm("workspace", "set", "shop", "--trust", "direct", "--no-strict-mcps")
+        changes: list[dict[str, object]] = [{"trust": "sandboxed"}, {"strict_mcps": True}]
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda body: client.post("/v1/workspaces/shop", body), changes))
+        after = instance.json("workspace", "show", "shop")
+        assert (after["trust_level"], after["strict_mcps"]) == ("sandboxed", True)
 
 
 def test_a_workspace_with_living_processes_stays(instance: Instance) -> None:

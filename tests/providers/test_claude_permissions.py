@@ -37,12 +37,22 @@ def test_child_is_capped_exactly_where_it_would_have_more(child: str | None, par
     kept, warnings = capped(flags(child), flags(parent))
     wanted, most = child or "default", parent or "default"
     if RANKS[wanted] <= RANKS[most]:
-        assert (kept, warnings) == (flags(child), ())
+        assert warnings == ()
     else:
-        assert mode_of(kept) == parent
         assert warnings == (f"permission mode {most}, not {wanted}: {LIFTS}",)
-        assert [each for each in kept if each not in ("--permission-mode", parent)] == list(flags(None))
+    lower = most if child is None or RANKS[wanted] > RANKS[most] else wanted
+    if parent == "bypassPermissions":
+        assert kept == flags(child)
+    else:
+        # Always said: else the settings of the user or of the project say it, and agents write the latter.
+        assert kept == ("claude", "--permission-mode", lower, *flags(None)[1:])
     assert capped(kept, flags(parent)) == (kept, ())
+
+
+def test_mode_stands_where_no_other_option_can_take_it_for_its_value() -> None:
+    given = ("npx", "claude", "--effort")
+    kept, _ = capped((*given, "--permission-mode", "plan"), ("claude",), program=2)
+    assert kept == ("npx", "claude", "--permission-mode", "plan", "--effort")
 
 
 def test_ranks_rise_with_what_is_done_unasked() -> None:
@@ -67,8 +77,9 @@ def test_no_spelling_gets_around_it(given: tuple[str, ...]) -> None:
 
 
 def test_being_allowed_to_skip_is_dropped_where_the_parent_is_not() -> None:
-    assert capped(("claude", MAY_SKIP), ("claude",)) == (("claude",), (f"without {MAY_SKIP}: {LIFTS}",))
-    assert capped(("claude", MAY_SKIP), ("claude", MAY_SKIP)) == (("claude", MAY_SKIP), ())
+    default = ("claude", "--permission-mode", "default")
+    assert capped(("claude", MAY_SKIP), ("claude",)) == (default, (f"without {MAY_SKIP}: {LIFTS}",))
+    assert capped(("claude", MAY_SKIP), ("claude", MAY_SKIP)) == ((*default, MAY_SKIP), ())
     assert capped(("claude", MAY_SKIP), ("claude", SKIP)) == (("claude", MAY_SKIP), ())
 
 

@@ -158,6 +158,14 @@ def test_word_that_would_be_a_prompt_is_refused() -> None:
         plan(extra_args=("hello",))
 
 
+@pytest.mark.parametrize(
+    "words", ["--model --dangerously-skip-permissions", "--model=--permission-mode", "--model", "--model="]
+)
+def test_model_that_looks_like_an_option_is_refused(words: str) -> None:
+    with pytest.raises(UsageError, match="--model"):
+        plan(extra_args=tuple(words.split()))
+
+
 def test_value_that_looks_like_an_option_is_not_refused() -> None:
     made = plan(extra_args=("--system-prompt", "-p is an option of claude"))
     assert made.flags[-1] == "-p is an option of claude"
@@ -533,6 +541,9 @@ def test_agent_type_of_a_file_is_one_as_any_other() -> None:
         ("Bypass", ("claude", "--permission-mode", "plan"), "plan", 1),
         ("Engineer", ("claude", "--permission-mode", "bypassPermissions"), "acceptEdits", 0),
         ("Plain", ("claude", "--permission-mode", "plan"), "plan", 1),
+        ("Plain", ("claude", "--permission-mode", "acceptEdits"), "acceptEdits", 0),
+        ("Plain", ("claude",), "default", 0),
+        ("Engineer", ("claude",), "default", 1),
         ("Bypass", None, "bypassPermissions", 0),
     ],
 )
@@ -550,10 +561,20 @@ def test_child_has_no_more_permissions_than_it_may(
     assert forked.warnings == made.warnings
 
 
+def test_capped_mode_stands_right_behind_the_program_also_when_that_has_arguments() -> None:
+    claude = CLAUDE.model_copy(update={"default_command": ("npx", "claude", "--x")})
+    capped = replace(start("Plain"), at_most=("claude",))
+    made = provider(claude).plan(SpawnRequest("Plain"), capped)
+    assert made.argv[:5] == ("npx", "claude", "--x", "--permission-mode", "default")
+    # As it was started before the program was configured anew.
+    forked = provider().resume(capped, ("npx", "claude", "--verbose"), OLD, fork=True)
+    assert forked.flags == ("npx", "claude", "--verbose", "--permission-mode", "default")
+
+
 def test_what_a_parent_allows_is_weighed_before_what_root_is_refused() -> None:
     capped = replace(start("Bypass"), at_most=("claude",))
     made = provider(is_root=True).plan(SpawnRequest("Bypass"), capped)
-    assert "--permission-mode" not in made.argv
+    assert after(made.argv, "--permission-mode") == "default"
     assert made.warnings == (
         "permission mode default, not bypassPermissions: its parent has no more; spawnable: true in the "
         "configuration lifts that",

@@ -403,6 +403,9 @@ async def test_prompt_servers_and_token_are_private_files_that_stay_until_forgot
     assert (prompt.read_text(), token.read_text()) == (what.prompt_file, "secret")
     assert servers.read_text() == what.mcp_config
     assert [each.stat().st_mode & 0o777 for each in (prompt, servers, token)] == [0o600] * 3
+    # After a crash before the start nobody knows the servers any more but their file, which the agent is told of.
+    await sandbox.prepare(ID, replace(what, mcp_config=None, argv=(*what.argv, "--mcp-config", str(servers))))
+    assert servers.read_text() == what.mcp_config
     await sandbox.prepare(ID, replace(what, mcp_config=None))  # the next process is told of none
     assert not servers.exists()
     await sandbox.prepare(ID, what)

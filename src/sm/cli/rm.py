@@ -1,13 +1,11 @@
 """`sm rm`: forget ended sessions for good."""
 
-import os
 from typing import Any
 
 import click
 
 from sm.cli.each import each
 from sm.cli.failure import warning_text
-from sm.cli.instance import Instance
 from sm.cli.parameters import json_option, session_names
 from sm.cli.render import line
 from sm.wire import decode
@@ -20,8 +18,10 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
     """Remove ended sessions for good, with all that they left.
 
     What they said, their terminals, their files; their events stay. A git worktree that sm spawn --worktree made goes
-    too, unless something in it is uncommitted, and its branch unless it has commits that are nowhere else. With
-    several IDs every one is tried; the JSON is then an array.
+    too, and with it the files that git ignores (what was built); it stays when something in it is uncommitted or
+    untracked, a commit is in no branch or tag, a rebase, merge or the like is under way, or another session works
+    there. Its branch stays while it has commits that are nowhere else. With several IDs every one is tried; the
+    JSON is then an array.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
         if session.get("worktree") is not None:
             from sm.cli.worktree import clean
 
-            told = clean(Instance(os.environ).client(), session)
+            told = clean(session)
             if told is not None:
                 click.echo(warning_text(told), nl=False, err=True)
     return code

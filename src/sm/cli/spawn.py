@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--worktree",
     is_flag=True,
-    help="Give it a git worktree and a branch sm/NAME of its own; sm rm cleans it.",
+    help="Give it a git worktree and a branch sm/NAME of its own; sm rm cleans it when nothing would be lost.",
 )
 @click.option("--title", metavar="TEXT", help="What it is about, in a few words.")
 @click.option("--name", metavar="NAME", help="A friendly name, unique among live sessions.")
@@ -99,14 +99,16 @@ def command(
     }
     if instance.session_id is None:
         body["environment"] = _environment()
-    made = _worktree(client, body, working_dir, instance.session_id) if worktree else None
+    made = None
+    if worktree:
+        made = _worktree(client, body, working_dir, parent, workspace, name, instance.session_id)
     try:
         text = client.text(
             "POST", "/v1/sessions", body=body, key=new_key(), timeout_s=TIMEOUT_S + (wait_s or 0)
         )
     except SmError as error:
-        if made is not None:
-            made.taken_back(error)
+        if made is not None and not client.repeated:  # else an earlier try may have been carried out
+            made.taken_back(client, error)
         raise
     session = decode(text)
     for warning in session.get("warnings") or []:
@@ -120,14 +122,19 @@ def command(
 
 
 def _worktree(
-    client: Client, body: dict[str, object], working_dir: str | None, session_id: str | None
+    client: Client,
+    body: dict[str, object],
+    working_dir: str | None,
+    parent: str | None,
+    workspace: str | None,
+    name: str | None,
+    session_id: str | None,
 ) -> "Worktree":
     """Make one for the session that `body` asks for, and say so in it."""
     from sm.cli.worktree import directory_of, make
 
-    workspace, name = body["workspace"], body["name"]
-    directory = directory_of(client, working_dir, None if workspace is None else str(workspace), session_id)
-    made = make(directory, os.urandom(4).hex() if name is None else str(name).lower())
+    directory = directory_of(client, working_dir, parent, workspace, session_id)
+    made = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
     body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
     return made
 

@@ -180,7 +180,7 @@ def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
         body["trust"] = None if settings["trust"] == "default" else settings["trust"]
     given = {kind: settings[kind] for kind in ("mcps", "skills", "agents") if settings[kind] is not None}
     if given:
-        body["capabilities"] = {kind: _names(text) for kind, text in given.items()}
+        body["capabilities"] = {kind: _names(kind, text) for kind, text in given.items()}
     if settings["strict_mcps"] is not None:
         body["strict_mcps"] = settings["strict_mcps"]
     if settings["sandbox"]:
@@ -188,10 +188,15 @@ def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _names(text: str) -> str | list[str]:
+def _names(kind: str, text: str) -> str | list[str]:
     if text.strip() == "all":
         return "all"
-    return [] if text.strip() == "none" else [name.strip() for name in text.split(",") if name.strip()]
+    if text.strip() == "none":
+        return []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"--{kind} {text!r} names nothing", f"--{kind} none")
+    return names
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -3,9 +3,9 @@
 Only the daemon and the commands that show or check the configuration import this: pydantic takes 100 ms.
 """
 
-from sm.config.definitions import Definition, read_definition
+from sm.config.definitions import Definition, read_definition, settings_length
 from sm.config.example import example
-from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook, is_agent_type
+from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook, is_agent_type, is_model
 from sm.config.reading import Loaded, load, read_briefing
 from sm.config.settings import sandbox_settings
 
@@ -20,8 +20,10 @@ __all__ = [
     "Webhook",
     "example",
     "is_agent_type",
+    "is_model",
     "load",
     "read_briefing",
     "read_definition",
     "sandbox_settings",
+    "settings_length",
 ]

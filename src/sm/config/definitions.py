@@ -15,7 +15,10 @@ from sm.errors import ConfigError
 MAX_BYTES = 64 * 1024
 _SETTINGS_MAX = 8 * 1024  # YAML is read at some 100 kB a second, and agents can write such files
 _PROVIDER = "claude"
-_DESCRIPTION = re.compile(r"^(description:[ \t]+)(?![\"'|>])(.*\S)[ \t]*$", re.MULTILINE)
+# Agents write what these read: they must not try again at each character of it (`++` gives nothing back).
+_DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
+_NAME = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)++")
+_MISTAKES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,12 @@ class Definition:
 def _names(value: object) -> object:
     """A list, or one text with commas, as claude's own files have it; a comma in brackets divides nothing."""
     if isinstance(value, str):
-        return tuple(part.strip() for part in re.split(r",(?![^(]*\))", value) if part.strip())
+        return tuple(part.strip() for part in _NAME.findall(value) if part.strip())
     return value
 
 
 def _rule(value: str) -> str:
-    if not re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9_*-]{0,99}(\([^()\0]{0,500}\))?", value):
+    if not re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9_*-]{0,99}(\([^()\0\ud800-\udfff]{0,500}\))?", value):
         raise ValueError("is no name of a tool, such as Read or Bash")
     return value
 
@@ -65,14 +68,20 @@ class _Settings(BaseModel):
     spawnable: bool = False
 
 
+def settings_length(content: bytes) -> int:
+    """How many characters of YAML `read_definition` would read."""
+    try:
+        return len(_parts(content)[0])
+    except ConfigError:
+        return 0
+
+
 def read_definition(content: bytes, name: str) -> Definition:
     """The definition in NAME.md.
 
     The file's name is the agent type's; `name` in it may say the same. Raises ConfigError with `LINE:COLUMN: key:
     what is wrong` for every mistake.
     """
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"1:1: is larger than {MAX_BYTES // 1024} KiB")
     settings_text, prompt = _parts(content)
     document = _document(settings_text)
     data = {} if document.data is None else document.data
@@ -84,7 +93,10 @@ def read_definition(content: bytes, name: str) -> Definition:
             document.mistake(detail["loc"], sentence(detail))
     if settings is None or document.mistakes:
         mistakes = sorted(document.mistakes, key=lambda each: (each.line, each.column))
-        raise ConfigError("\n".join(f"{each.line}:{each.column}: {each.what}" for each in mistakes))
+        lines = [f"{each.line}:{each.column}: {each.what}" for each in mistakes[:_MISTAKES_MAX]]
+        if len(mistakes) > _MISTAKES_MAX:
+            lines.append(f"1:1: and {len(mistakes) - _MISTAKES_MAX:,} more mistakes")
+        raise ConfigError("\n".join(lines))
     return _defined(settings, prompt, name)
 
 
@@ -108,6 +120,8 @@ def _document(text: str) -> Document:
 
 def _parts(content: bytes) -> tuple[str, str]:
     """The settings, on the lines that they have in the file, and the prompt. Raises ConfigError."""
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"1:1: is larger than {MAX_BYTES // 1024} KiB")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -48,6 +48,8 @@ def _file_name(value: str) -> str:
 def _without_nul(value: str) -> str:
     if "\0" in value:
         raise ValueError("must not hold a NUL character")
+    if re.search("[\ud800-\udfff]", value):  # YAML can name them, and no answer could show the text
+        raise ValueError("must not hold half of a character (U+D800 to U+DFFF)")
     return value
 
 
@@ -89,8 +91,19 @@ def _mcp(value: str) -> str:
     return value
 
 
+def is_model(name: str) -> bool:
+    """Whether this can be the name of a model: nothing that could be an option."""
+    return re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", name) is not None
+
+
+def _skill(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", value):
+        raise ValueError("is no name: letters, digits, colon, dot, dash and underscore, at most 64")
+    return value
+
+
 def _model(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", value):
+    if not is_model(value):
         raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
     return value
 
@@ -110,7 +123,7 @@ def _variable(value: str) -> str:
 def _absolute(value: str) -> str:
     if not value.startswith("/") or "\0" in value:
         raise ValueError("must be an absolute path")
-    return value
+    return _without_nul(value)
 
 
 def _url(value: str) -> str:
@@ -255,6 +268,8 @@ class Claude(_Section):
         description="An absolute path: a text that every agent is told before its task, in place of the shipped "
         "one. {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in.",
     )
+    # None of the shipped ones is `spawnable`: Engineer and Explore bypass every permission, and an agent in plan mode,
+    # or one that asks, would have all of it for one `sm spawn`. Who wants his agents to rise so says it himself.
     agent_configs: Annotated[dict[AgentType, AgentConfig], _NOTHING] = Field(
         default={
             "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
@@ -363,13 +378,15 @@ class Limits(_Section):
 
 Mcp = Annotated[str, AfterValidator(_mcp)]
 Names = Annotated[Literal["all"] | tuple[Mcp, ...], Field(union_mode="left_to_right")]
+Skill = Annotated[str, AfterValidator(_skill)]
+Skills = Annotated[Literal["all"] | tuple[Skill, ...], Field(union_mode="left_to_right")]
 
 
 class DefaultCapabilities(_Section):
     """What sessions without a workspace are given; those of one: `sm workspace set`."""
 
     mcps: Names = Field(default="all", description="MCP servers, by name, of the user's own; or all.")
-    skills: Names = Field(default="all", description="Skills, by name; or all.")
+    skills: Skills = Field(default="all", description="Skills, by name; or all.")
     agents: Names = Field(default="all", description="Agent types, by name; or all.")
 
 

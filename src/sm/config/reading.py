@@ -267,8 +267,7 @@ def _overridden(config: Config) -> Iterator[str]:
 def sentence(detail: ErrorDetails) -> str:
     """What pydantic found, in words for somebody who edits YAML."""
     value, context = detail["input"], detail.get("ctx", {})
-    got = "null" if value is None else str(value).lower() if isinstance(value, bool | date) else repr(value)
-    got = got if len(got) <= 60 else got[:60] + "..."
+    got = _shown(value)
     match detail["type"]:
         case "extra_forbidden":
             return f"unknown key{_nearest_key(detail['loc'])}"
@@ -302,6 +301,18 @@ def sentence(detail: ErrorDetails) -> str:
             return "must hold keys of its own, `key: value`"
         case _:
             return detail["msg"]
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool | date):
+        return "null" if value is None else str(value).lower()
+    try:
+        shown = repr(value[:60] if isinstance(value, str) and len(value) > 60 else value)
+    except ValueError:
+        # Python writes no number of more than 4,300 digits, and YAML reads them: 0xfff..., 1:1:1:...
+        number = "a number of too many digits"
+        return number if isinstance(value, int) else f"something with {number}"
+    return shown if len(shown) <= 60 else shown[:60] + "..."
 
 
 def _nearest_key(path: _Path) -> str:

@@ -15,7 +15,8 @@ class Sandbox(Protocol):
     async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
         """Make ready what the start needs and return the argv that the terminal runs. Raises StorageFull.
 
-        `token` is the text for the file that SM_TOKEN_FILE names; None leaves the file as it is.
+        `token` is the text for the file that SM_TOKEN_FILE names; None leaves the file as it is, and so it does with
+        the one of MCP servers while the argv names that.
         """
 
     async def wait_started(self, session_id: str, pid: int) -> Process | None:

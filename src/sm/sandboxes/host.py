@@ -121,8 +121,11 @@ class HostSandbox:
                 f"no space left for session {session_id} in {self._places.launch}",
                 "free some space and repeat",
             ) from error
-        if launch.mcp_config is None:  # the agent is told of none; one of a start before may lie there
-            _remove(self._places.mcp_file(session_id))
+        servers_file = self._places.mcp_file(session_id)
+        if (
+            launch.mcp_config is None and servers_file not in launch.argv
+        ):  # one of a start before may lie there
+            _remove(servers_file)
         return (*self._way_in, script)
 
     async def wait_started(self, session_id: str, pid: int) -> Process | None:

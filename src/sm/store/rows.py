@@ -125,7 +125,8 @@ def _names(given: Mapping[str, Any], kind: str) -> tuple[str, ...] | None:
 
 
 def launch_to_json(launch: Launch) -> str:
-    return encoded({f.name: getattr(launch, f.name) for f in fields(Launch)})
+    """Without the MCP servers: their own file has them (`Sandbox.prepare`), and what they log in with stays there."""
+    return encoded({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})
 
 
 def launch_from_json(text: str) -> Launch:

@@ -128,7 +128,9 @@ def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
             first = False
             _check(argument, name)
             if name == "--model":
-                chosen = (value if "=" in argument else next(rest, "")) or chosen
+                chosen = value if "=" in argument else next(rest, "")
+                if not chosen or chosen.startswith("-"):
+                    raise UsageError(f"--model {chosen!r} is no name of a model")
             elif argument in LEGACY:
                 kept += LEGACY[argument]
                 warnings[_became(argument)] = None

@@ -27,17 +27,29 @@ def mode_of(flags: Sequence[str]) -> str | None:
     return mode
 
 
-def capped(flags: Sequence[str], parent: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def capped(
+    flags: Sequence[str], parent: Sequence[str], *, program: int = 1
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """`flags` with no more permissions than a claude has that was started with `parent`, and warnings.
 
-    A mode that is not known here counts as more than all others for the child, and as less for the parent.
+    The mode is always said, the lower of both: else claude takes that of the user's or the project's settings, and
+    agents can write the latter (measured). For the same reason a child for which none is given could have any, so it
+    gets its parent's; and a parent for which none was given hands on `default`, whatever its settings gave to it.
+    Below a parent that bypasses all nothing is more, and nothing is said.
+
+    A mode that is not known here counts as more than all others for the child, and as less for the parent. The first
+    `program` words are the program: the mode stands right behind them, where no option can take it for its value.
     """
-    kept, warnings = tuple(flags), []
-    wanted, most = mode_of(flags) or DEFAULT, mode_of(parent) or DEFAULT
-    if wanted != most and RANKS.get(wanted, _UNKNOWN) > RANKS.get(most, -1):
-        given = mode_of(parent)
-        kept = (*_without_mode(kept), *(() if given is None else (_MODE, given)))
-        warnings.append(_warning(f"permission mode {most}, not {wanted}"))
+    wanted, most = mode_of(flags), mode_of(parent) or DEFAULT
+    if most == BYPASS and (wanted is None or wanted in RANKS):
+        return tuple(flags), ()
+    warnings = []
+    asked = wanted or DEFAULT
+    is_more = asked != most and RANKS.get(asked, _UNKNOWN) > RANKS.get(most, -1)
+    if is_more:
+        warnings.append(_warning(f"permission mode {most}, not {asked}"))
+    mode = most if is_more or wanted is None else wanted
+    kept = (*_without_mode(flags[:program]), _MODE, mode, *_without_mode(flags[program:]))
     if _MAY_SKIP in kept and _MAY_SKIP not in parent and most != BYPASS:
         kept = tuple(flag for flag in kept if flag != _MAY_SKIP)
         warnings.append(_warning(f"without {_MAY_SKIP}"))
@@ -48,7 +60,7 @@ def _warning(what: str) -> str:
     return f"{what}: its parent has no more; spawnable: true in the configuration lifts that"
 
 
-def _without_mode(flags: tuple[str, ...]) -> tuple[str, ...]:
+def _without_mode(flags: Sequence[str]) -> tuple[str, ...]:
     kept, rest = [], iter(flags)
     for flag in rest:
         if flag == _MODE:

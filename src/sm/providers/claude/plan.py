@@ -142,7 +142,7 @@ class ClaudeProvider:
             *(() if options.model is None else ("--model", options.model)),
             *options.arguments,
         )
-        flags, warnings = _at_most(flags, start)
+        flags, warnings = self._at_most(flags, start)
         self._check_root(flags, start)
         conversation = self._new_id()
         prompt, prompt_file = request.prompt or "", None
@@ -172,7 +172,7 @@ class ClaudeProvider:
                 "no id of one",
                 "sm spawn starts a new one",
             )
-        flags, warnings = _at_most(tuple(flags) or self._claude.default_command, start)
+        flags, warnings = self._at_most(tuple(flags) or self._claude.default_command, start)
         self._check_root(flags, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
@@ -254,6 +254,14 @@ class ClaudeProvider:
             text,
         )
 
+    def _at_most(self, flags: tuple[str, ...], start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if start.at_most is None:
+            return flags, ()
+        program = self._claude.default_command
+        # Of one that was started by another program it is not known where its options begin.
+        behind = len(program) if flags[: len(program)] == program else len(flags)
+        return capped(flags, start.at_most, program=behind)
+
     def _check_root(self, flags: Sequence[str], start: Start) -> None:
         if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
             return
@@ -277,10 +285,6 @@ def _only(tools: tuple[str, ...] | None) -> tuple[str, ...]:
     of MCP servers stay.
     """
     return () if tools is None else ("--tools", ",".join(tools))
-
-
-def _at_most(flags: tuple[str, ...], start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return (flags, ()) if start.at_most is None else capped(flags, start.at_most)
 
 
 def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
