@@ -333,11 +333,11 @@ def test_file_above_the_workspace_may_be_a_link_and_is_read_for_its_names_only(t
 def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
     servers = {"mcpServers": {f"s{number}": {"command": "x"} for number in range(2_000)}}
     at = team.shop
-    for _ in range(20):
+    for _ in range(12):
         (at / ".mcp.json").write_text(json.dumps(servers | {"padding": "x" * 900_000}))
         at = at / "d"
         at.mkdir()
-    team.user_file.write_text(json.dumps({"padding": [[]] * 1_000_000}))
+    team.user_file.write_text(json.dumps({"padding": [[]] * 300_000}))
     until(lambda: time.time_ns() - team.user_file.stat().st_ctime_ns > 200_000_000, "the files are old")
     tracemalloc.start()
     try:

@@ -51,12 +51,24 @@ class Hook:
         self.argv = run.argv("hook", "claude")
         self._run = run
         self._spool = state / "spool"
+        self.is_taken: Peer | None = None
+        """The daemon that takes every event."""
 
     def __call__(self, event: object) -> None:
         """Run it to its end: code 0 and no word."""
         raw = event if isinstance(event, bytes) else json.dumps(event, ensure_ascii=False).encode()
-        done = self._run("hook", "claude", stdin=raw)
-        assert done.out == done.err == ""
+        for _ in range(5):
+            done = self._run("hook", "claude", stdin=raw)
+            assert done.out == done.err == ""
+            late = [] if self.is_taken is None else list(self._spool.glob("*/*"))
+            if not late:
+                return
+            # The machine was too busy for its one second, and it did right: what is tried here is another thing.
+            assert self.is_taken is not None
+            self.is_taken.asked.clear()
+            for file in late:
+                file.unlink()
+        raise AssertionError("a daemon that takes events was given none in time")
 
     def start(self, raw: bytes, *, end: bool = True, **more: Any) -> "Running":
         """Start it with `raw`, at most 64 KiB, in the pipe that is its stdin. Without `end` nobody closes that."""
@@ -104,8 +116,9 @@ def hook(run: Sm, state: Path) -> Hook:
 
 
 @pytest.fixture
-def taken(peer: Peer) -> Peer:
+def taken(peer: Peer, hook: Hook) -> Peer:
     """A daemon that takes events."""
+    hook.is_taken = peer
     peer.script(HOOKS, answer({}))
     return peer
 
