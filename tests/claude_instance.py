@@ -8,7 +8,8 @@ from tests import claude_cli
 from tests.instance import Instance, until
 from tests.scripted_api import ScriptedApi
 
-_BOX = "\N{BOX DRAWINGS LIGHT HORIZONTAL}\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
+_BOX = f"\N{BOX DRAWINGS LIGHT HORIZONTAL}{_POINTER}"
 CONFIG = """
 default_trust: direct
 tmux: {{socket_name: {socket}, width: 120, height: 40}}
@@ -29,6 +30,10 @@ claude:
     Bypass: {{args: ["--permission-mode", "bypassPermissions"]}}
 {more}
 """
+
+
+def _first_line(shown: str, behind: str) -> str:
+    return shown.rpartition(behind)[2].partition("\n")[0].strip()
 
 
 class ClaudeInstance(Instance):
@@ -91,7 +96,12 @@ class ClaudeInstance(Instance):
 
         def taken() -> bool:
             gone = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
-            return gone == "1" or self._typed(session_id) != typed
+            shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
+            if gone == "1" or _BOX in shown:
+                return gone == "1" or _first_line(shown, _BOX) != typed
+            # A dialog has taken its place, or it is being drawn: then the text is still the last behind a pointer. That
+            # is so below the dialog of a command too, and a second Enter would answer that.
+            return text.startswith("/") or _first_line(shown, _POINTER) != typed
 
         for _ in range(5):
             self.keys(session_id, "Enter")
@@ -108,7 +118,7 @@ class ClaudeInstance(Instance):
         A command that opens a dialog stands above it behind a pointer too, and a second Enter would answer the dialog.
         """
         shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
-        return shown.rpartition(_BOX)[2].partition("\n")[0].strip() if _BOX in shown else "no input box"
+        return _first_line(shown, _BOX) if _BOX in shown else "no input box"
 
     def transcript(self, session_id: str) -> Path:
         (path,) = (self.home / ".claude" / "projects").glob(f"*/{session_id}*.jsonl")

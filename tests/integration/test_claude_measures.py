@@ -436,9 +436,10 @@ def test_an_answer_that_breaks_off_counts_as_far_as_claude_knew_of_it(
     agent = Agent.spawned(instance, f"first [[text:a]]{used(0)}")
     instance.idle(agent.id)
 
-    # By the network, after a whole block: claude does not try again.
+    # By the network, after a whole block: claude does not try again, once it has read that. It shows nothing of it
+    # before the end, so the network stays silent for long enough.
     cut = Usage(2, 11, 102, 1003, 7)
-    instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[cut]][[text:b]]{usage(cut)}")
+    instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[wait:3]][[cut]][[text:b]]{usage(cut)}")
     until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
     instance.idle(agent.id)
     # By a person.
