@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities import DENIED_IN_SANDBOX, IDENTITY, Equipment, Equipping
+from sm.capabilities import DENIED_IN_SANDBOX, Equipment, Equipping
 from sm.config import Claude
 from sm.errors import UsageError
-from sm.models import Capabilities, Session, TrustLevel, Workspace
+from sm.models import IDENTITY, Capabilities, Session, TrustLevel, Workspace
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
 from tests import samples

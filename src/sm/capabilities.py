@@ -19,19 +19,9 @@ from difflib import get_close_matches
 
 from sm.errors import UsageError
 from sm.mcp_files import NAME_SHOWN, Files, Server, Servers, project_of
-from sm.models import Capabilities, Session, TrustLevel, Workspace
+from sm.models import IDENTITY, Capabilities, Session, TrustLevel, Workspace
 from sm.providers.base import Given, Provider, Sources
 from sm.text import folded
-
-IDENTITY = (
-    "SM_SESSION_ID",
-    "SM_PARENT_ID",
-    "SM_WORKSPACE_ID",
-    "SM_TRUST_LEVEL",
-    "SM_SOCKET",
-    "SM_TOKEN_FILE",
-)
-"""What each server is told, with the values of the session's own environment (`Spawning`)."""
 
 DENIED_IN_SANDBOX = (
     "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader runs code from where they say

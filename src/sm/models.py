@@ -166,6 +166,16 @@ class Caller:
 OPERATOR = Caller(CallerKind.OPERATOR)
 
 
+IDENTITY = (
+    "SM_SESSION_ID",
+    "SM_PARENT_ID",
+    "SM_WORKSPACE_ID",
+    "SM_TRUST_LEVEL",
+    "SM_SOCKET",
+    "SM_TOKEN_FILE",
+)
+"""The variables that tell an agent, and its MCP servers, who the session is: assigned last, by sm alone."""
+
 NO_WORKSPACE = "-"
 """What is written where a slug could stand, for the sessions without a workspace."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sm.evidence import Source
-from sm.models import TrustLevel
+from sm.models import IDENTITY, TrustLevel
 from sm.trust import normalize_trust_level
 
 NOT_YET = (
@@ -17,17 +17,7 @@ NOT_YET = (
 )
 """Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
 
-SET_BY_SM = frozenset(
-    {
-        "SM_SESSION_ID",
-        "SM_PARENT_ID",
-        "SM_WORKSPACE_ID",
-        "SM_TRUST_LEVEL",
-        "SM_SOCKET",
-        "SM_TOKEN_FILE",
-        "SM_PROMPT_FILE",
-    }
-)
+SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that are assigned last, over whatever a configuration says."""
 
 
