@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "sm.workspace_routes": {"sm.handling", "sm.intake", "sm.lifecycle", "sm.models", "sm.views"},
     "sm.records": {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
-        "sm.spawning", "sm.store", "sm.wording", "sm.worktrees",
+        "sm.store", "sm.wording", "sm.worktrees",
     },
     # It looks at processes, because the sessions that it adopts were started by nobody here.
     "sm.revival": {

@@ -12,10 +12,9 @@ from sm.lifecycle import is_live
 from sm.manager import Manager
 from sm.models import Caller, EventType, RequestKey, Session, TrustLevel
 from sm.policy import Action
-from sm.spawning import within
 from sm.store import Store, Transaction
 from sm.wording import subject
-from sm.worktrees import main_of, overlap
+from sm.worktrees import main_of, overlap, within
 
 REMOVE = "remove"
 """The kind of effect that removes what a session has left outside of the database."""

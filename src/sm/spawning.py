@@ -40,7 +40,7 @@ from sm.policy import Action, may_at_all
 from sm.providers.base import AgentPlan, Provider, Start
 from sm.text import PROMPT_MAX, accepted, folded
 from sm.trust import child_trust, normalize_trust_level
-from sm.worktrees import PLACE, main_of, outside
+from sm.worktrees import PLACE, main_of, outside, within
 
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 _FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -513,11 +513,6 @@ def _worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
             f"working directory {working_dir} does not lie in the worktree {folded(worktree, 200)}"
         )
     return {"worktree": worktree, "branch": branch}
-
-
-def within(path: str, directory: str) -> bool:
-    """Whether `path` is `directory` or lies in it; both absolute and without links."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:

@@ -40,7 +40,11 @@ def outside(working_dir: str, path: str, branch: str) -> str:
     return working_dir if main is None else f"{main.rstrip('/')}{working_dir[len(path) :]}" or "/"
 
 
+def within(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or lies in it; both absolute and without links."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
 def overlap(one: str, other: str) -> bool:
     """Whether one of two directories is the other or lies in it; both absolute and without links."""
-    one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
-    return one.startswith(other) or other.startswith(one)
+    return within(one, other) or within(other, one)
