@@ -1,12 +1,13 @@
 """An instance of sm whose agents are the real Claude Code, talking to the scripted API."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 from sm.client import Client
 from tests import claude_cli
 from tests.instance import Instance, until
-from tests.scripted_api import ScriptedApi
+from tests.scripted_api import Request, ScriptedApi
 
 _POINTER = "\n\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 _BOX = f"\N{BOX DRAWINGS LIGHT HORIZONTAL}{_POINTER}"
@@ -30,6 +31,12 @@ claude:
     Bypass: {{args: ["--permission-mode", "bypassPermissions"]}}
 {more}
 """
+
+
+def whose(asked: Request) -> str:
+    """The session that asks, by its briefing; empty where it has none, as sub-agents."""
+    found = re.search(r"\(session ([0-9a-f]{8})\), an agent of type ", asked.system)
+    return found[1] if found else ""
 
 
 def _first_line(shown: str, behind: str) -> str:

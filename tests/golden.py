@@ -1,6 +1,6 @@
-"""Writes `tests/data/v4.db`, a database as sm of today leaves it: `python -m tests.golden`.
+"""Writes `tests/data/v5.db`, a database as sm of today leaves it: `python -m tests.golden`.
 
-Only until version 4 is shipped: from then on the file stays as it is, whatever the code becomes.
+Only until version 5 is shipped: from then on the file stays as it is, whatever the code becomes.
 """
 
 import asyncio
@@ -11,12 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from sm.models import (
+    BY_RULE,
+    Answer,
     Capabilities,
     Exit,
     Message,
     MessageMode,
     MessageState,
     Process,
+    Question,
+    Request,
+    RequestKind,
+    RequestState,
     Session,
     Status,
     TrustLevel,
@@ -69,6 +75,40 @@ COMPLETED: Session = replace(
     completion_status="completed",
 )
 MESSAGE = Message(1, "aaaa1111", "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
+COLOURS = Question("Which cölours?", ("Red", "S, small"), multiple=True)
+OFFERED = Request(
+    id=1,
+    session_id="aaaa1111",
+    kind=RequestKind.QUESTION,
+    state=RequestState.OPEN,
+    created_at=AT,
+    state_at=AT,
+    expires_at=AT,
+    tool="AskUserQuestion",
+    arguments={"questions": [{"question": "Which cölours?", "n": 1.5, "x": "a\nb\x00"}]},
+    questions=(COLOURS, Question("Which size?")),
+    answer=Answer(True, ("Red, S, small", "any"), "said"),
+    answered_by="operator",
+    hook="6b1f0c2d",
+    tool_use="toolu_1",
+    agent="a1",
+)
+RULED = Request(
+    id=2,
+    session_id="aaaa1111",
+    kind=RequestKind.PERMISSION,
+    state=RequestState.ANSWERED,
+    created_at=AT,
+    state_at=AT,
+    tool="Write",
+    arguments={"content": "x"},
+    answer=Answer(False),
+    answered_by=BY_RULE,
+    reason="a rule",
+    taken_at=AT,
+    hook="6b1f0c2e",
+    cut=True,
+)
 WORKSPACES = (
     Workspace(
         "web",
@@ -92,6 +132,8 @@ async def write(path: str) -> None:
             await tx.insert(RUNNING, LAUNCH, "a prompt")
             await tx.insert(COMPLETED, LAUNCH, None)
             tx.mail.add_message(MESSAGE, "päth\nand more")
+            for request in (OFFERED, RULED):
+                tx.mail.add_request(request)
             for name, position in TRANSCRIPTS.items():
                 tx.measures.read_to(RUNNING.id, name, position)
             tx.measures.used(RUNNING.id, USAGE)
@@ -103,7 +145,7 @@ async def write(path: str) -> None:
 
 
 def main() -> None:
-    target = Path(__file__).parent / "data" / "v4.db"
+    target = Path(__file__).parent / "data" / "v5.db"
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "sm.db")
         asyncio.run(write(path))

@@ -15,6 +15,7 @@ from typing import Any
 from sm import __version__
 from sm.agent_sockets import AGENT_ROUTES
 from sm.config.model import Sandbox
+from sm.dialogs import Outcome
 from sm.errors import BY_CODE
 from sm.evidence import Source
 from sm.handling import WAIT_MAX_S
@@ -207,14 +208,28 @@ COMPONENTS: dict[str, Schema] = {
             "kind": one_of(RequestKind),
             "tool": or_null(text("For a permission: the tool.")),
             "arguments": or_null(anything("For a permission: what the tool would be run with.")),
-            "questions": several(shape({"question": text(), "options": several(text())})),
+            "agent": or_null(text("The sub-agent that asks; null: the agent itself.")),
+            "cut": flag("The arguments are too long to be kept: their texts are cut."),
+            "questions": several(
+                shape(
+                    {
+                        "question": text(),
+                        "options": several(text()),
+                        "multiple": flag("Several of the options may be chosen."),
+                    }
+                )
+            ),
             "options": several(text(), "Those of the only question."),
             "state": one_of(RequestState),
             "answer": or_null(
                 shape({"approved": flag(), "answers": several(text()), "message": or_null(text())})
             ),
-            "answered_by": or_null(text("`operator`, or a session's id.")),
-            "reason": or_null(text("Why it ended without an answer.")),
+            "answered_by": or_null(
+                text(
+                    "`operator`, a session's id, `rule` (the configuration), or `terminal` (whoever sat there)."
+                )
+            ),
+            "reason": or_null(text("Why it ended without an answer; the rule that has decided it.")),
             "created_at": time(),
             "expires_at": or_null(time()),
         },
@@ -741,6 +756,35 @@ ROUTES: dict[str, list[Route]] = {
                 payload=anything("What the agent CLI sent."),
                 cut=flag("Something large was left out of it."),
             ),
+        ),
+        post(
+            "/hooks/dialog",
+            "dialog",
+            "What the answer is to a dialog of the calling session's own agent, by the hook that waits for it",
+            shape(
+                {
+                    "request": or_null(text("Null: the event tells of no dialog, or of one that is over.")),
+                    "state": one_of(Outcome, "`over`: there is nothing to say to the agent."),
+                    "output": or_null(text("What the hook has to print.")),
+                }
+            ),
+            description="Its Idempotency-Key, which it has to have, is the hook: asked again with that, also after a "
+            "restart of the daemon, it is about the same request, and has the same answer.",
+            body=given(
+                {"emitted_at": time("With its zone.")},
+                provider=text(),
+                payload=anything("What the agent CLI sent."),
+                cut=flag("Something large was left out of it."),
+                wait_s=WAIT_S,
+            ),
+        ),
+        post(
+            "/hooks/dialog/taken",
+            "dialogTaken",
+            "The hook has printed the answer",
+            shape({"request": text(), "state": one_of(RequestState)}),
+            description="Its Idempotency-Key is the one of the hook. Idempotent.",
+            body=given(),
         ),
     ],
     "messages": [

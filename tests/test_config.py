@@ -159,7 +159,8 @@ claude:
   env: {{IS_SANDBOX: "1"}}
   briefing: {briefing}
   agent_configs:
-    Tester: {{model: claude-opus-4-8, args: [--plan], description: tests, prompt: "Be strict."}}
+    Tester: {{model: claude-opus-4-8, args: [--plan], description: tests, prompt: "Be strict.",
+      auto_allow: [Read, "Bash(npm test *)", mcp__git__*], auto_deny: ["Bash(rm *)", AskUserQuestion]}}
     Other:
   presets: {{fast: {{model: haiku}}, none: }}
   what: {{enabled: true, model: sonnet, timeout_s: 5}}
@@ -175,7 +176,12 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
         briefing=str(briefing),
         agent_configs={
             "Tester": AgentConfig(
-                model="claude-opus-4-8", args=("--plan",), description="tests", prompt="Be strict."
+                model="claude-opus-4-8",
+                args=("--plan",),
+                description="tests",
+                prompt="Be strict.",
+                auto_allow=("Read", "Bash(npm test *)", "mcp__git__*"),
+                auto_deny=("Bash(rm *)", "AskUserQuestion"),
             ),
             "Other": AgentConfig(),
         },
@@ -631,6 +637,23 @@ def command(keys: str) -> str:
         (
             "claude: {agent_configs: {A: {model: ''}}}",
             "1:37: claude.agent_configs.A.model: is no name of a model: opus, sonnet, haiku, or a full name",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_allow: ['Bash(npm test:*)']}}}",
+            "1:43: claude.agent_configs.A.auto_allow[0]: is no rule: `*` stands for anything by itself; "
+            "write Bash(npm test *)",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_allow: [AskUserQuestion]}}}",
+            "1:43: claude.agent_configs.A.auto_allow[0]: cannot be allowed by a rule: a question needs an answer",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_deny: [Read, 'Read(~/.ssh/*)']}}}",
+            "1:48: claude.agent_configs.A.auto_deny[1]: is no rule: `~` is not expanded; write the whole path",
+        ),
+        (
+            f"claude: {{agent_configs: {{A: {{auto_deny: [{', '.join(['Read'] * 101)}]}}}}}}",
+            "1:41: claude.agent_configs.A.auto_deny: must not hold more than 100 rules",
         ),
         (
             "claude: {agent_configs: {a b: {}}}",

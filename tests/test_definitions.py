@@ -72,6 +72,16 @@ def test_description_may_be_any_line_of_text_as_with_claude(text: str) -> None:
     assert mistake(file(f"description: {text}\nmodel: -x")).startswith("3:8: model: ")
 
 
+@pytest.mark.parametrize("key", ["auto_allow", "auto_deny", "autoAllow", "autoDeny"])
+@pytest.mark.parametrize("value", ["[Bash]", "Bash", "5", "{a: 1}", "['Bash(']"])
+def test_a_file_cannot_answer_permissions_by_rules(key: str, value: str) -> None:
+    read = read_definition(file(f"{key}: {value}"), "reviewer")
+    assert read.warnings == (
+        f"`{key}` has no effect in a file: rules stand in config.yaml, under claude.agent_configs",
+    )
+    assert (read.agent.auto_allow, read.agent.auto_deny) == ((), ())
+
+
 def test_permission_mode_is_said_to_have_no_effect() -> None:
     read = read_definition(file("permissionMode: bypassPermissions"), "reviewer")
     assert read.warnings == ("`permissionMode` has no effect",)

@@ -15,7 +15,7 @@ PURE = {
     f"sm.{name}"
     for name in (
         "store.rows errors models evidence lifecycle policy trust text progress usage family wording views places wire"
-        " limits worktrees"
+        " limits worktrees rules shell"
     ).split()
 }
 IMPURE_STANDARD = {
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     # What the manager writes within its transactions, each part above those that it uses.
     "sm.recall": {"sm.errors", "sm.models", "sm.store"},
     "sm.notices": {"sm.config", "sm.lifecycle", "sm.models", "sm.store", "sm.wording"},
-    "sm.asking": {"sm.models", "sm.notices", "sm.store", "sm.wording"},
+    "sm.asking": {"sm.errors", "sm.models", "sm.notices", "sm.store", "sm.text", "sm.wording"},
     "sm.endings": {
         "sm.asking", "sm.config", "sm.lifecycle", "sm.models", "sm.notices", "sm.store", "sm.wording",
     },
@@ -50,12 +50,18 @@ MAY_IMPORT = {
         "sm", "sm.asking", "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
         "sm.recall", "sm.store", "sm.text", "sm.wording",
     },
+    "sm.excerpt": {"sm.asking", "sm.models", "sm.providers.base"},
+    "sm.dialogs": {
+        "sm.asking", "sm.config", "sm.errors", "sm.evidence", "sm.excerpt", "sm.manager", "sm.models", "sm.persisting",
+        "sm.providers.base", "sm.rules", "sm.store", "sm.terminals.base", "sm.text", "sm.views", "sm.wording",
+    },
+    "sm.dialog_routes": {"sm.dialogs", "sm.errors", "sm.handling", "sm.intake", "sm.models", "sm.wire"},
     "sm.requests": {
-        "sm.asking", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.reports",
+        "sm.asking", "sm.dialogs", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.reports",
         "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.messages": {
-        "sm.asking", "sm.errors", "sm.family", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
+        "sm.asking", "sm.dialogs", "sm.errors", "sm.family", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
         "sm.providers.base", "sm.recall", "sm.requests", "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.workspaces": {
@@ -95,13 +101,29 @@ MAY_IMPORT = {
         "sm.errors", "sm.evidence", "sm.lifecycle", "sm.listening", "sm.manager", "sm.measuring", "sm.models",
         "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
     },
+    # What is typed into terminals: into an input box by what its terminal shows, and nothing else is known of it.
+    "sm.delivery": {"sm.providers.base"},
+    "sm.composing": {"sm.delivery", "sm.errors", "sm.providers.base"},
+    "sm.typed": {
+        "sm.delivery", "sm.hostos", "sm.messages", "sm.models", "sm.providers.base", "sm.receipts", "sm.store",
+    },
+    "sm.typist": {
+        "sm.composing", "sm.delivery", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models",
+        "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.text", "sm.typed", "sm.wording",
+    },
+    # What agents say that they have got, and who hears what else they say.
+    "sm.receipts": {
+        "sm.errors", "sm.evidence", "sm.manager", "sm.messages", "sm.models", "sm.persisting", "sm.providers.base",
+        "sm.store", "sm.text", "sm.views",
+    },
+    "sm.telling": {"sm.composing", "sm.dialogs", "sm.evidence", "sm.providers.base", "sm.receipts"},
     "sm.look_routes": {
         "sm.agent_types", "sm.errors", "sm.evidence", "sm.handling", "sm.intake", "sm.models", "sm.policy",
         "sm.progress", "sm.summary", "sm.text", "sm.usage", "sm.views",
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {
-        "sm.audit", "sm.config", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring",
+        "sm.audit", "sm.config", "sm.dialogs", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring",
         "sm.messages", "sm.models", "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival",
         "sm.store", "sm.summary", "sm.terminals.base", "sm.waiting", "sm.watcher", "sm.workspaces",
     },
@@ -130,7 +152,7 @@ MAY_IMPORT = {
         "sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.providers.", "sm.text", "sm.usage", "sm.wording",
     },
     "sm.hostos": {"sm.errors", "sm.models"},
-    "sm.config.": {"sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.trust"},
+    "sm.config.": {"sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.rules", "sm.trust"},
 }  # fmt: skip
 
 
@@ -187,7 +209,8 @@ def test_one_module_knows_each_outside_thing() -> None:
     # sqlite3: the types of what aiosqlite's thread is handed (ADR 4).
     assert {name.rpartition(".")[0] for name in importers("sqlite3")} == {"sm.store"}
     assert importers("aiohttp") == {
-        "sm.agent_routes", "sm.agent_sockets", "sm.connections", "sm.daemon", "sm.edge", "sm.handling", "sm.intake",
+        "sm.agent_routes", "sm.agent_sockets", "sm.connections", "sm.daemon", "sm.dialog_routes", "sm.edge",
+        "sm.handling", "sm.intake",
         "sm.look_routes", "sm.mail_routes",
         "sm.notifiers.webhook", "sm.server", "sm.workspace_routes",
     }  # fmt: skip

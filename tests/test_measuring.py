@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.measuring import Measuring
 from sm.models import Session
+from sm.providers.base import TranscriptNews
 from sm.providers.claude.reader import ClaudeReader
 from sm.store import Store
 from tests.samples import LAUNCH, session
@@ -65,6 +66,10 @@ class Bench:
     home: Path
     session: Session
     measuring: Measuring
+    told: list[TranscriptNews] = field(default_factory=list)
+
+    async def tell(self, news: TranscriptNews) -> None:
+        self.told.append(news)
 
     def main(self, name: str = "one") -> Path:
         return self.home / "projects" / "w" / f"{name}.jsonl"
@@ -79,7 +84,7 @@ class Bench:
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """How many observations the new lines of the current conversation made."""
         found = await self.measuring.read(
-            self.session, str(self.main(name)), READER, below=str(self.home), since=since
+            self.session, str(self.main(name)), READER, self.tell, below=str(self.home), since=since
         )
         return len(found)
 
@@ -188,7 +193,7 @@ async def test_only_what_lies_below_the_agents_home_is_read(bench: Bench, tmp_pa
     bench.main().parent.mkdir(parents=True)
     bench.main().symlink_to(outside)
     await bench.read()
-    await bench.measuring.read(bench.session, str(outside), READER, below=str(bench.home))
+    await bench.measuring.read(bench.session, str(outside), READER, bench.tell, below=str(bench.home))
     await bench.measuring.heard_of(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
@@ -268,3 +273,32 @@ async def test_a_long_transcript_is_read_in_one_go(bench: Bench) -> None:
     assert sum(map(len, lines)) > 2 * 1024 * 1024
     assert await bench.read() == 10_000
     assert (await bench.input(), await bench.tools()) == (10_000, {"Bash": 10_000})
+
+
+def queued(text: str) -> bytes:
+    line = {"type": "queue-operation", "timestamp": at(1), "operation": "enqueue", "content": text}
+    return json.dumps(line).encode() + b"\n"
+
+
+async def test_what_was_heard_is_told_again_until_it_is_written_down_that_it_was_read(bench: Bench) -> None:
+    append(bench.main(), message("m1", tool="Bash"), queued("[sm] from a, message 7\nhi"))
+
+    async def died(news: TranscriptNews) -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await bench.measuring.read(bench.session, str(bench.main()), READER, died, below=str(bench.home))
+    bench.restarted()
+    await bench.read()
+    assert [h.text for news in bench.told for h in news.heard] == ["[sm] from a, message 7\nhi"]
+    await bench.read()
+    assert (len(bench.told), await bench.tools()) == (1, {"Bash": 1})
+
+
+async def test_the_last_words_of_the_conversation_before_are_heard_too(bench: Bench) -> None:
+    append(bench.main(), message("m1"))
+    await bench.read()
+    append(bench.main(), queued("[sm] from a, message 7\nhi"))
+    append(bench.main("two"), message("m2"))
+    await bench.read("two")
+    assert [h.text for news in bench.told for h in news.heard] == ["[sm] from a, message 7\nhi"]

@@ -76,7 +76,7 @@ def test_every_field_of_a_body_that_is_read_is_told() -> None:
         if "requestBody" in operation:
             told |= operation["requestBody"]["content"]["application/json"]["schema"]["properties"].keys()
     not_by_name = {"capabilities", "strict_mcps", "sandbox"}  # `workspaces.py` takes them as they come
-    unread = {"cut", "provider"}  # of a hook: for who reads the spool
+    unread = {"provider"}  # of a hook: for who reads the spool
     assert told - not_by_name - unread == read_in_source(READS_BODY)
 
 

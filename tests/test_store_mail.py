@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ from sm.models import (
 )
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
+from tests import golden
 from tests.samples import AT, LAUNCH, session
 
 GOLDEN = Path(__file__).parent / "data"
@@ -733,3 +735,36 @@ async def test_a_unit_that_the_database_refuses_takes_no_other_with_it(store: St
     assert isinstance(both[0], Bug)
     assert both[1] is None
     assert set(store.mail.open.messages) == {6}
+
+
+async def test_the_database_of_version_5_still_opens(path: str) -> None:
+    shutil.copy(GOLDEN / "v5.db", path)
+    async with await Store.open(path) as store:
+        assert store.mail.open.requests == {1: golden.OFFERED}
+        assert await store.mail.request(2) == golden.RULED
+    assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS))]
+
+
+async def test_a_request_is_found_by_the_key_of_its_hook(store: Store) -> None:
+    made = replace(golden.OFFERED, session_id=PARENT.id)
+    await done(store, lambda tx: tx.mail.add_request(made))
+    assert await store.mail.request_of_hook("6b1f0c2d") == made
+    assert await store.mail.request_of_hook("none") is None
+
+    async def settle(tx: Transaction) -> Request | None:
+        found = await tx.mail.request_of_hook("6b1f0c2d")
+        assert found == made
+        tx.mail.change_request(made, state=RequestState.ANSWERED, taken_at=LATER)
+        return await tx.mail.request_of_hook("6b1f0c2d")
+
+    settled = await store.write(settle)
+    assert settled == replace(made, state=RequestState.ANSWERED, taken_at=LATER)
+    assert store.mail.open.requests == {}
+    assert await store.mail.request_of_hook("6b1f0c2d") == settled
+    assert await store.write(lambda tx: tx.mail.request_of_hook("6b1f0c2d")) == settled
+
+
+async def test_a_hook_is_found_by_its_index(path: str, store: Store) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        plan = db.execute("EXPLAIN QUERY PLAN SELECT id FROM requests WHERE hook = ?", ("x",)).fetchall()
+    assert "requests_of_hooks" in str(plan)

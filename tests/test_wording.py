@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from sm.lifecycle import ENDED, decide
 from sm.models import (
+    BY_RULE,
+    BY_TERMINAL,
     Answer,
     EventType,
     Exit,
@@ -91,6 +93,7 @@ MESSAGE = Message(57, CHILD.id, "aaaa1111", MessageMode.AUTO, MessageState.EXPIR
 REQUEST = Request(7, CHILD.id, RequestKind.QUESTION, RequestState.OPEN, AT, AT)
 QUESTION = replace(REQUEST, questions=(Question("which one?", ("this", "that")),))
 COMPLETION = replace(REQUEST, kind=RequestKind.COMPLETION, questions=(Question("all green"),))
+PLAN = replace(REQUEST, kind=RequestKind.PERMISSION, tool="ExitPlanMode", arguments={})
 PERMISSION = replace(REQUEST, kind=RequestKind.PERMISSION, tool="Bash", arguments={"command": "rm -rf build"})
 
 
@@ -111,10 +114,23 @@ ENTRIES: dict[str, Entry] = {
     "undelivered": lambda s, text: undelivered(s, replace(MESSAGE, reason=text)),
     "question": lambda s, text: asked(s, replace(REQUEST, questions=(Question(text, (text,) * 20),))),
     "open question": lambda s, text: asked(s, replace(REQUEST, questions=(Question(text),))),
+    "ten questions": lambda s, text: asked(
+        s, replace(REQUEST, questions=(Question(text, (text,) * 50, multiple=True),) * 10)
+    ),
+    "plan": lambda s, text: asked(s, replace(PLAN, arguments={"plan": text}, cut=True)),
     "completion": lambda s, text: asked(s, replace(COMPLETION, questions=(Question(text),))),
     "permission": lambda s, text: asked(s, replace(PERMISSION, tool=text, arguments={text: text})),
 }
-WORDS = ["ending", "milestone", "question", "open question", "completion", "permission"]
+WORDS = [
+    "ending",
+    "milestone",
+    "question",
+    "open question",
+    "completion",
+    "permission",
+    "ten questions",
+    "plan",
+]
 """Those that hold the session's own words."""
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from([EVIL, "\n", '"', "\\", "x", "三"])).map("".join))
 
@@ -156,11 +172,15 @@ def test_no_words_of_a_session_stand_outside_of_quotes(name: str) -> None:
 @pytest.mark.parametrize("who", [CHILD, SANDBOXED, ROOT])
 def test_the_entry_of_a_request_ends_with_the_exact_command(who: Session, text: str) -> None:
     question = replace(REQUEST, questions=(Question(text, (text,)), Question(text)))
-    assert asked(who, question).endswith("; answer with: sm answer r7 TEXT")
+    assert asked(who, question).endswith("; answer with: sm answer r7 TEXT TEXT")
+    alone = replace(REQUEST, questions=(Question(text, (text, text), multiple=True),))
+    assert asked(who, alone).endswith("; answer with: sm answer r7 TEXT")
     assert asked(who, replace(COMPLETION, questions=(Question(text),))).endswith(
         "; sm approve r7 or: sm reject r7 WHY"
     )
-    assert asked(who, replace(PERMISSION, tool=text)).endswith("; sm approve r7 or: sm deny r7")
+    assert asked(who, replace(PERMISSION, tool=text)).endswith("; sm approve r7 or: sm deny r7 WHY")
+    plan = replace(PERMISSION, tool="ExitPlanMode", arguments={"plan": text}, cut=True)
+    assert asked(who, plan).endswith("; sm approve r7 or: sm deny r7 WHY")
 
 
 def test_entries_are_told_in_these_words() -> None:
@@ -171,14 +191,39 @@ def test_entries_are_told_in_these_words() -> None:
     assert asked(CHILD, replace(REQUEST, questions=(Question("why?"),))) == (
         f'{who} asks "why?"; answer with: sm answer r7 TEXT'
     )
+    several = Question("which ones?", ("a", "b", "c"), multiple=True)
+    assert asked(CHILD, replace(REQUEST, questions=(several,))) == (
+        f'{who} asks "which ones?"; options, several as 1,2: 1: "a", 2: "b", 3: "c";'
+        " answer with: sm answer r7 TEXT"
+    )
+    assert asked(CHILD, replace(QUESTION, questions=(*QUESTION.questions, several, Question("why?")))) == (
+        f'{who} asks "which one?" (options 1: "this", 2: "that") / "which ones?"'
+        ' (options, several as 1,2: 1: "a", 2: "b" and 1 more (sm requests r7)) / "why?";'
+        " answer with: sm answer r7 TEXT TEXT TEXT"
+    )
+    many = asked(CHILD, replace(REQUEST, questions=(Question("q"),) * 6))
+    assert many == (
+        f'{who} asks "q" / "q" / "q" / "q" / and 2 more (sm requests r7);'
+        " answer with: sm answer r7 TEXT TEXT TEXT TEXT TEXT TEXT"
+    )
     assert asked(CHILD, COMPLETION) == (
         f'{who} says that it is done: "all green"; sm approve r7 or: sm reject r7 WHY'
     )
     assert asked(CHILD, PERMISSION) == (
-        f'{who} asks for permission to use "Bash command=rm -rf build"; sm approve r7 or: sm deny r7'
+        f'{who} asks for permission to use "Bash command=rm -rf build"; sm approve r7 or: sm deny r7 WHY'
     )
     assert asked(CHILD, replace(PERMISSION, tool=None, arguments=None)) == (
-        f'{who} asks for permission to use "a tool"; sm approve r7 or: sm deny r7'
+        f'{who} asks for permission to use "a tool"; sm approve r7 or: sm deny r7 WHY'
+    )
+    assert asked(CHILD, replace(PERMISSION, cut=True)) == (
+        f'{who} asks for permission to use "Bash command=rm -rf build" (cut: sm requests r7);'
+        " sm approve r7 or: sm deny r7 WHY"
+    )
+    assert asked(CHILD, replace(PLAN, arguments={"plan": "1. look\n2. leap"})) == (
+        f'{who} asks to approve its plan: "1. look 2. leap"; sm approve r7 or: sm deny r7 WHY'
+    )
+    assert asked(CHILD, PLAN) == (
+        f'{who} asks to approve its plan: "its text is on the screen only"; sm approve r7 or: sm deny r7 WHY'
     )
     assert milestone(CHILD, "half") == f'{who} reports: "half"'
     assert milestone(SANDBOXED, "half") == f'{who} reports: "half" (untrusted)'
@@ -237,6 +282,10 @@ def test_words_are_marked_by_the_mode_that_is_effective() -> None:
         (QUESTION, 'Child 1a2b3c4d asks "which one?" (r7)'),
         (COMPLETION, 'Child 1a2b3c4d proposes its completion - "all green" (r7)'),
         (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash command=rm -rf build" (r7)'),
+        (
+            replace(PLAN, arguments={"plan": "# look\nleap"}),
+            'Child 1a2b3c4d asks to approve its plan - "# look leap" (r7)',
+        ),
     ],
 )
 def test_a_request_is_recorded_with_what_it_asks(request_: Request, line: str) -> None:
@@ -265,6 +314,21 @@ def test_what_became_of_a_request_is_recorded_with_who_and_why() -> None:
         QUESTION, state=RequestState.ANSWERED, answer=Answer(True, ("this",)), answered_by="operator"
     )
     assert request_settled(CHILD, answered) == 'Child 1a2b3c4d: r7 answered by operator - "this"'
+    ruled = replace(
+        PERMISSION,
+        state=RequestState.ANSWERED,
+        answer=Answer(False),
+        answered_by=BY_RULE,
+        reason="auto_deny has Bash",
+    )
+    assert request_settled(CHILD, ruled) == (
+        'Child 1a2b3c4d: r7 answered by a rule - "rejected" (auto_deny has Bash)'
+    )
+    there = replace(ruled, answered_by=BY_TERMINAL, answer=Answer(True), reason="it was answered there")
+    assert request_settled(CHILD, there) == 'Child 1a2b3c4d: r7 answered at its terminal - "approved"'
+    assert (
+        request_settled(CHILD, replace(there, answer=None)) == "Child 1a2b3c4d: r7 answered at its terminal"
+    )
     expired = replace(QUESTION, state=RequestState.EXPIRED, reason="nobody answered in time")
     assert request_settled(CHILD, expired) == "Child 1a2b3c4d: r7 expired: nobody answered in time"
 

@@ -69,6 +69,8 @@ AGENT_ROUTES = frozenset(
         "GET /v1/events",
         "GET /v1/events/stream",
         "POST /v1/hooks",
+        "POST /v1/hooks/dialog",
+        "POST /v1/hooks/dialog/taken",
         "GET /v1/agents",
         "GET /v1/workspaces",
         "GET /v1/workspaces/{slug}",

@@ -25,9 +25,11 @@ from sm import __version__
 from sm.agent_sockets import AgentSockets
 from sm.archives import Archives
 from sm.audit import Audit
+from sm.composing import Composing
 from sm.config import Loaded, load
 from sm.connections import AGENT_BOUNDS, BOUNDS, Bounds, Door, Site, listen
 from sm.counting import Counting
+from sm.dialogs import Dialogs
 from sm.edge import ByKernel
 from sm.endings import Endings
 from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, StorageFull, TerminalError
@@ -44,6 +46,7 @@ from sm.observer import Observer
 from sm.outbox import Outbox
 from sm.places import Places, places
 from sm.providers import PROVIDERS
+from sm.receipts import Receipts
 from sm.records import Records
 from sm.recovery import recover, recover_later, remove_strays, unsettled
 from sm.reports import Reports
@@ -55,6 +58,7 @@ from sm.spawning import Spawning
 from sm.spool import replay
 from sm.store import Store
 from sm.summary import Summary
+from sm.telling import Telling
 from sm.terminals.tmux import Tmux
 from sm.typist import Typist
 from sm.views import iso
@@ -241,15 +245,18 @@ async def run(
                 revival.launch_again,
                 agent_sockets.ready_for,
             )
-            messages, waiting = Messages(store, manager), Waiting(store, manager)
+            dialogs = Dialogs(store, manager, terminals, config)
+            messages, waiting = Messages(store, manager, dialogs), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
-            typist = Typist(store, manager, messages, terminals)
+            composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
+            typist = Typist(store, manager, messages, terminals, composing)
             measuring = Measuring(store, config, now)
             observer = Observer(
                 store,
                 manager,
                 terminals,
                 measuring,
+                Telling(Receipts(store, manager, messages), composing, dialogs),
                 transcripts_every_s=config.child_agents.progress.snapshot_interval,
                 off=config.daemon.ignore_evidence,
             )
@@ -269,7 +276,8 @@ async def run(
                         manager=manager,
                         reports=reports,
                         messages=messages,
-                        requests=Requests(store, manager, reports),
+                        requests=Requests(store, manager, reports, dialogs),
+                        dialogs=dialogs,
                         records=Records(store, manager),
                         revival=revival,
                         waiting=waiting,
@@ -307,6 +315,7 @@ async def run(
                         ("typist", typist.run()),
                         ("mailroom", mailroom.run()),
                         ("waiting", waiting.run()),
+                        ("dialogs", dialogs.run()),
                         ("upkeep", _upkeep(place, store, reports, observer)),
                         ("stop", stopping.wait()),
                     )

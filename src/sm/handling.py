@@ -11,6 +11,7 @@ from aiohttp import web
 
 from sm.audit import Audit
 from sm.config import Config
+from sm.dialogs import Dialogs
 from sm.errors import RateLimited, SmError, TerminalError, Unauthenticated
 from sm.identity import refused
 from sm.mailroom import Mailroom
@@ -66,6 +67,7 @@ class Daemon:
     reports: Reports
     messages: Messages
     requests: Requests
+    dialogs: Dialogs
     records: Records
     revival: Revival
     waiting: Waiting

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -140,6 +141,19 @@ def check_protocol(request: web.Request) -> None:
         raise ProtocolMismatch(
             f"the daemon speaks protocol {PROTOCOL}, you speak {asked[:20]}", "sm daemon restart"
         )
+
+
+def moment(text: str | None, name: str) -> str:
+    """`text` as it is, which must be a time with its zone, after 1970."""
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        raise UsageError(f"{name} must be a time, ISO 8601") from None
+    if at.tzinfo is None:
+        raise UsageError(f"{name} must name its zone")
+    if at.timestamp() < 0:
+        raise UsageError(f"{name} must be after 1970")
+    return text or ""
 
 
 def narrowed(request: web.Request, sessions: Iterable[Session]) -> list[Session]:

@@ -8,10 +8,10 @@ from typing import Any
 from aiohttp import web
 
 from sm.agent_types import AgentType, Catalog
-from sm.errors import NotPermitted, UsageError
+from sm.errors import NotPermitted
 from sm.evidence import Entry, Ledger, Source, Verdict
 from sm.handling import CALLER, Daemon, json_answer, last_output, reads
-from sm.intake import number, read_body
+from sm.intake import moment, number, read_body
 from sm.models import Session
 from sm.policy import Action
 from sm.progress import Measured, Tokens, report, without_words
@@ -57,15 +57,7 @@ class LookRoutes:
         if caller.session_id is None:
             raise NotPermitted("only an agent's own hooks tell what it does")
         body = await read_body(request)
-        emitted_at = body.text("emitted_at") or ""
-        try:
-            at = datetime.fromisoformat(emitted_at)
-        except ValueError:
-            raise UsageError("emitted_at must be a time, ISO 8601") from None
-        if at.tzinfo is None:
-            raise UsageError("emitted_at must name its zone")
-        if at.timestamp() < 0:
-            raise UsageError("emitted_at must be after 1970")
+        emitted_at = moment(body.text("emitted_at"), "emitted_at")
         await self._d.observer.hook(caller.session_id, body.mapping("payload", object), emitted_at)
         return json_answer({})
 

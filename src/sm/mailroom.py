@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from sm.asking import settle
+from sm.asking import settle, tell
 from sm.errors import StorageFull
 from sm.lifecycle import is_ended
 from sm.manager import Manager
@@ -22,7 +22,6 @@ from sm.models import (
     Status,
 )
 from sm.notices import hearer
-from sm.requests import tell
 from sm.store import Open, Store, Transaction
 from sm.views import iso
 from sm.waiting import For, Waiting
@@ -188,8 +187,8 @@ class Mailroom:
     async def _expire_requests(self, open: Open) -> list[float]:
         waits = []
         for request in open.requests.values():
-            if not request.open or request.expires_at is None:
-                continue
+            if not request.open or request.offered or request.expires_at is None:
+                continue  # what is offered is taken, or taken back, within seconds
             left = _seconds(request.expires_at) - self._wall()
             if left > 0:
                 waits.append(left)
@@ -202,10 +201,16 @@ class Mailroom:
                 if session is None:
                     reason = "its session was removed"
                     tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=at, reason=reason)
-                elif now.open:
+                elif now.open and not now.offered:
                     reason = "nobody answered in time"
+                    if now.hook is not None:
+                        reason += f"; its dialog is still open: sm attach {session.id}"
                     done = await settle(tx, session, now, at, state=RequestState.EXPIRED, reason=reason)
-                    if session.exit is None and not self._waiting.waits(session.id, For.ANSWER):
+                    if (
+                        now.hook is None
+                        and session.exit is None
+                        and not self._waiting.waits(session.id, For.ANSWER)
+                    ):
                         tell(tx, done, f"{done.name} expired: {reason}", at)
 
             await self._store.write(unit)

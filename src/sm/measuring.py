@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,10 +36,19 @@ class Measuring:
         self._facts: dict[str, dict[str, Any]] = {}
 
     async def read(
-        self, session: Session, transcript: str, reader: Reader, *, below: str, since: str = ""
+        self,
+        session: Session,
+        transcript: str,
+        reader: Reader,
+        tell: Callable[[TranscriptNews], Awaitable[None]],
+        *,
+        below: str,
+        since: str = "",
     ) -> list[Observation]:
         """What the new lines of the session's transcripts say; what they count is on disk when this returns.
 
+        `tell` is handed what they say of anything else before it is written down that they were read: a second time,
+        if that is never written.
         No file outside the directory `below` is read. What was consumed before `since` is another session's: a
         copied conversation has all the lines of its original.
         """
@@ -60,6 +69,7 @@ class Measuring:
                     usage=tuple(u for u in meant.usage if not u.at or u.at >= since),
                     tools=tuple(t for t in meant.tools if not t.at or t.at >= since),
                 )
+                await tell(meant)
                 await self._keep(session.id, path, news.position, own, current=path == transcript)
                 if path == transcript:
                     said += meant.said

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sm import recall
 from sm.asking import open_of
+from sm.dialogs import Dialogs
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.family import Family
 from sm.lifecycle import is_ended, is_live
@@ -62,9 +63,10 @@ class Letter:
 class Messages:
     """The use cases of messages. The callers are asked about in `policy`, by `Manager.find`."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, dialogs: Dialogs) -> None:
         self._store = store
         self._manager = manager
+        self._dialogs = dialogs
 
     # Sending
 
@@ -79,7 +81,8 @@ class Messages:
     ) -> Message | Request:
         """Store a message for the session that `reference` names; or the request that the text has answered.
 
-        Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive.
+        Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
+        when the dialog that it answers takes no answer.
         """
         target = self._manager.find(caller, reference, Action.SEND)
         words = _words(text)
@@ -92,21 +95,24 @@ class Messages:
             session = tx.session(target.id)
             request = self._answered_by(tx, caller, session)
             if request is not None:
-                done = await answer_text(tx, session, request, words, caller, at)
+                done = await answer_text(tx, self._dialogs, session, request, words, caller, at)
                 await recall.remember(tx, caller, key, request.name, at)
                 return done
             message = await self._queue(tx, caller, session, words, mode, ttl_s, at)
             await recall.remember(tx, caller, key, str(message.id), at)
             return message
 
-        return await self._store.write(unit)
+        done = await self._store.write(unit)
+        return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
 
     def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
         """The one open question that a text of the parent or the operator answers."""
         if caller.session_id is not None and caller.session_id != session.parent_id:
             return None
         questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
-        return questions[0] if len(questions) == 1 and len(questions[0].questions) == 1 else None
+        if len(questions) != 1 or questions[0].offered or questions[0].cut:
+            return None
+        return questions[0] if len(questions[0].questions) == 1 else None
 
     async def _queue(
         self,
@@ -125,10 +131,14 @@ class Messages:
                 f"session {session.id} has ended ({session.status}), its process is gone; send is not possible",
                 f"sm restore {session.id}",
             )
-        why = "it has not taken it yet"
-        if self._manager.provider(session).input_of(session.agent_type) is Input.TTY:
-            why = "it is not typed yet"
-            typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
+        match self._manager.provider(session).input_of(session.agent_type):
+            case Input.INBOX:
+                why = "it has not taken it yet"
+            case Input.TTY:
+                why = "it is not typed yet"
+                typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
+            case Input.COMPOSER:
+                why = held(session, tx.mail.open) or "it is not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
@@ -284,19 +294,20 @@ class Messages:
             for message_id in wanted:
                 message = await self._taken(tx, caller, message_id)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
-                    message = tx.mail.move_message(
-                        message,
-                        MessageState.SUBMITTED,
-                        at,
-                        submitted_at=at,
-                        reason=None,
-                        evidence="its recipient took it from its inbox",
-                    )
-                    await self._record(tx, message, at)
+                    evidence = "its recipient took it from its inbox"
+                    message = await self.arrived(tx, message, at, evidence)
                 confirmed.append(message)
             return confirmed
 
         return await self._store.write(unit)
+
+    async def arrived(self, tx: Transaction, message: Message, at: str, evidence: str) -> Message:
+        """The recipient has had it since `at`, by its own word."""
+        after = tx.mail.move_message(
+            message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
+        )
+        await self._record(tx, after, self._manager.now())
+        return after
 
     async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
         """A message that the caller took from its inbox. Raises NotFound."""
@@ -369,6 +380,24 @@ def _check_runs(tx: Transaction, session: Session) -> None:
 def _starts_again(session: Session, open: Open) -> bool:
     starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
     return starting and session.openings > 1
+
+
+_DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
+
+
+def held(session: Session, open: Open) -> str | None:
+    """Why nothing is typed to a session now, by its status; None: its terminal decides."""
+    if session.status in (Status.SPAWNED, Status.STARTING):
+        return "it starts"
+    return busy(session, open, session.status_reason) if session.status is Status.WAITING_INPUT else None
+
+
+def busy(session: Session, open: Open, why: str) -> str:
+    """That a session takes no text because of `why`; the open request in its place, where there is one."""
+    for request in open.requests.values():
+        if request.session_id == session.id and request.open and request.hook is not None:
+            return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
+    return f"busy: {why}"
 
 
 def _words(text: str) -> str:

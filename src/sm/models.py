@@ -408,6 +408,8 @@ class RequestState(Tolerant):
 class Question:
     question: str
     options: tuple[str, ...] = ()
+    multiple: bool = False
+    """Several of the options may be chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,8 +418,14 @@ class Answer:
 
     approved: bool
     answers: tuple[str, ...] = ()
-    """One for each question."""
+    """One for each question; of several chosen options their words, joined by `, `."""
     message: str | None = None
+
+
+BY_RULE = "rule"
+"""Who answered a request that the configuration has decided (`auto_allow`, `auto_deny`)."""
+BY_TERMINAL = "terminal"
+"""Who answered one in the dialog itself: whoever sat there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,10 +448,26 @@ class Request:
     """Why it ended without an answer."""
     taken_at: str | None = None
     """When the session that asked got its answer."""
+    hook: str | None = None
+    """The key of the agent's own hook that waits for the answer while its dialog is open; None: nothing like it.
+
+    Such a request is `open` until that hook has taken the answer; before, `answer` and `answered_by` are an offer.
+    """
+    tool_use: str | None = None
+    """The agent CLI's own id of the use of the tool that it asks about."""
+    agent: str = ""
+    """The sub-agent that asks; empty: the agent itself."""
+    cut: bool = False
+    """`arguments` are too long to be kept: their texts are cut."""
 
     @property
     def name(self) -> str:
         return f"r{self.id}"
+
+    @property
+    def offered(self) -> bool:
+        """It has an answer, which the hook that waits for it has not taken yet."""
+        return self.open and self.answer is not None
 
     @property
     def words(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sm.errors import SmError, StorageFull, TerminalError
 from sm.evidence import Activity, Ledger, Observation, Source, Verdict
@@ -22,7 +22,7 @@ from sm.manager import Manager
 from sm.measuring import Measuring
 from sm.models import Process, Session, Signal, SignalKind, Status
 from sm.persisting import persist
-from sm.providers.base import FIRST_TURN_S, HookNews, Reader
+from sm.providers.base import FIRST_TURN_S, Heard, HookNews, Reader, TranscriptNews
 from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
 from sm.views import iso
@@ -40,6 +40,8 @@ _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
 _HOOKS_WAITING_MAX = 32
+_WAITS_FOR_HOOK_S = 5.0
+"""How long an agent may wait for a hook that it has called."""
 
 _SIGNALS = {
     Activity.BUSY: SignalKind.BUSY,
@@ -51,6 +53,22 @@ _STATUSES = {
     Activity.BLOCKED: Status.WAITING_INPUT,
     Activity.IDLE: Status.IDLE,
 }
+
+
+class News(Protocol):
+    """Whoever is told of what agents say beside what they do. The same may be told more than once, and late."""
+
+    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+        """The agent has taken a text as input, or keeps it for later."""
+
+    async def tool_begins(self, session_id: str) -> None:
+        """A tool is about to be used; the agent waits until this returns, and may open a dialog then."""
+
+    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
+        """The use of a tool is over. `allowed`: False when a person has refused it."""
+
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        """A turn was finished, at this time in seconds since the epoch."""
 
 
 @dataclass
@@ -84,6 +102,8 @@ class _Observed:
     """How often in a row its screen showed nothing that is known."""
     activity: str | None = None
     hook_seen: bool = False
+    tools_begun: dict[str, str] = field(default_factory=dict)
+    """The id of the tool that each sub-agent is using, of the agent itself under an empty name: the last one begun."""
 
     def poke(self, *, state: bool = False, transcript: bool = False, screen_s: float | None = None) -> None:
         self.state_due |= state
@@ -111,6 +131,7 @@ class Observer:
         manager: Manager,
         terminals: Terminals,
         measuring: Measuring,
+        news: News,
         *,
         transcripts_every_s: float,
         off: Collection[Source] = (),
@@ -120,6 +141,7 @@ class Observer:
         self._manager = manager
         self._terminals = terminals
         self._measuring = measuring
+        self._news = news
         self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
         self._clock = clock
@@ -212,6 +234,31 @@ class Observer:
         found = self._observed.get(session_id)
         return None if found is None else found.activity
 
+    def tool_begun(self, session_id: str, agent: str) -> str | None:
+        """The id of the tool that this sub-agent of the session began last (empty: the agent itself)."""
+        found = self._observed.get(session_id)
+        return None if found is None else found.tools_begun.get(agent)
+
+    async def blocked(self, session_id: str) -> str | None:
+        """Why the agent waits for an answer: by what it publishes at this moment, else by the last verdict.
+
+        None: it does not, as far as it is known.
+        """
+        observed = self._observed.get(session_id)
+        if observed is None:
+            return None
+        file = None if Source.STATE_FILE in self._off else observed.state_file
+        if file is not None and observed.process is not None:
+            _, text = await asyncio.to_thread(content, file)
+            found = None if text is None else observed.reader.state(text, observed.process)
+            if found is not None:
+                said, _ = found
+                return said.reason if said.activity is Activity.BLOCKED else None
+        verdict = observed.ledger.verdict(self._clock())
+        if verdict is None or verdict.said.activity is not Activity.BLOCKED:
+            return None
+        return verdict.said.reason
+
     def is_stale(self, session_id: str) -> bool:
         found = self._observed.get(session_id)
         return found is not None and bool(found.ledger.entries) and found.ledger.is_stale(self._clock())
@@ -244,6 +291,31 @@ class Observer:
             news = observed.reader.hook(payload, at, expects_turn=observed.expects_turn)
             await self._take(observed, news, at)
         observed.poke(state=True, transcript=True)
+        await self._tell(observed, news, at)
+
+    async def _tell(self, observed: _Observed, news: HookNews, at: float) -> None:
+        session_id = observed.session_id
+        who = "" if news.said is None else news.said.who
+        if news.heard is not None:
+            await self._news.heard(session_id, news.heard, Source.HOOK)
+        if news.turn_finished:
+            await self._news.turn_ended(session_id, at)
+        if news.tool_ended is not None:
+            if observed.tools_begun.get(who) == news.tool_ended:
+                del observed.tools_begun[who]
+            await self._news.tool_ended(session_id, news.tool_ended, True)
+        if news.tool_begins is not None:
+            observed.tools_begun[who] = news.tool_begins
+            if self._clock() - at < _WAITS_FOR_HOOK_S:  # else it comes out of the spool
+                await self._news.tool_begins(session_id)
+
+    async def _tell_of_lines(self, session_id: str, news: TranscriptNews) -> None:
+        for heard in news.heard:
+            await self._news.heard(session_id, heard, Source.TRANSCRIPT)
+        for tool_use, allowed in news.tools_ended.items():
+            await self._news.tool_ended(session_id, tool_use, allowed)
+        if news.turn_finished is not None:
+            await self._news.turn_ended(session_id, min(news.turn_finished, self._clock()))
 
     async def _take(self, observed: _Observed, news: HookNews, at: float) -> None:
         observed.hook_seen = True
@@ -438,9 +510,16 @@ class Observer:
         below = observed.reader.home(observed.environment)
         # A fork has all lines of its original, and a person may go on with any old conversation (`/resume`).
         since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
-        news = await self._measuring.read(session, path, observed.reader, below=below, since=since)
-        for said in news:
-            self._add(observed, said)
+        said = await self._measuring.read(
+            session,
+            path,
+            observed.reader,
+            lambda news: self._tell_of_lines(session.id, news),
+            below=below,
+            since=since,
+        )
+        for each in said:
+            self._add(observed, each)
 
     def _expected(self, observed: _Observed, session: Session) -> str | None:
         """Where the transcript should be of an agent that has not said so (no hook of it was heard)."""

@@ -1,20 +1,17 @@
 """Requests: what sessions ask, who answers, and that the first answer wins (design section 6)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sm import recall
-from sm.asking import Asked, open_of, open_request, settle
+from sm.asking import EXPIRES_S, OPEN_MAX, Asked, open_of, open_request, settle, tell, too_late
+from sm.dialogs import Dialogs
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.manager import Manager
 from sm.models import (
-    SM_ITSELF,
     Answer,
     Caller,
-    Message,
-    MessageMode,
-    MessageState,
     Question,
     Request,
     RequestKey,
@@ -27,14 +24,12 @@ from sm.models import (
 from sm.policy import Action, may
 from sm.reports import Reports
 from sm.store import Store, Transaction
-from sm.text import MESSAGE_MAX, REPORT_MAX, accepted, quoted
+from sm.text import MESSAGE_MAX, REPORT_MAX, accepted
 from sm.views import later
 from sm.wording import outcome
 
-EXPIRES_S = 24 * 3600.0
 _OPTIONS_MAX = 20
 _OPTION_MAX = 200
-_OPEN_MAX = 50
 _NAME = re.compile(r"r([1-9][0-9]{0,17})")
 
 
@@ -50,10 +45,11 @@ class Verdict:
 class Requests:
     """The use cases of requests."""
 
-    def __init__(self, store: Store, manager: Manager, reports: Reports) -> None:
+    def __init__(self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs) -> None:
         self._store = store
         self._manager = manager
         self._reports = reports
+        self._dialogs = dialogs
 
     async def ask(
         self,
@@ -80,8 +76,8 @@ class Requests:
                 return await tx.mail.request(int(earlier))
             if tx.session(session.id).exit is not None:
                 raise IllegalState(f"session {session.id} has ended, its process is gone")
-            if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= _OPEN_MAX:
-                raise IllegalState(f"session {session.id} has {_OPEN_MAX} open requests already")
+            if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
+                raise IllegalState(f"session {session.id} has {OPEN_MAX} open requests already")
             expires_at = later(at, EXPIRES_S if expires_s is None else expires_s)
             request = await open_request(
                 tx, self._manager.notices, tx.session(session.id), asked, at, expires_at
@@ -128,8 +124,10 @@ class Requests:
     ) -> Request:
         """Answer `r57`, or the one open request of a session. The first answer wins.
 
-        Raises IllegalState when it is open no more (saying what became of it), or when a session has none or
-        several open ones; UsageError when the answer does not fit the question.
+        Returns when a hook that waits for the answer has taken it.
+
+        Raises IllegalState when it is open no more (saying what became of it), when nothing takes the answer any
+        more, or when a session has none or several open ones; UsageError when the answer does not fit the question.
         """
         request_id, session_id = await self._meant(caller, reference, verdict)
         session = self._manager.find(caller, session_id, Action.ANSWER)
@@ -139,15 +137,13 @@ class Requests:
             request = await tx.mail.request(request_id)
             if await recall.recalled(tx, caller, key) is not None:
                 return request
-            if not request.open:
-                raise IllegalState(
-                    _too_late(request), f"sm requests --all shows what became of {request.name}"
-                )
+            if not request.open or request.offered:
+                raise too_late(request)
             done = await self._carry_out(tx, tx.session(session.id), request, verdict, caller, at)
             await recall.remember(tx, caller, key, request.name, at)
             return done
 
-        return await self._store.write(unit)
+        return await self._dialogs.delivered(await self._store.write(unit), caller)
 
     async def _meant(self, caller: Caller, reference: str, verdict: Verdict) -> tuple[int, str]:
         """(request id, session id) of what `reference` names."""
@@ -182,16 +178,15 @@ class Requests:
                     f"sm answer {request.name} TEXT",
                 )
             answers = chosen(request, verdict.answers) if verdict.answers else ()
-            return await settle(
-                tx, session, request, at, **_decided(caller, Answer(bool(answers), answers, message))
-            )
+            answer = Answer(bool(answers), answers, message)
+            return await decide(tx, self._dialogs, session, request, answer, caller, at)
         if verdict.answers:
             raise UsageError(
                 f"{request.name} is no question", f"sm approve {request.name}, or: sm deny {request.name}"
             )
         answer = Answer(verdict.approved, (), message)
         if request.kind is not RequestKind.COMPLETION:
-            return await settle(tx, session, request, at, **_decided(caller, answer))
+            return await decide(tx, self._dialogs, session, request, answer, caller, at)
         done = await settle(tx, session, request, at, **_decided(caller, answer), taken_at=at)
         if verdict.approved:
             said = request.words or None
@@ -216,55 +211,87 @@ class Requests:
 
 
 def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
-    """The answers, where one is the number of an option or its words in another case as the option itself."""
-    if len(answers) != len(request.questions):
+    """The answers, where one is the number of an option or its words in another case as the option itself.
+
+    Where several may be chosen, numbers and words may be listed with commas between them. Everything else is an
+    answer in words of its own.
+    """
+    asked = len(request.questions)
+    if len(answers) != asked:
+        are = "is" if len(answers) == 1 else "are"
         raise UsageError(
-            f"{request.name} asks {len(request.questions)} questions, and {len(answers)} are answered"
+            f"{request.name} asks {asked} question{'s' if asked != 1 else ''}, and {len(answers)} {are} answered",
+            f"sm answer {request.name}{' TEXT' * asked}",
         )
     found = []
     for question, answer in zip(request.questions, answers, strict=True):
         words = accepted(answer, "answer", MESSAGE_MAX)
         if not words.strip():
             raise UsageError("the answer is empty")
-        by_number = {str(n): option for n, option in enumerate(question.options, 1)}
-        by_words = {option.casefold(): option for option in question.options}
-        plain = words.strip()
-        found.append(by_number.get(plain) or by_words.get(plain.casefold()) or words)
+        named = _named(question)
+        option = named.get(words) or named.get(_plain(words))
+        several = _several(words, named) if option is None and question.multiple else None
+        found.append(option or several or words)
     return tuple(found)
 
 
+def _plain(words: str) -> str:
+    return words.strip().casefold()
+
+
+def _named(question: Question) -> dict[str, str]:
+    """The options by what may be said for them; a number is the number, also where it is the words of another."""
+    by_words = {_plain(option): option for option in reversed(question.options)}
+    exactly = {option: option for option in question.options}
+    return by_words | exactly | {str(n): option for n, option in enumerate(question.options, 1)}
+
+
+def _several(words: str, named: Mapping[str, str]) -> str | None:
+    """The options that `words` lists, joined by `, `; None when something in it is none of them.
+
+    The words of an option may have commas themselves: of two readings the longer one counts.
+    """
+    pieces = words.split(",")
+    longest = 1 + max((name.count(",") for name in named), default=0)
+    chosen: dict[str, None] = {}
+    at = 0
+    while at < len(pieces):
+        for end in range(min(at + longest, len(pieces)), at, -1):
+            option = named.get(_plain(",".join(pieces[at:end])))
+            if option is not None:
+                chosen[option] = None
+                at = end
+                break
+        else:
+            if pieces[at].strip():
+                return None
+            at += 1
+    return ", ".join(chosen) or None
+
+
 async def answer_text(
-    tx: Transaction, session: Session, request: Request, text: str, caller: Caller, at: str
+    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, text: str, caller: Caller, at: str
 ) -> Request:
     """A text that was sent to a session answers its one open question."""
-    return await settle(tx, session, request, at, **_decided(caller, Answer(True, chosen(request, [text]))))
+    answer = Answer(True, chosen(request, [text]))
+    return await decide(tx, dialogs, session, request, answer, caller, at)
 
 
-def tell(tx: Transaction, request: Request, text: str, at: str) -> None:
-    """Send the session what became of its request as a message: nobody waits for it."""
-    message = Message(
-        id=tx.mail.new_id("messages"),
-        session_id=request.session_id,
-        sender=request.answered_by or SM_ITSELF,
-        mode=MessageMode.AUTO,
-        state=MessageState.QUEUED,
-        created_at=at,
-        state_at=at,
-    )
-    tx.mail.add_message(message, text)
+async def decide(
+    tx: Transaction,
+    dialogs: Dialogs,
+    session: Session,
+    request: Request,
+    answer: Answer,
+    who: Caller,
+    at: str,
+) -> Request:
+    """The request is answered, or the answer is offered to the hook that waits for it."""
+    if request.hook is not None:
+        return dialogs.offer(tx, session, request, answer, who)
+    return await settle(tx, session, request, at, **_decided(who, answer))
 
 
 def _decided(caller: Caller, answer: Answer) -> dict[str, object]:
     who = caller.session_id or "operator"
     return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": who}
-
-
-def _too_late(request: Request) -> str:
-    match request.state:
-        case RequestState.ANSWERED:
-            said = quoted(outcome(request), 200)
-            return f"{request.name} was answered by {request.answered_by} at {request.state_at}: {said}"
-        case RequestState.EXPIRED:
-            return f"{request.name} expired at {request.state_at}"
-        case _:
-            return f"{request.name} is {request.state} since {request.state_at}: {request.reason or '-'}"

@@ -15,6 +15,7 @@ from aiohttp import web
 from sm import __version__
 from sm.agent_routes import AgentRoutes
 from sm.agent_sockets import for_agents
+from sm.dialog_routes import DialogRoutes
 from sm.edge import edge
 from sm.errors import TerminalError, Unauthenticated
 from sm.handling import CALLER, VISIT, Daemon, comes, connected, json_answer, last_output, reads
@@ -87,6 +88,7 @@ class Server:
             *AgentRoutes(self._d, self._view).routes(),
             *MailRoutes(self._d, self._view).routes(),
             *LookRoutes(self._d, self._view).routes(),
+            *DialogRoutes(self._d).routes(),
             *WorkspaceRoutes(self._d).routes(),
             web.get("/v1/events", self.events),
             web.get("/v1/events/stream", self.stream),

@@ -52,13 +52,19 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
 
 def _check_marks(text: str, what: str) -> None:
     """Raise TextRefused for a run of marks that takes seconds to put in order."""
+    position = overlong_marks(text)
+    if position is not None:
+        raise TextRefused(f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}")
+
+
+def overlong_marks(text: str) -> int | None:
+    """The position (from 1) at which a run of marks is too long to be put in order; None: NFC of `text` is soon had."""
     run = 0
     for position, character in enumerate(text, 1):
         run = run + 1 if unicodedata.combining(character) else 0
         if run > _MARKS_MAX:
-            raise TextRefused(
-                f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}"
-            )
+            return position
+    return None
 
 
 def folded(text: str, limit: int = QUOTE_MAX) -> str:

@@ -2,7 +2,11 @@
 
 import asyncio
 import logging
+from contextlib import suppress
+from typing import assert_never
 
+from sm.composing import Composing
+from sm.delivery import End, Outcome
 from sm.errors import (
     CouldNotAsk,
     NoServer,
@@ -13,7 +17,7 @@ from sm.errors import (
 )
 from sm.lifecycle import is_ended
 from sm.manager import START, TYPE, Manager
-from sm.messages import TERMINAL, Messages
+from sm.messages import TERMINAL, Messages, held
 from sm.models import (
     SM_ITSELF,
     Message,
@@ -25,10 +29,11 @@ from sm.models import (
     Status,
 )
 from sm.persisting import persist
-from sm.providers.base import Input
+from sm.providers.base import Composer, Input
 from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
-from sm.text import LINE_MAX_BYTES, cut_to_bytes, header, typed, typed_entries
+from sm.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
+from sm.typed import Typed
 from sm.wording import sender_label
 
 log = logging.getLogger(__name__)
@@ -40,25 +45,41 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _HEADER_ROOM = 300
 _LOOKED_AT = 500  # lines of a terminal
+_LOSSES_MAX = 3
+"""How often a box may lose what was pasted into it."""
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
 class Typist:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
-    def __init__(self, store: Store, manager: Manager, messages: Messages, terminals: Terminals) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, messages: Messages, terminals: Terminals, composing: Composing
+    ) -> None:
         self._store = store
         self._manager = manager
         self._messages = messages
         self._terminals = terminals
+        self._composing = composing
         self._busy: set[str] = set()
+        self._losses: dict[int, int] = {}
 
     async def run(self) -> None:
-        """Give up what the last daemon was typing when it died, then deliver what comes. Never returns."""
-        for message in list(self._store.mail.open.messages.values()):
-            if message.state is MessageState.DELIVERING and message.via == TERMINAL:
-                await self._settle(message, MessageState.UNCONFIRMED, *await self._left_off(message))
+        """See to what the last daemon was typing when it died, then deliver what comes. Never returns."""
+        left = [
+            message
+            for message in self._store.mail.open.messages.values()
+            if message.state is MessageState.DELIVERING and message.via == TERMINAL
+        ]
         async with asyncio.TaskGroup() as group:
+            for message in left:
+                session = self._store.sessions.get(message.session_id or "")
+                composer = None if session is None else self._composer(session)
+                if session is None or composer is None:
+                    await self._settle(message, MessageState.UNCONFIRMED, *await self._left_off(message))
+                else:
+                    self._busy.add(session.id)
+                    group.create_task(self._resume(session, message, composer))
             while True:
                 for session_id in self._ready():
                     self._busy.add(session_id)
@@ -106,18 +127,29 @@ class Typist:
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
             return False
-        if self._manager.provider(session).input_of(session.agent_type) is not Input.TTY:
+        if self._manager.provider(session).input_of(session.agent_type) is Input.INBOX:
             return False
         # Its first prompt comes before everything else.
         effects = self._store.mail.open.effects.values()
         return not any(e.session_id == session.id and e.kind in (START, TYPE) for e in effects)
 
+    def _composer(self, session: Session) -> Composer | None:
+        """Its input box; None: it reads lines."""
+        provider = self._manager.provider(session)
+        return provider.composer if provider.input_of(session.agent_type) is Input.COMPOSER else None
+
     async def _serve(self, session_id: str) -> None:
         pause_s = _FIRST_PAUSE_S
         try:
             while (message := self._next(session_id)) is not None:
+                again_s: float | None = None
                 try:
-                    held = await self._deliver(self._store.sessions[session_id], message)
+                    session = self._store.sessions[session_id]
+                    composer = self._composer(session)
+                    if composer is None:
+                        held = await self._deliver(session, message)
+                    else:
+                        held, again_s = await self._compose(session, message, composer)
                 except StorageFull as error:
                     held = True
                     log.warning("put off a message: %s", error.message, extra={"sm_session": session_id})
@@ -128,13 +160,117 @@ class Typist:
                         message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
                     )
                 if held:
-                    await asyncio.sleep(pause_s)
+                    await self._pause(message, pause_s if again_s is None else min(again_s, pause_s))
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 else:
                     pause_s = _FIRST_PAUSE_S
                     await asyncio.sleep(SETTLE_S)
         finally:
             self._busy.discard(session_id)
+            if self._has_ended(session_id):
+                self._composing.forget(session_id)
+
+    def _has_ended(self, session_id: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        return session is None or session.exit is not None
+
+    async def _pause(self, message: Message, pause_s: float) -> None:
+        """Until it may be worth to try again: its session's status is another, or another message comes first."""
+        before = self._store.sessions.get(message.session_id or "")
+
+        def changed() -> bool:
+            now = self._store.sessions.get(message.session_id or "")
+            first = None if now is None else self._next(now.id)
+            status = (None, None) if before is None else (before.status, before.status_at)
+            return (
+                now is None
+                or (now.status, now.status_at) != status
+                or first is None
+                or first.id != message.id
+            )
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._store.changed(changed)
+
+    # Into an input box
+
+    async def _compose(
+        self, session: Session, message: Message, composer: Composer
+    ) -> tuple[bool, float | None]:
+        """Deliver one message; whether it is held, and when to try again if that is known."""
+        why = held(session, self._store.mail.open)
+        if why is not None:
+            await self._explain(message, why)
+            return True, None
+        outcome = await self._composing.deliver(await self._typed(session, message, composer))
+        await self._settle_composed(message, outcome)
+        return outcome.end in (End.HELD, End.LOST), outcome.again_s
+
+    async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
+        """See to one that the last daemon was typing; nothing else is typed there before."""
+        try:
+            outcome = await self._composing.resume(await self._typed(session, message, composer))
+            await self._settle_composed(message, outcome)
+        except Exception:
+            log.exception("failed to finish a message", extra={"sm_session": session.id})
+            await self._settle(message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs")
+        await self._serve(session.id)
+
+    async def _typed(self, session: Session, message: Message, composer: Composer) -> Typed:
+        text = (await self._store.mail.texts([message.id]))[message.id]
+        key = self._manager.provider(session).interrupt_key
+        return Typed(
+            self._store,
+            lambda: self._begins(message),
+            lambda why: self._explain(message, why),
+            session,
+            message,
+            composer,
+            letter(self._sender(message), message.id, text),
+            key if message.mode is MessageMode.URGENT else None,
+        )
+
+    async def _begins(self, message: Message) -> bool:
+        return await self._take(message) is not None
+
+    async def _settle_composed(self, message: Message, outcome: Outcome) -> None:
+        if outcome.end is not End.LOST:
+            self._losses.pop(message.id, None)
+        match outcome.end:
+            case End.HELD:
+                await self._explain(message, outcome.why, MessageState.QUEUED)
+            case End.LOST:
+                losses = self._losses[message.id] = self._losses.get(message.id, 0) + 1
+                if losses >= _LOSSES_MAX:
+                    del self._losses[message.id]
+                    await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
+                else:
+                    await self._explain(message, outcome.why, MessageState.QUEUED)
+            case End.UNCONFIRMED:
+                await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
+            case End.FAILED:
+                await self._settle(message, MessageState.FAILED, outcome.why)
+            case End.ARRIVED:
+                pass
+            case _:
+                assert_never(outcome.end)
+
+    async def _explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
+        """Why it does not go on; nothing is written when that was said before."""
+        now = self._store.mail.open.messages.get(message.id)
+        if now is None or (now.reason == why and state in (None, now.state)):
+            return
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None:
+                tx.mail.move_message(now, state or now.state, at, reason=why)
+
+        await persist(lambda: self._store.write(unit))
+
+    # Into a terminal that is read line by line
 
     async def _deliver(self, session: Session, message: Message) -> bool:
         """Type one message; True when it is held, and nothing of it was typed."""

@@ -140,7 +140,9 @@ def message_json(message: Message, text: str | None = None) -> dict[str, Any]:
 
 
 def request_json(request: Request) -> dict[str, Any]:
-    """`options` are those of the only question; `answer` is what was decided, null before."""
+    """`options` are those of the only question; `answer` is what was decided, null before. An `open` one with an
+    `answer` is one whose dialog has not taken it yet. `agent`: the sub-agent that asks, null: the agent itself.
+    """
     answer = request.answer
     return {
         "request_id": request.name,
@@ -148,7 +150,12 @@ def request_json(request: Request) -> dict[str, Any]:
         "kind": request.kind,
         "tool": request.tool,
         "arguments": None if request.arguments is None else dict(request.arguments),
-        "questions": [{"question": q.question, "options": list(q.options)} for q in request.questions],
+        "agent": request.agent or None,
+        "cut": request.cut,
+        "questions": [
+            {"question": q.question, "options": list(q.options), "multiple": q.multiple}
+            for q in request.questions
+        ],
         "options": list(request.questions[0].options) if len(request.questions) == 1 else [],
         "state": request.state,
         "answer": None

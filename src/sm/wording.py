@@ -3,9 +3,12 @@
 from typing import assert_never
 
 from sm.models import (
+    BY_RULE,
+    BY_TERMINAL,
     EventType,
     Message,
     MessageState,
+    Question,
     Request,
     RequestKind,
     Session,
@@ -15,6 +18,10 @@ from sm.models import (
     TrustLevel,
 )
 from sm.text import folded, quoted
+
+_PLAN = "ExitPlanMode"
+"""The tool of claude with which an agent that plans asks whether it may begin."""
+_QUESTIONS_SHOWN = 4
 
 
 def subject(session: Session) -> str:
@@ -99,23 +106,54 @@ def undelivered(session: Session, message: Message) -> str:
 
 def asked(session: Session, request: Request) -> str:
     """The entry of a notice that tells of a request. It ends with the exact command to type."""
-    who = kin(session)
+    who, name = kin(session), request.name
     match request.kind:
         case RequestKind.QUESTION:
-            asks = " / ".join(words_of(session, q.question, 400) for q in request.questions)
-            options = request.questions[0].options if len(request.questions) == 1 else ()
-            choice = ""
-            if options:
-                shown = ", ".join(f"{n}: {words_of(session, o, 40)}" for n, o in enumerate(options[:8], 1))
-                more = f" and {len(options) - 8} more (sm requests)" if len(options) > 8 else ""
-                choice = f" options {shown}{more};"
-            return f"{who} asks {asks};{choice} answer with: sm answer {request.name} TEXT"
+            each = " TEXT" * len(request.questions)
+            return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{each}"
         case RequestKind.COMPLETION:
             said = words_of(session, request.words or "done", 400)
-            return f"{who} says that it is done: {said}; sm approve {request.name} or: sm reject {request.name} WHY"
+            return f"{who} says that it is done: {said}; sm approve {name} or: sm reject {name} WHY"
         case _:
-            used = words_of(session, use(request), 400)
-            return f"{who} asks for permission to use {used}; sm approve {request.name} or: sm deny {request.name}"
+            more = f" (cut: sm requests {name})" if request.cut else ""
+            plan = plan_of(request)
+            if plan is not None:
+                what = f"asks to approve its plan: {words_of(session, plan, 400)}"
+            else:
+                what = f"asks for permission to use {words_of(session, use(request), 400)}"
+            return f"{who} {what}{more}; sm approve {name} or: sm deny {name} WHY"
+
+
+def _questions(session: Session, request: Request) -> str:
+    """What is asked, with the numbers of the options. Of several questions each gets its share of the line."""
+    if len(request.questions) == 1:
+        (only,) = request.questions
+        options = _options(session, request, only, 8, 40)
+        return words_of(session, only.question, 400) + (f"; {options}" if options else "")
+    shown = []
+    for question in request.questions[:_QUESTIONS_SHOWN]:
+        options = _options(session, request, question, 2, 30)
+        shown.append(words_of(session, question.question, 90) + (f" ({options})" if options else ""))
+    more = len(request.questions) - len(shown)
+    return " / ".join(shown) + (f" / and {more} more (sm requests {request.name})" if more else "")
+
+
+def _options(session: Session, request: Request, question: Question, count: int, limit: int) -> str:
+    if not question.options:
+        return ""
+    some = enumerate(question.options[:count], 1)
+    shown = ", ".join(f"{n}: {words_of(session, option, limit)}" for n, option in some)
+    more = len(question.options) - count
+    left = f" and {more} more (sm requests {request.name})" if more > 0 else ""
+    return f"{'options, several as 1,2:' if question.multiple else 'options'} {shown}{left}"
+
+
+def plan_of(request: Request) -> str | None:
+    """The plan that its agent wants to carry out; None: it asks for something else."""
+    if request.kind is not RequestKind.PERMISSION or request.tool != _PLAN:
+        return None
+    plan = (request.arguments or {}).get("plan")
+    return plan if isinstance(plan, str) and plan.strip() else "its text is on the screen only"
 
 
 def use(request: Request) -> str:
@@ -132,15 +170,35 @@ def request_opened(session: Session, request: Request) -> str:
         case RequestKind.COMPLETION:
             what = f"proposes its completion - {quoted(request.words or 'done')}"
         case _:
-            what = f"asks for permission to use {quoted(use(request))}"
+            plan = plan_of(request)
+            what = (
+                f"asks for permission to use {quoted(use(request))}"
+                if plan is None
+                else f"asks to approve its plan - {quoted(plan)}"
+            )
     return f"{subject(session)} {what} ({request.name})"
 
 
 def request_settled(session: Session, request: Request) -> str:
     """The line of the event that records what became of a request."""
-    by = f" by {request.answered_by}" if request.answered_by else ""
-    said = f" - {quoted(outcome(request))}" if request.answer else f": {folded(request.reason or '')}"
+    by = f" {decider(request)}" if request.answered_by else ""
+    reason = folded(request.reason or "")
+    if request.answered_by == BY_TERMINAL and request.answer is None:
+        said = ""
+    elif request.answer is None:
+        said = f": {reason}"
+    else:
+        said = f" - {quoted(outcome(request))}"
+        said += f" ({reason})" if request.answered_by == BY_RULE and reason else ""
     return f"{subject(session)}: {request.name} {request.state}{by}{said}"
+
+
+def decider(request: Request) -> str:
+    """Who has answered, as it follows `answered`: `by operator`, `by a rule`, `at its terminal`."""
+    by = request.answered_by
+    if by == BY_RULE:
+        return "by a rule"
+    return "at its terminal" if by == BY_TERMINAL else f"by {folded(by or 'nobody')}"
 
 
 def outcome(request: Request) -> str:
@@ -149,7 +207,9 @@ def outcome(request: Request) -> str:
     if answer is None:
         return str(request.state)
     if request.kind is RequestKind.QUESTION:
-        return " / ".join(answer.answers) if answer.answers else answer.message or "declined"
+        if answer.answers:
+            return " / ".join(answer.answers)
+        return (request.reason or "answered") if answer.approved else answer.message or "declined"
     decided = "approved" if answer.approved else "rejected"
     return f"{decided}: {answer.message}" if answer.message else decided
 

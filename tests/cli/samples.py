@@ -81,6 +81,8 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "kind": "question",
         "tool": None,
         "arguments": None,
+        "agent": None,
+        "cut": False,
         "questions": questions,
         "options": questions[0]["options"] if len(questions) == 1 else [],
         "state": "open",

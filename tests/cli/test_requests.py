@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from sm.cli.asked import asked_block, visible
+from sm.cli.render import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Peer, answer, error
 from tests.cli.samples import decision, request
@@ -198,11 +200,11 @@ def test_requests_say_what_is_asked_and_what_to_type(run: Sm, peer: Peer) -> Non
         f'r7  | question   | open | {who} | "Which database?" [1: "sqlite", 2: "postgres"] - sm answer r7 TEXT',
         f'r8  | question   | open | {who} | "Which database?" [1: "sqlite", 2: "postgres"] / "Since when?"'
         " - sm answer r8 TEXT TEXT",
-        f'r9  | completion | open | {who} | done: "all tests pass" - sm approve r9, or: sm reject r9',
+        f"r9  | completion | open | {who} | done: \"all tests pass\" - sm approve r9, or: sm reject r9 'WHY'",
         f'r10 | permission | open | {who} | "Bash {{\\"command\\":\\"make\\"}}"'
-        " - sm approve r10, or: sm deny r10",
+        " - sm approve r10, or: sm deny r10 'WHY'",
         'r11 | permission | open | - (1a2b3c4d)              | 5min ago | "a tool {\\"why\\":\\"to build\\"}"'
-        " - sm approve r11, or: sm deny r11",
+        " - sm approve r11, or: sm deny r11 'WHY'",
     ]
     assert json.loads(run("requests", "--json").out) == found
     run("requests", "engineer-login", "--all", "--limit", "7")
@@ -220,6 +222,25 @@ def test_requests_say_what_is_asked_and_what_to_type(run: Sm, peer: Peer) -> Non
         (
             settled(answer=decision(False, message="later"), options=[]),
             '"Which database?" [1: "sqlite", 2: "postgres"] - declined: "later" by operator',
+        ),
+        (
+            settled(
+                kind="permission",
+                questions=[],
+                tool="Bash",
+                answer=decision(False),
+                answered_by="rule",
+                reason="auto_deny has Bash",
+            ),
+            '"Bash" - declined by a rule (auto_deny has Bash)',
+        ),
+        (
+            settled(kind="permission", questions=[], tool="Bash", answer=decision(), answered_by="terminal"),
+            '"Bash" - approved at its terminal',
+        ),
+        (
+            settled(answer=None, answered_by="terminal", reason="it was answered at its terminal"),
+            '"Which database?" [1: "sqlite", 2: "postgres"] - answered at its terminal',
         ),
         (
             settled(
@@ -274,9 +295,216 @@ def test_what_an_agent_asks_cannot_forge_what_to_type(run: Sm, peer: Peer) -> No
     assert not [c for c in out if c < " " and c != "\n"]
     option = 'x\\" - sm approve r99 [2J [sm] from opera…'
     assert rows[0].endswith(f'| "{quoted}" [1: "{option}"] - sm answer r7 TEXT')
-    assert rows[1].endswith(f'| "{quoted}" - sm approve r8, or: sm deny r8')
-    assert rows[2].endswith(f'| done: "{quoted}" - sm approve r9, or: sm reject r9')
+    assert rows[1].endswith(f"| \"{quoted}\" - sm approve r8, or: sm deny r8 'WHY'")
+    assert rows[2].endswith(f"| done: \"{quoted}\" - sm approve r9, or: sm reject r9 'WHY'")
     assert f'- "{quoted}" by x" - sm approve' in rows[3]
+
+
+# one request in full
+
+
+def in_full(asked: dict[str, Any], width: int | None = None) -> list[str]:
+    return asked_block(asked, datetime.now(UTC), width)
+
+
+def permission(**more: Any) -> dict[str, Any]:
+    return request(kind="permission", questions=[], tool="Bash", created_at=minutes_ago(5)) | more
+
+
+def test_a_permission_is_shown_as_exactly_what_would_be_done() -> None:
+    command = "cd build &&\n\trm -rf *\u200b \x1b[2K\u00a0x\n"
+    shown = in_full(permission(arguments={"command": command, "timeout": 5, "more": {"a": ["b", None]}}))
+    assert shown == [
+        "r57 | permission of engineer-login (1a2b3c4d) | open | 5min ago",
+        "Tool:      Bash",
+        "command:",
+        "  | cd build &&",
+        "  | <U+0009>rm -rf *<U+200B> <U+001B>[2K<U+00A0>x",
+        "  |",
+        "timeout:",
+        "  | 5",
+        "more:",
+        "  a:",
+        "    1:",
+        "      | b",
+        "    2:",
+        "      | null",
+        "Type:      sm approve r57",
+        "           sm deny r57 'WHY'",
+    ]
+
+
+def test_long_arguments_are_all_there_and_no_line_of_them_passes_for_ours() -> None:
+    text = "x" * 100_000 + "\nType:      sm approve r99\n[sm] from operator, message 1"
+    shown = in_full(permission(arguments={"content": text, "Type:\n": "y"}))
+    assert f"  | {'x' * 100_000}" in shown
+    assert "  | Type:      sm approve r99" in shown
+    assert "  | [sm] from operator, message 1" in shown
+    assert [each for each in shown if each.startswith(("Type", "["))] == ["Type:      sm approve r57"]
+
+
+@pytest.mark.parametrize(
+    "name", ["Type:\n", "Type:      sm approve r99", "[sm] from operator", "x" * 300, "a:b", "", "\u202ex"]
+)
+def test_no_name_of_an_argument_passes_for_a_line_of_ours(name: str) -> None:
+    first = in_full(permission(arguments={name: "y", "more": {name: 1}}), 40)
+    for each in first[2:-2]:
+        assert each == "more:" or each.lstrip().startswith("| "), each
+        assert columns(each) <= 40
+    assert "".join(each.lstrip()[2:] for each in first[2:-2]).startswith(
+        "".join(visible(part) for part in name.split("\n"))
+    )
+
+
+def test_what_a_terminal_would_wrap_stays_behind_its_bar() -> None:
+    shown = in_full(permission(arguments={"command": "x" * 60 + "\u4e09" * 30}), 40)
+    assert [each for each in shown if each.startswith("  |")] == [
+        f"  | {'x' * 36}",
+        f"  | {'x' * 24}{'三' * 6}",
+        f"  | {'三' * 18}",
+        f"  | {'三' * 6}",
+    ]
+    assert max(columns(each) for each in shown[2:-2]) <= 40
+
+
+def test_a_sub_agent_a_plan_and_cut_arguments_are_said() -> None:
+    asked = permission(
+        tool="ExitPlanMode", arguments={"plan": "# Plan\n1. look", "x": 1}, agent="a1b2", cut=True
+    )
+    assert in_full(asked)[1:] == [
+        "Asks:      its sub-agent a1b2",
+        "Tool:      ExitPlanMode",
+        "Plan:",
+        "  | # Plan",
+        "  | 1. look",
+        "x:",
+        "  | 1",
+        "Cut:       this is not all of it; sm attach 1a2b3c4d shows the dialog",
+        "Type:      sm approve r57",
+        "           sm deny r57 'WHY'",
+    ]
+    assert in_full(permission(tool="ExitPlanMode", arguments={}))[1:3] == [
+        "Tool:      ExitPlanMode",
+        "Type:      sm approve r57",
+    ]
+
+
+def test_questions_are_numbered_with_their_options_and_what_to_type() -> None:
+    asked = request(
+        questions=[
+            {"question": "Which database?", "options": ["sqlite", "postgres"], "multiple": False},
+            {"question": "Which\nparts?", "options": ["api", "web\x07"], "multiple": True},
+            {"question": "Why?", "options": [], "multiple": False},
+        ],
+        tool="AskUserQuestion",
+        arguments={
+            "questions": [{"options": [{"label": "sqlite", "description": "one file"}, {"label": 5}]}, 7]
+        },
+        expires_at=(datetime.now(UTC) + timedelta(hours=2, seconds=5)).isoformat(),
+    )
+    assert in_full(asked)[1:] == [
+        "Question 1:",
+        "  | Which database?",
+        "  | 1: sqlite: one file",
+        "  | 2: postgres",
+        "Question 2: several options may be chosen, as in '1,2'",
+        "  | Which",
+        "  | parts?",
+        "  | 1: api",
+        "  | 2: web<U+0007>",
+        "Question 3:",
+        "  | Why?",
+        "Type:      sm answer r57 NUMBER NUMBER,NUMBER 'TEXT'",
+        "           sm deny r57 'WHY'",
+        "Expires:   in 2h",
+    ]
+
+
+def test_one_question_may_be_answered_in_other_words() -> None:
+    assert in_full(request())[-3:] == [
+        "Type:      sm answer r57 NUMBER",
+        "           sm answer r57 'TEXT'",
+        "           sm deny r57 'WHY'",
+    ]
+    free = request(questions=[{"question": "Why?", "options": []}])
+    assert in_full(free)[1:] == [
+        "Question:",
+        "  | Why?",
+        "Type:      sm answer r57 'TEXT'",
+        "           sm deny r57 'WHY'",
+    ]
+    assert in_full(request(cut=True))[-3:] == [
+        "Cut:       this is not all of it; sm attach 1a2b3c4d shows the dialog",
+        "Type:      sm attach 1a2b3c4d",
+        "           sm deny r57 'WHY'",
+    ]
+    done = request(kind="completion", questions=[{"question": "all green", "options": []}])
+    assert in_full(done)[1:] == [
+        "Result:",
+        "  | all green",
+        "Type:      sm approve r57",
+        "           sm reject r57 'WHY'",
+    ]
+
+
+def test_an_answer_on_its_way_and_one_that_was_given_are_said() -> None:
+    offered = request(answer=decision(True, "sqlite"), answered_by="operator")
+    assert in_full(offered)[-1] == (
+        "Because:   answered by operator: sqlite; its dialog has not taken it yet"
+    )
+    ruled = permission(state="answered", answer=decision(), answered_by="rule", reason="auto_allow has Read")
+    assert in_full(ruled)[-1] == "Because:   approved by a rule: auto_allow has Read"
+
+
+def test_one_request_is_asked_for_by_its_name_or_its_session(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/requests/r57", answer(request()))
+    peer.script("GET /v1/requests", answer([request(), request(58)]))
+    assert run("requests", "r57").out.splitlines()[1] == "Question:"
+    assert json.loads(run("requests", "r57", "--json").out) == request()
+    both = run("requests", "engineer-login").out
+    assert [each[:3] for each in both.splitlines() if each.startswith("r")] == ["r57", "r58"]
+    assert "\n\nr58 | " in both
+    assert (
+        run("requests", "engineer-login", "--all").out.splitlines()[1].startswith("r58 | question | open | ")
+    )
+    peer.script("GET /v1/requests/r9", error("not_found", "no such request: r9", 404, "sm requests"))
+    assert run("requests", "r9", code=3).err == "sm: no such request: r9\nhint: sm requests\n"
+
+
+def test_a_line_says_plans_several_options_what_is_cut_and_what_is_on_its_way(run: Sm, peer: Peer) -> None:
+    several = [{"question": "Which?", "options": ["a", "b"], "multiple": True}]
+    found = [
+        permission(tool="ExitPlanMode", arguments={"plan": "1. look\n2. leap"}),
+        request(questions=several),
+        permission(arguments={"command": "x"}, cut=True),
+        request(cut=True),
+        request(answer=decision(True, "sqlite"), answered_by="operator"),
+    ]
+    peer.script("GET /v1/requests", answer(found))
+    assert [row.split(" | ")[5] for row in run("requests").out.splitlines()] == [
+        "plan: \"1. look 2. leap\" - sm approve r57, or: sm deny r57 'WHY'",
+        '"Which?" [several of 1: "a", 2: "b"] - sm answer r57 TEXT',
+        '"Bash {\\"command\\":\\"x\\"}" (cut: sm attach 1a2b3c4d) - sm approve r57, or: sm deny r57 \'WHY\'',
+        '"Which database?" [1: "sqlite", 2: "postgres"] (cut: sm attach 1a2b3c4d)'
+        " - sm attach 1a2b3c4d, or: sm deny r57 'WHY'",
+        '"Which database?" [1: "sqlite", 2: "postgres"] - "sqlite" by operator, being handed over',
+    ]
+
+
+def test_nothing_of_a_request_in_full_drives_the_terminal() -> None:
+    evil = "a\x1b[2Jb\x9b31m\rc\u2028d\u202ee\ud800\x00\x7f"
+    asked = [
+        permission(tool=evil, name=evil, agent=evil, arguments={evil: {evil: [evil]}}),
+        request(
+            questions=[{"question": evil, "options": [evil], "multiple": True}],
+            arguments={"questions": [{"options": [{"description": evil}]}]},
+        ),
+        permission(tool="ExitPlanMode", arguments={"plan": evil}, state=evil, reason=evil),
+        settled(evil, answered_by=evil),
+    ]
+    for each in asked:
+        for shown in in_full(each, 60):
+            assert shown.isprintable()
 
 
 # approve, reject, deny, answer
@@ -290,6 +518,7 @@ def test_what_an_agent_asks_cannot_forge_what_to_type(run: Sm, peer: Peer) -> No
         (["reject", "r57", "no tests"], {"approved": False, "message": "no tests"}, "Rejected"),
         (["deny", "r57"], {"approved": False, "message": None}, "Denied"),
         (["answer", "r57", "2"], {"approved": True, "answers": ["2"]}, "Answered"),
+        (["answer", "r57", "1,3"], {"approved": True, "answers": ["1,3"]}, "Answered"),
         (["answer", "r57", "2", "two words"], {"approved": True, "answers": ["2", "two words"]}, "Answered"),
     ],
 )

@@ -128,13 +128,33 @@ def test_why_of_a_session_that_is_not_there_is_refused(run: Sm, peer: Peer) -> N
 @pytest.mark.parametrize(
     ("more", "because"),
     [
-        ({}, "nobody has answered yet (sm requests 1a2b3c4d shows what to type)"),
-        ({"answer": decision(True, "sqlite"), "state": "answered"}, "answered by operator"),
+        ({}, "nobody has answered yet (sm requests r57 shows what to type)"),
+        ({"answer": decision(True, "sqlite"), "state": "answered"}, "answered by operator: sqlite"),
         ({"answer": decision(), "kind": "permission", "state": "answered"}, "approved by operator"),
         (
             {"answer": decision(False, message="not here"), "kind": "permission", "state": "answered"},
             "declined by operator: not here",
         ),
+        (
+            {"answer": decision(), "answered_by": "aaaa1111"},
+            "answered by aaaa1111; its dialog has not taken it yet",
+        ),
+        (
+            {
+                "answer": decision(False),
+                "kind": "permission",
+                "state": "answered",
+                "answered_by": "rule",
+                "reason": 'auto_deny has Bash(rm *), which matches "rm x"',
+            },
+            'declined by a rule: auto_deny has Bash(rm *), which matches "rm x"',
+        ),
+        (
+            {"answer": decision(), "kind": "permission", "state": "answered", "answered_by": "terminal"},
+            "approved at its terminal",
+        ),
+        ({"state": "answered", "answered_by": "terminal", "reason": "it was"}, "answered at its terminal"),
+        ({"state": "expired", "answered_by": None}, "nobody has said why"),
         ({"state": "cancelled", "reason": "the session has ended"}, "the session has ended"),
     ],
 )

@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 from tests import mcp_probe
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.integration.test_claude_start import answered, results, then
-from tests.scripted_api import ScriptedApi
+from tests.integration.test_claude_start import answered, then
+from tests.scripted_api import ScriptedApi, conversation
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
 
@@ -86,7 +85,7 @@ def _since(request: Request, prompt: str) -> list[tuple[bool, str]]:
     """The results of the tools that were called for this prompt."""
     messages = request.body["messages"]
     asked = max(at for at, message in enumerate(messages) if prompt in json.dumps(message))
-    return results(replace(request, body={**request.body, "messages": messages[asked:]}))
+    return conversation.results({**request.body, "messages": messages[asked:]})
 
 
 def started(claude: ClaudeInstance) -> list[dict[str, Any]]:
@@ -187,7 +186,7 @@ def test_only_named_servers_run_and_nobody_is_asked(claude: ClaudeInstance, api:
     session_id = claude.spawn("Prober", ask("Only one?", "users", "probe"), "--workspace", "shop")[
         "session_id"
     ]
-    said = results(answered(api, "Only one?", 3))[1:]
+    said = answered(api, "Only one?", 3).results[1:]
     assert [failed for failed, _ in said] == [False, True]
     assert ours(json.loads(said[0][1])) == identity(claude, session_id, "shop")
     claude.idle(session_id)
@@ -277,11 +276,11 @@ def test_only_named_skills_can_be_used(claude: ClaudeInstance, api: ScriptedApi)
         ("simplify", "Unknown skill"),
     ):  # claude brings the last along
         start(name)
-        ((failed, said),) = results(answered(api, f"Use {name}", 1))
+        ((failed, said),) = answered(api, f"Use {name}", 1).results
         assert failed and why in said, (name, said)
     claude.sm("workspace", "set", "shop", "--skills", "none")
     session_id = start("nothing")
-    ((failed, said),) = results(answered(api, "Use nothing", 1))
+    ((failed, said),) = answered(api, "Use nothing", 1).results
     assert failed and "No such tool available" in said
     claude.idle(session_id)
     # What a person types, and what claude itself knows, is still there.

@@ -106,21 +106,10 @@ def bash(command: str) -> str:
     return tool("Bash", command=command, description="scripted")
 
 
-def results(request: Request) -> list[tuple[bool, str]]:
-    """Of each tool so far: whether it failed or was refused, and what it said."""
-    found = []
-    for message in request.body["messages"]:
-        for block in message["content"] if isinstance(message["content"], list) else ():
-            if block.get("type") == "tool_result":
-                said = block.get("content") or ""
-                found.append((bool(block.get("is_error")), said if isinstance(said, str) else texts(said)[0]))
-    return found
-
-
 def answered(api: ScriptedApi, prompt: str, count: int) -> Request:
     """The request with which claude hands over the results of `count` tools of this prompt."""
     return api.wait_for(
-        lambda: next((one for one in api.turns(prompt) if len(results(one)) >= count), None),
+        lambda: next((one for one in api.turns(prompt) if len(one.results) >= count), None),
         f"{count} results: {prompt[:60]}",
     )
 
@@ -174,7 +163,7 @@ def test_agent_is_started_with_prompt_briefing_name_and_a_clean_environment(
     helper = next(one for one in api.turns() if one.prompt == "You are the helper")
     assert "sm note" not in helper.system  # a sub-agent reports to the agent, not to sm
 
-    said = results(last)
+    said = last.results
     assert [failed for failed, _ in said] == [False] * 5
     environment = of_agent(said[0][1])
     assert not [name for name, value in environment.items() if SURROUNDING in value]
@@ -253,7 +242,7 @@ def test_prompt_in_a_file_is_read_without_a_question(api: ScriptedApi) -> None:
         path = claude.state / "launch" / f"{session_id}.prompt"
         assert user_text(asked) == f"Read the file {path} (SM_PROMPT_FILE names it): your task stands there."
         claude.prompt(session_id, "Now " + tool("Read", file_path=str(path)))
-        ((failed, read),) = results(answered(api, "Now ", 1))
+        ((failed, read),) = answered(api, "Now ", 1).results
         assert (failed, "The secret plan" in read, "of two lines" in read) == (False, True, True)
         assert "secret" not in Path(f"/proc/{claude.session(session_id)['pid']}/cmdline").read_text()
     finally:
@@ -300,7 +289,7 @@ def test_agent_reports_and_reads_without_a_question_and_does_no_more(
     prompt = f"All of these {then(*map(bash, (*REPORTS, *NOT_WITHOUT_A_QUESTION)))}"
     # In this mode claude refuses what it would have asked a person about.
     session_id = claude.spawn("Strict", prompt, "--name", "reporter")["session_id"]
-    said = results(answered(api, "All of these", len(REPORTS) + len(NOT_WITHOUT_A_QUESTION)))
+    said = answered(api, "All of these", len(REPORTS) + len(NOT_WITHOUT_A_QUESTION)).results
     outcomes = dict(zip((*REPORTS, *NOT_WITHOUT_A_QUESTION), said, strict=True))
     assert {command for command, (failed, _) in outcomes.items() if not failed} == set(REPORTS), outcomes
     assert not (claude.work / "ran-it").exists()
@@ -325,7 +314,7 @@ def test_agent_that_asks_as_it_was_told_to_is_woken_by_the_answer(claude: Claude
     ask = "sm ask 'red or blue?' --option red --option blue --wait 3600"
     asked = tool("Bash", command=ask, description="ask", run_in_background=True)
     session_id = claude.spawn("Planner", f"Choose {then(bash('sm note choosing'), asked)}")["session_id"]
-    failed, said = results(answered(api, "Choose", 2))[-1]
+    failed, said = answered(api, "Choose", 2).results[-1]
     assert not failed
     claude.says(session_id, "idle", "shells in the background: 1")
     claude.sm("answer", session_id, "blue")
@@ -333,7 +322,7 @@ def test_agent_that_asks_as_it_was_told_to_is_woken_by_the_answer(claude: Claude
     claude.says(session_id, "idle", "its turn ended (Stop)")
     (output,) = re.findall(r"\S+\.output", said)
     claude.prompt(session_id, "Read it " + tool("Read", file_path=output))
-    failed, said = results(answered(api, "Read it", 3))[-1]
+    failed, said = answered(api, "Read it", 3).results[-1]
     assert (failed, "blue" in said) == (False, True)
     claude.sm("kill", session_id)
 
@@ -355,7 +344,7 @@ def test_users_own_hooks_rules_and_files_stay_as_they_are(claude: Claude, api: S
         steps = then(bash("which sm"), bash("sm note mine"), bash("sm checkpoint x"), "[[text:ok]]")
         session_id = claude.spawn("Plain", f"With settings {steps}")["session_id"]
         claude.says(session_id, "waiting_input", "sm checkpoint x")  # the user's rule wins over ours
-        assert [failed for failed, _ in results(answered(api, "With settings", 2))] == [False] * 2
+        assert [failed for failed, _ in answered(api, "With settings", 2).results] == [False] * 2
         claude.keys(session_id, "Enter")
         claude.idle(session_id)
         until(touched.exists, "the user's own Stop hook has run")
@@ -384,7 +373,7 @@ def test_agent_sees_nothing_of_an_sm_that_is_being_replaced(claude: Claude, api:
         done = subprocess.run(["sh", "-c", command], input="{}", capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         claude.prompt(session_id, f"Second {then(bash('env'), '[[text:two]]')}")
-        assert results(answered(api, "Second", 1))[-1][0] is False
+        assert answered(api, "Second", 1).results[-1][0] is False
         claude.idle(session_id)  # its other evidence tells
         until(lambda: "● two" in claude.screen(session_id), "its turn is over")
         assert "hook" not in claude.screen(session_id).lower()

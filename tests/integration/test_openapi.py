@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
 # A stand-in for claude, run as a shell of that name: it tells its hooks what its prompt holds, and waits.
 CLAUDE = """
 for told; do :; done
+[ "${told# }" != door ] || exec PYTHON DOOR
 [ -z "$SM_SESSION_ID" ] || echo "$told" | while read -r event; do echo "$event" | sm hook claude; done
 while read -r key; do :; done
 """
@@ -54,7 +57,7 @@ class Story:
         claude.parent.mkdir()
         claude.symlink_to("/bin/sh")
         script = home / "fake"
-        script.write_text(CLAUDE)
+        script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("DOOR", str(DOOR)))
         config = CONFIG.format(python=sys.executable, door=DOOR, claude=claude, script=script)
         self.instance.config.write_text(config)
         self.instance.start_daemon()
@@ -94,12 +97,15 @@ def test_every_route_answers_as_it_is_documented(story: Story) -> None:
     asks(session, operator, door)
     teams(story)
     talks(story)
+    asker = has_dialogs(story)
     goes_on(story)
     ends(story)
     operations = {
         o["operationId"] for p in document()["paths"].values() for o in p.values() if "operationId" in o
     }
-    heard = {name for speaker in (operator, session) for name, status in speaker.heard if status == 200}
+    heard = {
+        name for speaker in (operator, session, asker) for name, status in speaker.heard if status == 200
+    }
     assert operations - heard == set(), "no story tells of them"
 
 
@@ -232,6 +238,30 @@ def talks(story: Story) -> None:
     assert {a["kind"] for a in operator.get(f"{one}/actions", talker)} >= {"tool", "event"}
     operator.post(f"{one}/interrupt", talker)
     operator.post(f"{one}/fork", talker, name="other")
+
+
+def has_dialogs(story: Story) -> Speaker:
+    """Its hook waits for the answer, and takes it."""
+    operator, directory = story.operator, story.instance.work / "asks"
+    directory.mkdir()
+    story.spawn("Plain", "door", working_dir=str(directory))
+    until((directory / "door").exists, "the door is open")
+    with closing(Speaker(directory / "door")) as asker, ThreadPoolExecutor(1) as pool:
+        of_all = {"emitted_at": asker.get("/v1/me")["created_at"], "provider": "claude", "key": "its hook"}
+        started = {"hook_event_name": "SessionStart", "source": "startup"}
+        asker.post("/v1/hooks", **{**of_all, "key": "start"}, payload=started)
+        payload = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"n": 1}}
+        asked = asker.post("/v1/hooks/dialog", **of_all, payload=payload, cut=True)
+        assert (asked["state"], asked["output"]) == ("open", None)
+        answered = pool.submit(
+            operator.post, "/v1/requests/{ref}/answer", asked["request"], approved=True, message="once"
+        )
+        told = asker.post("/v1/hooks/dialog", **of_all, payload=payload, cut=True, wait_s=20)
+        assert told["state"] == "decided" and json.loads(told["output"])
+        asker.post("/v1/hooks/dialog/taken", key="its hook")
+        done = answered.result()
+        assert (done["state"], done["arguments"], done["cut"]) == ("answered", {"n": 1}, True)
+    return asker
 
 
 def goes_on(story: Story) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sm.evidence import Activity
-from sm.providers.base import HookNews
+from sm.providers.base import Heard, HookNews
 from sm.providers.claude.hooks import EVENTS, read_hook
 
 OLD, NEW = "0b0e7c1e-0000-4000-8000-000000000001", "0b0e7c1e-0000-4000-8000-000000000002"
@@ -200,3 +200,63 @@ def test_no_text_of_an_agent_makes_a_long_reason() -> None:
     assert failed is not None
     assert len(failed.reason) < 400
     assert len(news("SessionEnd", reason="z" * 50_000).ending or "") <= 200
+
+
+# ------------------------------------------------------------------------------------------------- beside what it does
+
+
+def test_a_prompt_is_what_the_agent_has_heard() -> None:
+    assert news("UserPromptSubmit", prompt="[sm] from a, message 7\nhi ").heard == Heard(
+        "[sm] from a, message 7\nhi ", 5.0
+    )
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"prompt": "<task-notification>[sm] from a, message 7\nhi</task-notification>"},
+        {"prompt": "x" * 60_000},  # it may be cut: the transcript tells it whole
+        {"prompt": "[sm] from a, message 7\nhi", "agent_id": "a1"},
+    ],
+)
+def test_what_nobody_has_sent_or_not_all_of_it_was_not_heard(payload: dict[str, Any]) -> None:
+    assert news("UserPromptSubmit", **payload).heard is None
+
+
+@pytest.mark.parametrize("agent", [{}, {"agent_id": "a1"}])
+@pytest.mark.parametrize(
+    ("name", "begins", "ended"),
+    [
+        ("PreToolUse", "toolu_1", None),
+        ("PostToolUse", None, "toolu_1"),
+        ("PostToolUseFailure", None, "toolu_1"),
+        ("PermissionDenied", None, None),
+        ("PermissionRequest", None, None),
+    ],
+)
+def test_the_use_of_a_tool_begins_and_ends(
+    name: str, begins: str | None, ended: str | None, agent: dict[str, Any]
+) -> None:
+    found = news(name, tool_name="Bash", tool_use_id="toolu_1", **agent)
+    assert (found.tool_begins, found.tool_ended) == (begins, ended)
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], ""])
+def test_a_tool_use_without_an_id_tells_of_none(odd: Any) -> None:
+    assert news("PreToolUse", tool_use_id=odd).tool_begins is None
+    assert news("PostToolUse", tool_use_id=odd).tool_ended is None
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "finished"),
+    [
+        ("Stop", {}, True),
+        ("Stop", {"background_tasks": [{"type": "subagent", "status": "running"}]}, True),
+        ("Stop", {"agent_id": "a1"}, False),
+        ("SubagentStop", {"agent_id": "a1"}, False),
+        ("StopFailure", {"error": "server_error"}, False),
+        ("SessionStart", {"source": "startup"}, False),
+    ],
+)
+def test_a_turn_is_finished_by_its_own_end_only(name: str, payload: dict[str, Any], finished: bool) -> None:
+    assert news(name, **payload).turn_finished is finished

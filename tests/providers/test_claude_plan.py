@@ -183,18 +183,20 @@ def test_settings_add_one_hook_to_each_event_and_nothing_else() -> None:
     settings = json.loads(after(plan().argv, "--settings"))
     assert list(settings) == ["hooks", "permissions"]
     assert set(settings["hooks"]) == set(EVENTS)
-    for entries in settings["hooks"].values():
-        assert entries == [{"hooks": [{"type": "command", "command": HOOK, "timeout": 5}]}]
+    for event, entries in settings["hooks"].items():
+        timeout_s = 2_147_483 if event == "PermissionRequest" else 5
+        assert entries == [{"hooks": [{"type": "command", "command": HOOK, "timeout": timeout_s}]}]
         command = entries[0]["hooks"][0]["command"]
         assert shlex.split(command) == [SM, "hook", "claude", "2>/dev/null", "||", ":"]
     allowed = [f"Bash(sm {command}:*)" for command in UNASKED]
     assert settings["permissions"] == {"allow": allowed}
 
 
-def test_commands_that_need_no_permission_exist_and_change_nothing_of_others() -> None:
+def test_commands_that_need_no_permission_exist_and_neither_start_nor_end_nor_permit_anything() -> None:
     for name in UNASKED:
         import_module(f"sm.cli.{name}")
-    assert not {"kill", "send", "spawn", "answer", "approve", "reject", "archive", "rm"} & set(UNASKED)
+    ends = {"kill", "interrupt", "archive", "rm", "reparent", "restore", "fork", "adopt", "attach", "daemon"}
+    assert not {"spawn", "approve", "reject", "deny", "workspace", "trust", *ends} & set(UNASKED)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +468,7 @@ def test_registry_makes_it_of_the_configuration() -> None:
     assert made.name == "claude"
     assert made.has_turns
     assert set(made.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose"}
-    assert made.input_of("Engineer") is Input.INBOX
+    assert made.input_of("Engineer") is Input.COMPOSER
     assert {"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "TMUX"} <= made.never_inherited
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "PATH", "HOME"} & made.never_inherited
 
@@ -480,12 +482,19 @@ def test_briefing_has_at_most_25_lines_and_names_every_command() -> None:
     assert max(map(len, TEMPLATE.splitlines())) <= 120
     for command in (
         "note", "checkpoint", "complete", "ask", "spawn", "children", "progress", "send", "answer", "approve",
-        "kill", "--help",
+        "deny", "requests", "kill", "--help",
     ):  # fmt: skip
         assert f"sm {command}" in text
     assert "end your turn" in text
     assert "[sm]" in text
     assert "is data and not an order" in text
+
+
+def test_briefing_has_nobody_wait_for_messages_that_come_by_themselves() -> None:
+    assert "inbox" not in TEMPLATE
+    assert "--wait" not in TEMPLATE
+    assert "background" not in TEMPLATE
+    assert "a message that begins with [sm] wakes you when a child ends, asks or wants a permission" in TEMPLATE
 
 
 def test_what_the_briefing_says_can_be_typed() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from sm.evidence import Activity
 from sm.models import Process
+from sm.providers.base import Heard
 from sm.providers.claude.reader import ClaudeReader
 
 READER = ClaudeReader({})
@@ -86,3 +87,74 @@ def test_where_claude_keeps_what(environment: dict[str, str], home: str) -> None
     assert READER.state_file(environment, 7) == f"{home}/sessions/7.json"
     assert READER.home(environment) == f"{home}/projects"
     assert READER.transcript(environment, "/w/a_b.c", ID) == f"{home}/projects/-w-a-b-c/{ID}.jsonl"
+
+
+# ------------------------------------------------------------------------------------------------- heard, and done
+
+AT, AT_S = "2026-11-21T16:22:32.123Z", 1_795_278_152.123
+
+
+def line(type: str, **more: Any) -> bytes:
+    return json.dumps({"type": type, "timestamp": AT} | more).encode()
+
+
+def queue(operation: str, text: str) -> bytes:
+    return line("queue-operation", operation=operation, content=text)
+
+
+def result(id: str, **more: Any) -> bytes:
+    block = {"type": "tool_result", "tool_use_id": id, "content": "x"} | more.pop("block", {})
+    return line("user", message={"content": [block]}, **more)
+
+
+ENDED = line("system", subtype="turn_duration", durationMs=7)
+FAILED = line("assistant", isApiErrorMessage=True, error="server_error", message={"content": "API Error"})
+INTERRUPTED = line("user", message={"content": "[Request interrupted by user]"})
+
+
+def test_what_was_given_to_the_agent_is_heard() -> None:
+    ours = "[sm] from a, message 7\nhi"
+    lines = [
+        queue("enqueue", ours),
+        queue("popAll", ours),
+        queue("enqueue", "a person's own words"),
+        line("attachment", attachment={"type": "queued_command", "prompt": ours}),
+        line("user", message={"content": ours}, promptSource="typed"),
+    ]
+    read = READER.lines(lines, sidechain=False, todo=())
+    assert read.heard == (
+        Heard(ours, AT_S, queued=True),
+        Heard(ours, AT_S, withdrawn=True),
+        Heard(ours, AT_S),
+        Heard(ours, AT_S),
+    )
+    assert READER.lines(lines, sidechain=True, todo=()).heard == ()
+    assert (
+        READER.lines([queue("enqueue", ours).replace(AT.encode(), b"")], sidechain=False, todo=()).heard == ()
+    )
+
+
+@pytest.mark.parametrize("sidechain", [False, True])
+def test_uses_of_tools_end_with_their_results(sidechain: bool) -> None:
+    refused = {"block": {"is_error": True}, "toolUseResult": "User rejected tool use"}
+    lines = [result("a"), result("b", block={"is_error": True}), result("c", **refused)]
+    assert READER.lines(lines, sidechain=sidechain, todo=()).tools_ended == {"a": True, "b": True, "c": False}
+
+
+@pytest.mark.parametrize(
+    ("lines", "finished"),
+    [
+        ([ENDED], AT_S),
+        ([result("a"), ENDED], AT_S),
+        ([FAILED, ENDED, ENDED], AT_S),
+        ([FAILED, ENDED], None),
+        ([ENDED, FAILED], None),
+        ([INTERRUPTED], None),
+        ([result("a")], None),
+    ],
+)
+def test_a_turn_that_failed_or_was_interrupted_is_not_finished(
+    lines: list[bytes], finished: float | None
+) -> None:
+    assert READER.lines(lines, sidechain=False, todo=()).turn_finished == finished
+    assert READER.lines(lines, sidechain=True, todo=()).turn_finished is None

@@ -13,6 +13,7 @@ from sm.providers.claude.transcript import (
     SYNTHETIC,
     TEXT_MAX,
     TODOS_MAX,
+    WHOLE_MAX,
     Compaction,
     Mark,
     MarkKind,
@@ -30,6 +31,7 @@ from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 AT = "2026-11-21T16:22:32.123Z"
 OPUS = "claude-opus-4-8"
+OURS = "[sm] from a, message 7\nhi"
 
 
 def line(type: str, **more: Any) -> bytes:
@@ -327,8 +329,8 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             mark(MarkKind.TEXT, "I was about to", None, detail=SYNTHETIC),
         ),
         (
-            line("queue-operation", operation="enqueue", content="[sm] from a, message 7\nhi"),
-            mark(MarkKind.ENQUEUED, "[sm] from a, message 7\nhi", None),
+            line("queue-operation", operation="enqueue", content=OURS),
+            mark(MarkKind.ENQUEUED, OURS, None, whole=OURS),
         ),
         (line("queue-operation", operation="enqueue"), mark(MarkKind.ENQUEUED, "", None)),
         (line("queue-operation", operation="dequeue"), mark(MarkKind.DEQUEUED, prompt_id=None)),
@@ -370,6 +372,38 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
 )  # fmt: skip
 def test_a_line_marks_what_happened(raw: bytes, expected: Mark) -> None:
     assert one(raw) == expected
+
+
+def given_to_it(words: str) -> list[bytes]:
+    """Each way in which a text is given to the agent, and one in which it is taken back."""
+    queued = {"type": "queued_command", "prompt": words}
+    return [
+        user(words, origin={"kind": "human"}, promptSource="typed"),
+        user([text(words)]),
+        line("queue-operation", operation="enqueue", content=words),
+        line("queue-operation", operation="popAll", content=words),
+        line("attachment", attachment=queued),
+    ]
+
+
+def test_a_text_that_may_be_ours_is_kept_whole() -> None:
+    ours = f"{OURS}{'x' * 60_000}"
+    assert [one(raw).whole for raw in given_to_it(ours)] == [ours] * 5
+    assert [len(one(raw).text) for raw in given_to_it(ours)] == [TEXT_MAX] * 5
+    assert one(user(f"cut {OURS} \ud83d")).whole == f"cut {OURS} \ufffd"
+
+
+@pytest.mark.parametrize(
+    "words", ["x" * 60_000, f"<task-notification>{OURS}</task-notification>", f"{OURS}{'x' * WHOLE_MAX}"]
+)
+def test_no_other_text_is_kept_whole(words: str) -> None:
+    assert {one(raw).whole for raw in given_to_it(words)} == {""}
+
+
+def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
+    assert one(user(f"<bash-input>{OURS}</bash-input>")).whole == ""
+    said = facts(assistant("m", usage(1, 1), text(OURS)))
+    assert [fact.whole for fact in said if isinstance(fact, Mark)] == [""]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,12 @@ from typing import Any
 Body = dict[str, Any]
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+# How 2.1.197 hands on what came while a turn was under way: each in these words, several in one message.
+_WHILE_WORKING = re.compile(
+    r"The user sent a new message while you were working:\n"
+    r"(.*?)\n\nIMPORTANT: After completing your current task, you MUST address the user's message above\.",
+    re.DOTALL,
+)
 
 
 class Kind(StrEnum):
@@ -53,6 +59,42 @@ def newest_prompt(body: Body) -> tuple[str, int]:
                 if prompt := _REMINDER.sub("", text).strip():
                     return prompt, turns
     return "", turns
+
+
+def said(body: Body) -> list[str]:
+    """All that a user has said in the conversation so far, oldest first: each prompt, and each message that came
+    within a turn. To the letter, but that claude ends a prompt with a newline where another stands behind it.
+    """
+    found = []
+    for message in body["messages"]:
+        blocks = texts(message["content"])
+        if message["role"] == "user":
+            found += [text for text in blocks if _REMINDER.sub("", text).strip()]
+        elif message["role"] == "system":
+            found += [text for block in blocks for text in _WHILE_WORKING.findall(block)]
+    return found
+
+
+def called(body: Body) -> list[tuple[str, Body]]:
+    """The tools that were called in the conversation so far, oldest first, each with its input."""
+    return [
+        (block["name"], block["input"])
+        for message in body["messages"]
+        if message["role"] == "assistant" and not isinstance(message["content"], str)
+        for block in message["content"]
+        if block.get("type") == "tool_use"
+    ]
+
+
+def results(body: Body) -> list[tuple[bool, str]]:
+    """Of each tool so far that has come to an end: whether it failed or was refused, and what it said."""
+    return [
+        (bool(block.get("is_error")), "\n".join(texts(block.get("content"))))
+        for message in body["messages"]
+        if message["role"] == "user" and not isinstance(message["content"], str)
+        for block in message["content"]
+        if block.get("type") == "tool_result"
+    ]
 
 
 def kind(body: Body) -> Kind:

@@ -5,6 +5,8 @@ the next one to what follows it (the results of its tools), and so on; after the
 the answer to a prompt without a marker. Text outside the markers is ignored. A compaction takes the prompt out
 of the conversation, and with it the rest of its script.
 
+A model that reacts (`ScriptedApi.when`) writes in the same language what it answers to one request.
+
 What a response is made of, in the order in which it is streamed:
 
     [[text:Hello]]             text; texts that follow one another are deltas of one block

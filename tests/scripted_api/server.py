@@ -32,6 +32,8 @@ from tests.scripted_api.script import (
 )
 
 T = TypeVar("T")
+Model = Callable[["Request"], str | None]
+"""What is answered to a request, as one response in the language of `script`; None: this is not its business."""
 
 WITHIN_S = 30.0
 
@@ -82,6 +84,21 @@ class Request:
         return conversation.last_user_text(self.body)
 
     @property
+    def said(self) -> list[str]:
+        """All that the user has said so far, oldest first; also what came in the middle of a turn."""
+        return conversation.said(self.body)
+
+    @property
+    def called(self) -> list[tuple[str, Body]]:
+        """The tools that were called so far, oldest first, each with its input."""
+        return conversation.called(self.body)
+
+    @property
+    def results(self) -> list[tuple[bool, str]]:
+        """What has come of them: whether it failed, and what it said."""
+        return conversation.results(self.body)
+
+    @property
     def system(self) -> str:
         return conversation.system_text(self.body)
 
@@ -116,6 +133,7 @@ class ScriptedApi:
                 (Text("<summary>Scripted summary</summary>"),), Usage(input=7, output=4)
             ),
         }
+        self._models: list[Model] = []
         self._changed = threading.Condition()
         self._tries: Counter[tuple[str, str, int]] = Counter()
         self._holds = _Holds()
@@ -152,6 +170,15 @@ class ScriptedApi:
                     return answer
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise AssertionError(f"not within {within_s} s: {what}; asked so far: {self._story()}")
+
+    def when(self, model: Model) -> None:
+        """Let this model answer the turns that it has an answer to, whatever markers their prompts hold.
+
+        It is asked anew for each request, and all that it should know of stands in there: what the user `said`, what
+        it has `called` and with which `results`. What is asked again because of an error is answered again. It runs
+        in the thread of the server; where it raises, the test fails at its end. The first of several decides.
+        """
+        self._models.append(model)
 
     def turns(self, containing: str = "") -> list[Request]:
         """The requests of conversations whose newest prompt holds this text."""
@@ -234,8 +261,8 @@ class ScriptedApi:
         try:
             try:
                 response = self._choose(asked)
-            except ScriptError as error:
-                mistake = f"{error}"
+            except Exception as error:  # noqa: BLE001 - of the test's own model: it must hear of it
+                mistake = f"{error}" if isinstance(error, ScriptError) else repr(error)
                 self._note(lambda: self.mistakes.append(mistake))
                 return self._refuse(asked, Failure(400), mistake)
             failure = self._due(asked, response)
@@ -248,6 +275,10 @@ class ScriptedApi:
     def _choose(self, asked: Request) -> Response:
         if asked.kind is not Kind.TURN:
             return self.background[asked.kind]
+        for model in list(self._models):
+            script = model(asked)
+            if script is not None:
+                return _only(script)
         prompt, step = conversation.newest_prompt(asked.body)
         responses = parse(prompt)
         return responses[step] if step < len(responses) else DONE
@@ -322,6 +353,13 @@ class ScriptedApi:
             case _:
                 pass
         return False
+
+
+def _only(script: str) -> Response:
+    responses = parse(script)
+    if len(responses) != 1:
+        raise ScriptError(f"a model answers with one response, not {len(responses)}: {script[:80]!r}")
+    return responses[0]
 
 
 @dataclass(slots=True)

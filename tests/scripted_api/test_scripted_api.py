@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests import claude_cli
-from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
+from tests.scripted_api import Kind, Request, ScriptedApi, Usage, tool, usage
 
 Message = dict[str, Any]
 
@@ -145,6 +146,50 @@ def test_a_mistake_in_a_script_fails_the_test() -> None:
     with pytest.raises(urllib.error.HTTPError):
         ask(api, user("[[texd:a]]"))
     with pytest.raises(AssertionError, match="no such word"):
+        api.__exit__(None, None, None)
+
+
+def test_a_model_reacts_to_all_that_was_said_and_done_in_the_conversation(api: ScriptedApi) -> None:
+    def model(asked: Request) -> str | None:
+        if not asked.said[0].startswith("count"):
+            return None
+        numbers = [int(n) for text in asked.said for n in re.findall(r"number (\d+)", text)]
+        called = [command["command"] for _, command in asked.called]
+        new = [n for n in numbers if f"echo {n}" not in called]
+        return f"[[tool:Bash:echo {new[0]}]]" if new else f"[[text:{len(asked.results)} of {sum(numbers)}]]"
+
+    api.when(model)
+    call = assistant([{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "echo 1"}}])
+    behind = (
+        "\n\nIMPORTANT: After completing your current task, you MUST address the user's message above. Do not"
+    )
+    while_working = "The user sent a new message while you were working:\n"
+    added: Message = {
+        "role": "system",
+        "content": f"{while_working}number 20\nof two{behind} x\n\n{while_working}number 300{behind} x",
+    }
+    begun = [user("count [[text:not this]] number 1"), call, RESULT]
+    assert answer(api, begun[0])["content"][0]["input"]["command"] == "echo 1"
+    assert answer(api, *begun)["content"][0]["text"] == "1 of 1"
+    assert answer(api, *begun, added)["content"][0]["input"]["command"] == "echo 20"
+    assert api.requests[-1].said == ["count [[text:not this]] number 1", "number 20\nof two", "number 300"]
+    assert answer(api, user("other [[text:script]]"))["content"][0]["text"] == "script"
+    ask(api, begun[0], output_config={"format": {"schema": {"properties": {"title": {}}}}})
+    assert api.requests[-1].kind is Kind.TITLE
+
+
+@pytest.mark.parametrize("script", ["no marker", "[[text:a]][[then]][[text:b]]", ValueError("wrong")])
+def test_a_mistake_of_a_model_fails_the_test(script: str | ValueError) -> None:
+    def model(asked: Request) -> str:
+        if isinstance(script, ValueError):
+            raise script
+        return script
+
+    api = ScriptedApi().__enter__()
+    api.when(model)
+    with pytest.raises(urllib.error.HTTPError):
+        ask(api, user("x"))
+    with pytest.raises(AssertionError, match=r"one response|ValueError\('wrong'\)"):
         api.__exit__(None, None, None)
 
 

@@ -357,6 +357,39 @@ async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
     assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
 
 
+@pytest.mark.parametrize("size", [10, 4_097, 150_000])
+async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
+    terminals: Terminals, world: World, tmp_path: Path, size: int
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    text = ("x;\né\t" * size)[:size] + "\n "
+    await terminals.paste(NAME, text)
+    await until(lambda: out.read_bytes().endswith(b"\x1b[201~"))
+    await terminals.press(NAME, "Enter")
+    await until(lambda: out.read_bytes().endswith(b"\r"))
+    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
+
+
+async def test_styles_are_shown_where_they_are_asked_for(terminals: Terminals) -> None:
+    await terminals.open(ID, NAME, "/", sh(r"printf 'a \033[2mdim\033[0m b'; exec sleep 1000"))
+    await until_async(lambda: ends_with(terminals, "a dim b"))
+    assert (await terminals.styled(NAME))[0].startswith("a \x1b[2mdim\x1b[0m")
+    assert (await terminals.visible(NAME))[0] == "a dim b"
+    assert len(await terminals.styled(NAME)) == len(await terminals.visible(NAME))
+
+
+@pytest.mark.parametrize("call", ["styled", "paste"])
+async def test_nothing_stands_in_the_box_of_a_process_that_has_ended(terminals: Terminals, call: str) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
+    await gone(pane.pid)
+    await terminals.ending(pane)
+    with pytest.raises(NoTerminal):
+        await (terminals.styled(NAME) if call == "styled" else terminals.paste(NAME, "anybody?"))
+
+
 async def test_a_terminal_that_takes_no_text_now_is_left_alone(terminals: Terminals, tmp_path: Path) -> None:
     out = tmp_path / "read"
     await terminals.open(ID, NAME, "/", sh(f"echo Allow this?; cat > {out}"))

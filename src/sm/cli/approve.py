@@ -11,9 +11,10 @@ from sm.cli.parameters import json_option
 @click.argument("message", required=False)
 @json_option
 def command(request: str, message: str | None, as_json: bool) -> None:
-    """Grant a permission, or agree to a proposed completion.
+    """Grant a permission, or agree to a plan or a proposed completion.
 
-    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+    REQUEST is one of `sm requests` (`sm requests r57` shows exactly what is asked), or a session with exactly one. The
+    agent goes on at once; MESSAGE is sent to it after that. The first answer wins.
 
     \b
     Example:

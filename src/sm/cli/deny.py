@@ -13,11 +13,11 @@ from sm.cli.parameters import json_option
 def command(request: str, message: str | None, as_json: bool) -> None:
     """Refuse a permission, a question or a proposed completion.
 
-    The same as reject. REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The
-    first answer wins.
+    The same as reject. REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is what the agent is
+    told: why, and what to do instead. The first answer wins.
 
     \b
     Example:
-      sm deny r57
+      sm deny r57 'not in this directory: use /srv/shop/build'
     """
     settle(request, {"approved": False, "message": message}, "Denied", as_json=as_json)

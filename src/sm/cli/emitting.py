@@ -2,7 +2,7 @@
 
 The agent stands still until this process has ended, at every use of every tool. So it ends within `_ALL_S`, says
 nothing to the agent, leaves nothing open, and imports C modules only: with `os` and `sm.client` it would take a
-third longer.
+third longer. Only beside an open dialog the agent does not stand still: there `sm.cli.deciding` waits for an answer.
 """
 
 import _signal  # type: ignore[import-not-found]  # typeshed has no stub; `signal` itself costs 3 ms of enums
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PROVIDERS = ("claude",)
+_OPENS_DIALOG = "PermissionRequest"
 _OURS = (b"SM_SESSION_ID", b"SM_SOCKET", b"SM_TOKEN_FILE")
 """What the environment of every session of ours has."""
 
@@ -36,6 +37,9 @@ _ALL_S = 1.0
 """All three count from the start of this process. The rest after the second is for the spool."""
 _QUIET_S = 0.1
 """How long the end of an event that looks whole is waited for: claude leaves stdin open at times (its issue 79508)."""
+
+ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+"""The signals by which an agent says that it wants its hook to end."""
 
 _READ_MAX_BYTES = 1 << 20
 _WHOLE_MAX_BYTES = 64 * 1024
@@ -52,7 +56,10 @@ _KEPT = dict.fromkeys(
 
 
 def emit(provider: str, at_ns: int) -> None:
-    """Tell the daemon the event on stdin, which happened at `at_ns` (Unix time). May raise anything."""
+    """Tell the daemon the event on stdin, which happened at `at_ns` (Unix time). May raise anything.
+
+    When a dialog opens with it, and while somebody reads stdout, this returns when that needs no answer any more.
+    """
     begin = time.monotonic()
     if provider not in PROVIDERS or not all(posix.environ.get(name) for name in _OURS):
         return
@@ -66,8 +73,19 @@ def emit(provider: str, at_ns: int) -> None:
     if cut:
         body["cut"] = True
     key = posix.urandom(16).hex()
-    if not _taken(posix.environ[b"SM_SOCKET"], encode(body), key, begin + _ANSWER_S):
-        _spool(body, key, emitted_at)
+    if payload.get("hook_event_name") == _OPENS_DIALOG and not unheard():
+        from sm.cli.deciding import decide
+
+        decide(body, key, emitted_at)
+    elif not _taken(encode(body), key, begin + _ANSWER_S):
+        spool(body, key, emitted_at)
+
+
+def unheard(within_s: float = 0.0) -> bool:
+    """Whether nobody reads what is printed; waits so long for that to happen."""
+    poll = select.poll()
+    poll.register(1, 0)  # POLLERR of a pipe, POLLHUP of a socket, POLLNVAL without a stdout
+    return bool(poll.poll(1000 * within_s))
 
 
 def stamp(at_ns: int) -> str:
@@ -80,8 +98,8 @@ def _protect() -> None:
     """Keep this process from harming the agent, and being harmed by how it ends."""
     # Whoever waits for the end of a pipe that we inherited would wait for us.
     posix.closerange(3, 1 + max(map(int, posix.listdir("/dev/fd"))))
-    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-        _signal.signal(number, _signal.SIG_IGN)  # the last events of an agent that is being ended count too
+    # The last events of an agent that is being ended count too. Whoever waits longer hears of it later (`deciding`).
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
     # All waits are bounded; this is for those that cannot be, such as opening a file that turns out to be a pipe.
     _signal.signal(_signal.SIGALRM, lambda number, frame: posix._exit(0))
     _signal.setitimer(_signal.ITIMER_REAL, _ALL_S)
@@ -190,51 +208,71 @@ def _half(text: str) -> str:
     return ""
 
 
-def _taken(path: bytes, event: str, key: str, deadline: float) -> bool:
-    """Whether the daemon has answered, and would answer the same to a repetition.
-
-    As `sm.client` asks, without what a person would want to be told.
-    """
-    token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
-    head = (
-        f"POST /v1/hooks HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{token}"
-        f"{PROTOCOL_HEADER}: {PROTOCOL}\r\n{KEY_HEADER}: {key}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(event)}\r\n\r\n"
-    )
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def _taken(event: str, key: str, deadline: float) -> bool:
+    """Whether the daemon has answered, and would answer the same to a repetition."""
     try:
-        _bound(connection, deadline)
-        _connect(connection, path, deadline)
-        # The file says who made it; only the kernel says who listens now (struct ucred of unix(7)).
-        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        if int.from_bytes(credentials[4:8], sys.byteorder) != posix.geteuid():
+        connection = posted("/v1/hooks", event, key, deadline)
+        if connection is None:
             return True  # no daemon of ours will ever want it
-        connection.sendall((head + event).encode("ascii"))
         said = b""
         while b"\r\n" not in said:
-            _bound(connection, deadline)
+            bound(connection, deadline)
             piece = connection.recv(4096)
             if not piece:
                 return False
             said += piece
+        connection.close()
     except OSError:  # time-outs too
         return False
-    finally:
-        connection.close()
+    return is_final(said)
+
+
+def is_final(said: bytes) -> bool:
+    """Whether the answer that begins so would be the same to a repetition."""
     version, _, status = said.partition(b" ")
     return (
         version.startswith(b"HTTP/1.") and status[:1] in (b"2", b"4") and status[:3] not in (b"408", b"429")
     )
 
 
+def posted(route: str, body: str, key: str, deadline: float) -> "_socket.socket | None":
+    """A connection on which the daemon was asked this; None: somebody else listens there, and was told nothing.
+
+    As `sm.client` asks, without what a person would want to be told. Raises OSError.
+    """
+    path = posix.environ[b"SM_SOCKET"]
+    token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
+    head = (
+        f"POST {route} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{token}"
+        f"{PROTOCOL_HEADER}: {PROTOCOL}\r\n{KEY_HEADER}: {key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        bound(connection, deadline)
+        _connect(connection, path, deadline)
+        # The file says who made it; only the kernel says who listens now (struct ucred of unix(7)).
+        credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        if int.from_bytes(credentials[4:8], sys.byteorder) != posix.geteuid():
+            connection.close()
+            return None
+        connection.sendall((head + body).encode("ascii"))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
 def _token() -> str:
     """The header for an agent socket; without the file the daemon refuses the event, which nobody could repeat."""
     try:
-        file = posix.open(posix.environ[b"SM_TOKEN_FILE"], posix.O_RDONLY)
+        file = posix.open(
+            posix.environ[b"SM_TOKEN_FILE"], posix.O_RDONLY | posix.O_NONBLOCK
+        )  # it may be a pipe
+        token = posix.read(file, TOKEN_MAX_BYTES).strip().decode("ascii", "replace")
+        posix.close(file)
     except OSError:
         return ""
-    token = posix.read(file, TOKEN_MAX_BYTES).strip().decode("ascii", "replace")
-    posix.close(file)
     return f"Authorization: Bearer {token}\r\n" if token.isalnum() else ""
 
 
@@ -249,11 +287,12 @@ def _connect(connection: _socket.socket, path: bytes, deadline: float) -> None:
             time.sleep(0.01)
 
 
-def _bound(connection: _socket.socket, deadline: float) -> None:
+def bound(connection: _socket.socket, deadline: float) -> None:
     connection.settimeout(max(0.001, deadline - time.monotonic()))
 
 
-def _spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
+def spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
+    """Leave the event for the daemon; on an agent socket there is no way to do so."""
     import os
 
     from sm.cli.instance import Instance

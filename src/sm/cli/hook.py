@@ -12,8 +12,8 @@ from sm.cli.emitting import PROVIDERS, emit
 def command(provider: str) -> None:
     """Hand over an event of an agent; for its hooks, not for people.
 
-    The event is read from stdin. Nothing is printed and the exit code is 0, whatever happens; outside
-    a session nothing is done.
+    The event is read from stdin. When a dialog opens with it, the answer to that is waited for and printed. Else
+    nothing is printed; the exit code is 0, whatever happens; outside a session nothing is done.
 
     \b
     Example:

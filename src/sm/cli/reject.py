@@ -13,10 +13,11 @@ from sm.cli.parameters import json_option
 def command(request: str, message: str | None, as_json: bool) -> None:
     """Refuse a proposed completion, a permission or a question.
 
-    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is passed on. The first answer wins.
+    REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is what the agent is told: why, and
+    what to do instead. The first answer wins.
 
     \b
     Example:
-      sm reject r57
+      sm reject r57 'the tests fail on main'
     """
     settle(request, {"approved": False, "message": message}, "Rejected", as_json=as_json)

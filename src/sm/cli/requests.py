@@ -1,19 +1,23 @@
 """`sm requests`: what sessions wait for."""
 
 import os
+import re
 from datetime import datetime
 
 import click
 
+from sm.cli.asked import asked_block, asked_line
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_argument
+from sm.cli.parameters import json_option, session_names
 from sm.cli.render import Shown, age, columns, line, padded
-from sm.cli.screen import now, say, say_json
-from sm.wire import decode, encode
+from sm.cli.screen import now, say, say_json, width
+from sm.wire import decode
+
+_A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command()
-@session_argument(required=False)
+@click.argument("asked", metavar="REQUEST|ID", required=False, shell_complete=session_names)
 @click.option(
     "--all", "everything", is_flag=True, help="Also those that are answered, expired or called off."
 )
@@ -21,23 +25,33 @@ from sm.wire import decode, encode
     "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
 )
 @json_option
-def command(session: str | None, everything: bool, limit: int, as_json: bool) -> None:
-    """List the requests that wait for an answer.
+def command(asked: str | None, everything: bool, limit: int, as_json: bool) -> None:
+    """List the requests that wait for an answer, or show one in full.
+
+    Permissions, plans and questions of agents, and completions that they propose. With REQUEST (r57), or the ID of a
+    session, everything that is asked, exactly as it is, and what to type. --all lists what became of earlier ones.
 
     \b
     Example:
       sm requests
+      sm requests r57
     """
-    query = {"session": session, "all": everything, "limit": limit}
-    text = Instance(os.environ).client().text("GET", "/v1/requests", query)
+    client = Instance(os.environ).client()
+    if asked is not None and _A_REQUEST.fullmatch(asked):
+        text = client.text("GET", f"/v1/requests/{asked}")
+        requests = [] if as_json else [decode(text)]
+    else:
+        text = client.text("GET", "/v1/requests", {"session": asked, "all": everything, "limit": limit})
+        requests = [] if as_json else decode(text)
     if as_json:
         say_json(text)
-        return
-    requests = decode(text)
-    if requests:
+    elif not requests:
+        click.echo("no requests", err=True)
+    elif asked is None or (everything and len(requests) > 1):
         say(_rows(requests, now()))
     else:
-        click.echo("no requests", err=True)
+        blocks = [asked_block(each, now(), width()) for each in requests]
+        say("\n".join(block) + ("\n" if n < len(blocks) else "") for n, block in enumerate(blocks, 1))
 
 
 def _rows(requests: list[Shown], at: datetime) -> list[str]:
@@ -48,7 +62,7 @@ def _rows(requests: list[Shown], at: datetime) -> list[str]:
             line(r["state"]),
             f"{line(r['name'] or '-')} ({r['session_id']})",
             age(r["created_at"], at),
-            _what(r),
+            asked_line(r),
         )
         for r in requests
     ]
@@ -56,37 +70,3 @@ def _rows(requests: list[Shown], at: datetime) -> list[str]:
     return [
         " | ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[5]]) for row in rows
     ]
-
-
-def _what(request: Shown) -> str:
-    """What is asked, how to answer while that helps, and what was answered."""
-    from sm.text import quoted  # an agent's words must end where they end: what to type follows them
-
-    name, answer, reason = request["request_id"], request["answer"], request["reason"] or ""
-    is_open, is_question = request["state"] == "open", request["kind"] == "question"
-    if is_question:
-        what = " / ".join(_question(each) for each in request["questions"])
-    elif request["kind"] == "completion":
-        words = " ".join(each["question"] for each in request["questions"])
-        what = f"done: {quoted(words)}" if words else "done"
-    else:
-        arguments = encode(request["arguments"]) if request["arguments"] else ""
-        what = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
-    if is_open and is_question:
-        return f"{what} - sm answer {name}{' TEXT' * len(request['questions'])}"
-    if is_open:
-        verb = "reject" if request["kind"] == "completion" else "deny"
-        return f"{what} - sm approve {name}, or: sm {verb} {name}"
-    if answer is None:
-        return f"{what} - {line(reason or '-')}"
-    said = " / ".join(answer["answers"]) or answer["message"]
-    decided = "" if answer["answers"] else "approved" if answer["approved"] else "declined"
-    parts = [part for part in (decided, quoted(said) if said else "") if part]
-    return f"{what} - {': '.join(parts)} by {line(request['answered_by'] or '-')}"
-
-
-def _question(question: Shown) -> str:
-    from sm.text import quoted
-
-    options = ", ".join(f"{n}: {quoted(option, 40)}" for n, option in enumerate(question["options"], 1))
-    return quoted(question["question"]) + (f" [{options}]" if options else "")

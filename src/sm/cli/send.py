@@ -27,8 +27,9 @@ def command(
     """Send a message to one or several agents.
 
     TEXT - is read from stdin. Waits up to 5 s to see what becomes of it. To an agent whose parent you are (a person
-    is everybody's) and that has exactly one open question, it is the answer. The JSON is the message, with several
-    IDs an array.
+    is everybody's) and that has exactly one open question, it is the answer. While a dialog is open in its terminal, or
+    somebody types there, it is held and says why: `sm answer`, `sm approve` and `sm deny` close the dialog. The JSON is
+    the message, with several IDs an array.
 
     \b
     Example:

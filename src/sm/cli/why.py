@@ -6,6 +6,7 @@ from datetime import datetime
 
 import click
 
+from sm.cli.asked import expires, request_head, verdict
 from sm.cli.instance import Instance
 from sm.cli.parameters import json_option, session_argument
 from sm.cli.render import Shown, age, columns, label, line, padded, seconds_since, span, status_of
@@ -23,11 +24,12 @@ def command(session: str, as_json: bool) -> None:
     """Show what a session's status rests on.
 
     Each source with what it says, since when, and whether it was believed. Or, of a request (r57), how it stands and
-    who decided.
+    who decided: a person, a session, whoever sat at the terminal, or a rule of the configuration and what it matched.
 
     \b
     Example:
       sm why engineer-login
+      sm why r57
     """
     client = Instance(os.environ).client()
     request = _A_REQUEST.fullmatch(session) is not None
@@ -82,23 +84,14 @@ def _believed(each: Shown) -> str:
 
 def request_block(request: Shown, at: datetime) -> list[str]:
     """How a request stands; `sm requests` has what is asked and what to type."""
-    whose = f"{line(request['name'] or '-')} ({request['session_id']})"
-    answer, by = request["answer"], line(request["answered_by"] or "-")
+    name = request["request_id"]
     if request["state"] == "open":
-        because = f"nobody has answered yet (sm requests {request['session_id']} shows what to type)"
-    elif answer is not None:
-        because = (
-            f"{'answered' if answer['answers'] else 'approved' if answer['approved'] else 'declined'} by {by}"
-        )
-        because += f": {line(answer['message'])}" if answer["message"] else ""
+        because = f"nobody has answered yet (sm requests {name} shows what to type)"
+        if request["answer"] is not None:
+            because = f"{verdict(request)}; its dialog has not taken it yet"
     else:
-        because = line(request["reason"] or "nobody has said why")
-    lines = [
-        f"{request['request_id']} | {line(request['kind'])} of {whose} | {line(request['state'])} | "
-        f"{age(request['created_at'], at)}",
-        f"Because:  {because}",
-    ]
+        because = verdict(request)
+    lines = [request_head(request, at), f"Because:  {because}"]
     if request["state"] == "open" and request["expires_at"]:
-        left = (datetime.fromisoformat(request["expires_at"]) - at).total_seconds()
-        lines.append(f"Expires:  in {span(max(0.0, left))}")
+        lines.append(f"Expires:  {expires(request, at)}")
     return lines

@@ -19,6 +19,7 @@ _PROVIDER = "claude"
 _DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
 _NAME = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)++")
 _MISTAKES_MAX = 20
+_RULES = ("auto_allow", "auto_deny", "autoAllow", "autoDeny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,10 @@ class _Settings(BaseModel):
     tools: Names | None = None
     disallowedTools: Names = ()  # noqa: N815  claude's own spelling
     permissionMode: object = None  # noqa: N815
+    auto_allow: object = None
+    auto_deny: object = None
+    autoAllow: object = None  # noqa: N815
+    autoDeny: object = None  # noqa: N815
     provider: Annotated[str, AfterValidator(_provider)] = _PROVIDER
     spawnable: bool = False
 
@@ -147,6 +152,12 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         warnings.append(f"its `name` is {settings.name[:80]!r}; the name of the file counts")
     if settings.permissionMode is not None:
         warnings.append("`permissionMode` has no effect")
+    # Agents can write such files, and would give themselves what they have to ask for.
+    warnings += [
+        f"`{key}` has no effect in a file: rules stand in config.yaml, under claude.agent_configs"
+        for key in _RULES
+        if getattr(settings, key) is not None
+    ]
     tools, left_out = _tools(settings.tools)
     if left_out:
         warnings.append(f"`tools`: {', '.join(left_out)} is left out: a tool is given whole or not at all")

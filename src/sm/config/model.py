@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sm.evidence import Source
 from sm.models import IDENTITY, TrustLevel
+from sm.rules import NEVER_ALLOWED, RULES_MAX, parsed
 from sm.trust import normalize_trust_level
 
 NOT_YET = (
@@ -104,6 +105,23 @@ def _tool(value: str) -> str:
     return value
 
 
+def _rule(value: str) -> str:
+    parsed(_without_nul(value))
+    return value
+
+
+def _allow_rule(value: str) -> str:
+    if parsed(_without_nul(value)).tool in NEVER_ALLOWED:
+        raise ValueError("cannot be allowed by a rule: a question needs an answer")
+    return value
+
+
+def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) > RULES_MAX:
+        raise ValueError(f"must not hold more than {RULES_MAX} rules")
+    return value
+
+
 def _variable(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("is no name for an environment variable: letters, digits and underscore")
@@ -144,6 +162,8 @@ AgentType = Annotated[str, AfterValidator(_agent_type)]
 Name = Annotated[str, AfterValidator(_name)]
 Model = Annotated[str, AfterValidator(_model)]
 Tool = Annotated[str, AfterValidator(_tool)]
+AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
+DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _NOTHING = BeforeValidator(lambda value: {} if value is None else value)
 """`commands:` with nothing below it."""
@@ -217,6 +237,19 @@ class AgentConfig(ModelArgs):
         default=None,
         description="The built-in tools of claude that it has, and no others; null leaves it all. It reports with "
         "Bash.",
+    )
+    auto_allow: AllowRules = Field(
+        default=(),
+        description="Permissions that are given without asking anybody: Tool, or Tool(PATTERN) as in "
+        "Bash(npm test *), Edit(src/*), WebFetch(https://example.org/*); `*` is anything, mcp__SERVER__* every tool of "
+        "a server. A pattern with `*` allows no command that joins others (; & | < > ( ) $ ` or a line break, but in "
+        "quotes).",
+    )
+    auto_deny: DenyRules = Field(
+        default=(),
+        description="Permissions that are refused without asking anybody; they win. Bash(rm *) also looks into "
+        "commands joined by ; && | and the like. Only what claude asks for: with bypassPermissions that is nothing. No "
+        "wall: only a sandbox is.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sm.config import AgentConfig
 from sm.evidence import Observation
-from sm.models import Exit, Process, Session, Signal, SpawnRequest
+from sm.models import Exit, Process, Question, Request, RequestKind, Session, Signal, SpawnRequest
 from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 
@@ -89,10 +89,55 @@ class Input(StrEnum):
     """It asks for them (`sm inbox --take`)."""
     TTY = "tty"
     """Each is typed into its terminal as one line."""
+    COMPOSER = "composer"
+    """Each is pasted into the input box that its terminal shows (`Composer`), and the agent says that it has it."""
 
 
 FIRST_TURN_S = 30.0
 """How long after its start the turn for its prompt may begin, when many start at once. Until then it says idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A text that the agent has taken as input, or keeps in its own queue, as it repeats it itself."""
+
+    text: str = field(repr=False)
+    at: float
+    """When, in seconds since the epoch."""
+    queued: bool = False
+    """It waits in the agent's queue for the end of the turn, or for the next result of a tool."""
+    withdrawn: bool = False
+    """It was taken back out of that queue, unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """What a hook event says of a dialog that opens, whose answer the hook may bring."""
+
+    kind: RequestKind
+    tool: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    questions: tuple[Question, ...] = ()
+    agent: str = ""
+    """The sub-agent that asks; empty: the agent itself."""
+    cut: bool = False
+    """The arguments are not whole: no answer can be made of them but yes and no."""
+    working_dir: str = ""
+    """Where the agent is, to whom relative paths in the arguments mean that; empty: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What a terminal shows of the agent's input box, at one moment."""
+
+    closed: str | None
+    """Why nothing may be typed: no box is there (a dialog, a shell, something unknown), in words. None: it is there."""
+    draft: str = ""
+    """What stands in it; empty: nothing."""
+    stashed: bool = False
+    """A draft was put aside, and comes back by itself."""
+    unknown: bool = False
+    """It is closed because the screen shows nothing that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +159,13 @@ class HookNews:
     """Why the agent is about to end, in its own word."""
     activity: str | None = None
     """What it does now, in one line."""
+    heard: Heard | None = None
+    tool_begins: str | None = None
+    """A tool is about to be used, under this id: a dialog may open as soon as the hook has ended."""
+    tool_ended: str | None = None
+    """The use of a tool under this id is over: nothing is asked about it any more."""
+    turn_finished: bool = False
+    """What it has taken before it has dealt with; not after a turn that failed or was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +180,11 @@ class TranscriptNews:
     """The agent's list after them."""
     context_tokens: int | None = None
     """Tokens that the conversation holds after them; None: they do not tell."""
+    heard: tuple[Heard, ...] = ()
+    turn_finished: float | None = None
+    """When the last turn was, in seconds since the epoch (as `HookNews.turn_finished`)."""
+    tools_ended: Mapping[str, bool] = field(default_factory=dict)
+    """The uses of tools that have their result; False: a person has refused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +200,15 @@ class Reader(Protocol):
 
     def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
         """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""
+
+    def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
+        """The dialog that this hook event tells of; None: none. `cut`: something of the event was left out."""
+
+    def decision(self, request: Request, by: str) -> str | None:
+        """What the hook that waits for the answer of `request` says to the agent, as text; `by`: who answered.
+
+        None: this answer cannot be given that way.
+        """
 
     def home(self, environment: Mapping[str, str]) -> str:
         """The directory below which the agent CLI keeps its transcripts, absolute."""
@@ -178,6 +244,35 @@ class Reader(Protocol):
         """What keeps the agent from starting, by what its terminal shows."""
 
 
+class Composer(Protocol):
+    """The input box of an agent CLI. Pure: screens and texts in, meaning out."""
+
+    settle_s: float
+    """How long after a text was taken the box needs to be empty for sure."""
+    stash_key: str | None
+    """The key (tmux(1), send-keys) that puts a person's draft aside until the next text was sent; None: none does."""
+    redraw_key: str | None
+    """The key that draws the screen anew and does nothing else; None: none does."""
+
+    def box(self, lines: Sequence[str]) -> Box:
+        """What a screen with its styles (`Terminals.styled`) shows."""
+
+    def pasted(self, letter: str) -> str:
+        """What to paste so that it arrives as `letter`."""
+
+    def is_ours(self, draft: str, letter: str) -> bool:
+        """Whether this draft is the pasted `letter` and nothing else."""
+
+    def holds_ours(self, draft: str, letter: str) -> bool:
+        """Whether the pasted `letter`, or the beginning of it, stands in this draft, perhaps beside other text."""
+
+    def heard(self, text: str) -> str:
+        """The form in which two texts are the same input to the agent, so that they can be compared."""
+
+    def clearing(self, draft: str) -> Sequence[str]:
+        """The keys, one after the other, that empty a box that shows this draft."""
+
+
 class Provider(Protocol):
     """One kind of agent CLI. Pure: it plans and reads, others act."""
 
@@ -194,6 +289,9 @@ class Provider(Protocol):
 
     reader: Reader | None
     """How its agents are observed; None: nothing is known of them but that they run."""
+
+    composer: Composer | None
+    """Its input box, where `input_of` says that there is one."""
 
     never_inherited: frozenset[str]
     """Variables that an agent is never given from a shell, whatever the configuration says."""

@@ -6,7 +6,7 @@ from typing import NoReturn
 from sm.config import Command
 from sm.errors import UsageError
 from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest
-from sm.providers.base import AgentPlan, Input, Reader, Start
+from sm.providers.base import AgentPlan, Composer, Input, Reader, Start
 
 
 class CommandProvider:
@@ -17,6 +17,7 @@ class CommandProvider:
     interrupt_key = "C-c"
     install_hint: str | None = None
     reader: Reader | None = None
+    composer: Composer | None = None
     never_inherited: frozenset[str] = frozenset()
 
     def __init__(self, commands: Mapping[str, Command]) -> None:

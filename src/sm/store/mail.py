@@ -95,6 +95,14 @@ class MailWrites:
             found = message_from(dict(rows[0]))
         return found
 
+    async def unacknowledged(self, session_id: str) -> list[Message]:
+        """What was typed to the session and has arrived, and may still be worked on."""
+        rows = await self._tx.read(
+            f"{_MESSAGES} WHERE session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id",
+            (session_id,),
+        )
+        return [message_from(dict(row)) for row in rows]
+
     async def sent_at(self, sender: str, nth: int) -> str | None:
         """When the sender sent the newest but `nth` - 1 of its messages; None when there are not so many."""
         rows = await self._tx.read(
@@ -125,6 +133,14 @@ class MailWrites:
             if not rows:
                 raise NotFound(f"no such request: r{request_id}", "sm requests")
             found = request_from(dict(rows[0]))
+        return found
+
+    async def request_of_hook(self, hook: str) -> Request | None:
+        """The request that was opened under this key, whatever has become of it."""
+        found = next((r for r in self.open.requests.values() if r.hook == hook), None)
+        if found is None:
+            rows = await self._tx.read(f"{_REQUESTS} WHERE hook = ?", (hook,))
+            found = request_from(dict(rows[0])) if rows else None
         return found
 
     def change_request(self, before: Request, **changes: Any) -> Request:
@@ -297,6 +313,14 @@ class MailReads:
         if not rows:
             raise NotFound(f"no such request: r{request_id}", "sm requests")
         return request_from(dict(rows[0]))
+
+    async def request_of_hook(self, hook: str) -> Request | None:
+        """As committed: the request that was opened under this key."""
+        found = next((r for r in self.open.requests.values() if r.hook == hook), None)
+        if found is None:
+            rows = await self._rows(f"{_REQUESTS} WHERE hook = ?", hook)
+            found = request_from(dict(rows[0])) if rows else None
+        return found
 
     async def requests(self, limit: int, sessions: Collection[str] | None = None) -> list[Request]:
         """The newest `limit` of these sessions (None: of all), whatever became of them."""

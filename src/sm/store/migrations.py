@@ -210,7 +210,18 @@ _V4 = (
     *_LEGACY_TRUST,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4)
+_V5 = (
+    # Requests that a hook of the agent waits for; it is found again by its key after a restart.
+    "ALTER TABLE requests ADD COLUMN hook TEXT",
+    "ALTER TABLE requests ADD COLUMN tool_use TEXT",
+    "ALTER TABLE requests ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE requests ADD COLUMN cut INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX requests_of_hooks ON requests (hook) WHERE hook IS NOT NULL",
+    # What was typed and taken waits for the end of its turn.
+    "CREATE INDEX messages_unacknowledged ON messages (session_id) WHERE state = 'submitted' AND via = 'terminal'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4, _V5)
 """Step n brings a database of version n to n + 1 (`PRAGMA user_version`)."""
 
 

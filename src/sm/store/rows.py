@@ -153,7 +153,9 @@ REQUEST_COLUMNS = tuple(f.name for f in fields(Request))
 def request_row(request: Request) -> dict[str, Any]:
     row = {name: getattr(request, name) for name in REQUEST_COLUMNS}
     row["arguments"] = None if request.arguments is None else encoded(dict(request.arguments))
-    row["questions"] = encoded([{"question": q.question, "options": q.options} for q in request.questions])
+    row["questions"] = encoded(
+        [{"question": q.question, "options": q.options, "multiple": q.multiple} for q in request.questions]
+    )
     answer = request.answer
     row["answer"] = (
         None
@@ -171,9 +173,10 @@ def request_from(row: Mapping[str, Any]) -> Request:
         | {
             "kind": RequestKind(row["kind"]),
             "state": RequestState(row["state"]),
+            "cut": bool(row["cut"]),
             "arguments": None if row["arguments"] is None else decoded(row["arguments"]),
             "questions": tuple(
-                Question(str(q.get("question", "")), tuple(q.get("options", ())))
+                Question(str(q.get("question", "")), tuple(q.get("options", ())), bool(q.get("multiple")))
                 for q in _list(row["questions"])
                 if isinstance(q, dict)
             ),

@@ -92,6 +92,17 @@ class Terminals(Protocol):
     async def visible(self, name: str) -> list[str]:
         """The visible lines as they are, top to bottom, of a living or a dead terminal. Raises NoTerminal."""
 
+    async def styled(self, name: str) -> list[str]:
+        """As `visible`, with their styles as escape sequences (ECMA-48, SGR). Raises NoTerminal when its process has
+        ended.
+        """
+
+    async def paste(self, name: str, text: str) -> None:
+        """Paste a text of any number of lines as it is, bracketed where the program takes that; no Enter.
+
+        Raises NoTerminal, TerminalHeld when nothing was typed, CouldNotAsk when nobody knows.
+        """
+
     async def type_line(
         self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
     ) -> None:

@@ -461,6 +461,26 @@ class Tmux:
         except Refused:
             raise _not_there(name) from None
 
+    async def styled(self, name: str) -> list[str]:
+        pane = await self._living(name)
+        try:
+            return await self._server.ask_for_text(("capture-pane", "-p", "-e", "-t", pane.pane_id))
+        except Refused:
+            raise _not_there(name) from None
+
+    async def paste(self, name: str, text: str) -> None:
+        try:
+            pane = await self._living(name)
+            await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
+        except Refused:
+            raise _not_there(name) from None
+        except CouldNotAsk as error:
+            raise TerminalHeld(f"terminal {name} does not answer: {error.message}") from None
+        try:
+            await self._paste(pane, text)
+        except Refused:
+            raise _not_there(name) from None
+
     async def type_line(
         self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
     ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sm.evidence import Activity, Observation, Source
-from sm.providers.base import FIRST_TURN_S, HookNews
+from sm.providers.base import FIRST_TURN_S, Heard, HookNews
 from sm.providers.claude.transcript import shortened, tool_line
 from sm.text import folded
 from sm.usage import ToolUse
@@ -33,6 +33,8 @@ EVENTS = (
 _WORD_MAX = 200
 _REASON_MAX = 300
 _PATH_MAX = 4096
+_PROMPT_CUT_AT = 60_000
+"""`sm hook` sends no more of a prompt. What is longer the transcript tells whole."""
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -71,18 +73,27 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             reason = _word(payload, "reason") or "unknown"
             return HookNews(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
-            asked = not _text(payload, "prompt").startswith("<task-notification>")
-            return replace(here, said=said(Activity.BUSY, "a turn begins", opens=asked))
+            prompt = _text(payload, "prompt")
+            asked = not prompt.startswith("<task-notification>")
+            whole = len(prompt) < _PROMPT_CUT_AT
+            heard = Heard(prompt, at) if asked and whole and not sub else None
+            return replace(here, said=said(Activity.BUSY, "a turn begins", opens=asked), heard=heard)
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
             tool = tool_of(_text(payload, "tool_name"), payload.get("tool_input"))
-            doing = tool if name == "PreToolUse" else None
-            return replace(HookNews(name) if sub else here, said=said(Activity.BUSY, tool), activity=doing)
+            begins, use = name == "PreToolUse", _word(payload, "tool_use_id") or None
+            return replace(
+                HookNews(name) if sub else here,
+                said=said(Activity.BUSY, tool),
+                activity=tool if begins else None,
+                tool_begins=use if begins else None,
+                tool_ended=use if name.startswith("Post") else None,  # who denied it the transcript says
+            )
         case "PermissionRequest":
             return replace(HookNews(name) if sub else here, said=said(Activity.BLOCKED, _asked(payload)))
         case "Notification":
             return HookNews(name, _notified(payload, said))
         case "Stop" if not sub:
-            return replace(here, said=_stopped(payload, said))
+            return replace(here, said=_stopped(payload, said), turn_finished=True)
         case "StopFailure" if not sub:
             why = ": ".join(filter(None, (_word(payload, "error"), _text(payload, "last_assistant_message"))))
             return replace(here, said=said(Activity.IDLE, f"its turn failed: {why}", final=True))

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from sm.config import Claude, ModelArgs
 from sm.errors import IllegalState, UsageError
 from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
-from sm.providers.base import AgentPlan, Given, Input, Reader, Sources, Start
+from sm.providers.base import AgentPlan, Composer, Given, Input, Reader, Sources, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
+from sm.providers.claude.composer import ClaudeComposer
 from sm.providers.claude.hooks import EVENTS, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
@@ -27,11 +28,19 @@ from sm.text import folded
 HOOK_TIMEOUT_S = 5
 """After which claude goes on without the hook; `sm hook` takes at most about one."""
 
+DIALOG_TIMEOUT_S = 2_147_483
+"""The same beside an open dialog, where claude waits for nothing: the most that it takes (2^31 ms; measured). With more
+it does not run the hook at all."""
+
 UNASKED = (
     "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
-    "status", "wait",
+    "status", "wait", "send", "answer", "log", "output", "tail", "why", "events", "checkpoints", "agents",
 )  # fmt: skip
-"""The commands of sm that report or read, for which no agent has to ask permission."""
+"""The commands of sm that report, read or talk, for which no agent has to ask permission.
+
+What each may see and say is for `policy.py`, also whom it may send an urgent message. None starts or ends anything or
+grants a permission.
+"""
 
 _NEVER_INHERITED = frozenset(
     {
@@ -104,6 +113,7 @@ class ClaudeProvider:
         named = os.path.basename(claude.default_command[0])
         self.install_hint = trouble.INSTALL if named == "claude" else None
         self.reader = reader
+        self.composer: Composer | None = ClaudeComposer()
         self._template = template
         self._new_id = new_id
 
@@ -223,7 +233,7 @@ class ClaudeProvider:
         return is_claude and speaks
 
     def input_of(self, agent_type: str) -> Input:
-        return Input.INBOX
+        return Input.COMPOSER
 
     def holds(self, screen: Sequence[str]) -> str | None:
         seen = read_screen(screen)
@@ -303,7 +313,8 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
 def _settings(sm: str, reads: str | None, given: Given) -> Mapping[str, object]:
     """Settings of claude that add a hook to each of EVENTS and allow UNASKED, beside the user's own.
 
-    The hook says nothing and ends with 0 even while `sm` is being replaced: anything else claude shows to the agent.
+    The hook ends with 0 even while `sm` is being replaced, and says nothing but the answer to a dialog: anything else
+    claude shows to the agent.
     `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor another program of that name by
     its path (measured: `tests/integration/test_claude_start.py`); a rule of the user's that denies or asks wins.
 
@@ -316,12 +327,15 @@ def _settings(sm: str, reads: str | None, given: Given) -> Mapping[str, object]:
     `--mcp-config` gives. `--disable-slash-commands` would take `/compact` away with the skills.
     """
     command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
-    hook = {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_S}
+    timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
     allowed = [f"Bash(sm {each}:*)" for each in UNASKED]
     if reads is not None:
         allowed.append(f"Read(/{reads})")
     settings: dict[str, object] = {
-        "hooks": {event: [{"hooks": [hook]}] for event in EVENTS},
+        "hooks": {
+            event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout_s}]}]
+            for event, timeout_s in timeouts_s.items()
+        },
         "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
     }
     if given.mcps_off:

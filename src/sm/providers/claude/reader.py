@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from sm.evidence import Activity, Observation, Source
-from sm.models import Process
-from sm.providers.base import HookNews, TranscriptNews, Trouble
+from sm.models import Process, Request
+from sm.providers.base import Dialog, Heard, HookNews, TranscriptNews, Trouble
+from sm.providers.claude.decisions import decision, read_dialog
 from sm.providers.claude.hooks import conversation_id, read_hook
 from sm.providers.claude.pricing import Prices, context_window, cost_usd
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
@@ -54,6 +55,12 @@ class ClaudeReader:
 
     def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
         return read_hook(payload, at, expects_turn=expects_turn)
+
+    def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
+        return read_dialog(payload, cut=cut)
+
+    def decision(self, request: Request, by: str) -> str | None:
+        return decision(request, by)
 
     def home(self, environment: Mapping[str, str]) -> str:
         """That of its transcripts: what an agent names elsewhere is not read. It may be a link of its user's."""
@@ -113,7 +120,10 @@ class ClaudeReader:
                     pass
         said = () if sidechain else tuple(o for fact in facts if (o := _observed(fact)) is not None)
         tools = tuple(fact for fact in facts if isinstance(fact, ToolUse))
-        return TranscriptNews(said, tuple(usage), tools, todos, context)
+        heard = () if sidechain else tuple(h for fact in facts if (h := _heard(fact)) is not None)
+        ended = {fact.tool_use_id: not fact.rejected for fact in facts if isinstance(fact, ToolResult)}
+        finished = None if sidechain else _finished(facts)
+        return TranscriptNews(said, tuple(usage), tools, todos, context, heard, finished, ended)
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         return last_actions(lines, count, working_dir)
@@ -166,6 +176,27 @@ def _updated_at(state: object) -> float | None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _heard(fact: Fact) -> Heard | None:
+    """What somebody has given to the agent."""
+    if not isinstance(fact, Mark) or not fact.whole or fact.at is None:
+        return None
+    at = seconds_of(fact.at)
+    if at is None:
+        return None
+    kind = fact.kind
+    return Heard(fact.whole, at, kind is MarkKind.ENQUEUED, kind is MarkKind.WITHDRAWN)
+
+
+def _finished(facts: Sequence[Fact]) -> float | None:
+    """When the last turn was finished, if it was the last thing that became of one: it is also said of a failed one."""
+    ends = (MarkKind.TURN_FINISHED, MarkKind.API_ERROR, MarkKind.INTERRUPTED)
+    marks = [fact for fact in facts if isinstance(fact, Mark) and fact.kind in ends]
+    failed = len(marks) > 1 and marks[-2].kind is MarkKind.API_ERROR
+    if not marks or marks[-1].kind is not MarkKind.TURN_FINISHED or failed or marks[-1].at is None:
+        return None
+    return seconds_of(marks[-1].at)
 
 
 def _observed(fact: Fact) -> Observation | None:

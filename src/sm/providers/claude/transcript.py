@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias, assert_never
 
-from sm.text import folded
+from sm.text import MARK, folded
 from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 TEXT_MAX = 4_000
@@ -28,6 +28,7 @@ ARGUMENT_MAX = 200
 ARGUMENTS_MAX = 30
 TODOS_MAX = 200
 NAME_MAX = 100
+WHOLE_MAX = 300_000
 """Bounds on what one line may leave in memory."""
 SYNTHETIC = "<synthetic>"
 """The model of a message that Claude Code made up itself."""
@@ -122,6 +123,8 @@ class Mark:
     background: int = 0
     """TURN_FINISHED: how many background agents and workflows still run."""
     sidechain: bool = False
+    whole: str = field(default="", repr=False)
+    """All of a text that somebody has given to the agent, where it may be one of our messages."""
 
 
 Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
@@ -152,7 +155,14 @@ class _Line:
     prompt_id: str | None
 
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
-        return Mark(kind, self.at, _cut(text), self.prompt_id, detail, background, self.sidechain)
+        ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
+        whole = _HALF.sub("\ufffd", text) if ours else ""
+        return Mark(kind, self.at, _cut(text), self.prompt_id, detail, background, self.sidechain, whole)
+
+
+_GIVEN = frozenset({MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN})
+_TASK = "<task-notification>"
+"""How the words of a sub-agent begin, which are nobody's message."""
 
 
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:

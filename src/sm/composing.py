@@ -1,0 +1,386 @@
+"""Types a message into the input box that an agent's terminal shows: once, and never into anything else (design 6).
+
+Enter is pressed on nothing but our own text in an open box, and only while no tool is about to begin: what is typed
+into a dialog would answer it. A box that shows our text although the agent has said that it has it shows a copy (claude
+leaves one when the Enter falls into the end of a turn), which is removed and never entered.
+
+Times are those of the running event loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from sm.delivery import Delivery, End, Outcome, Proof, Terminal
+from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
+from sm.providers.base import Box
+
+log = logging.getLogger(__name__)
+
+TOOL_WAITS_S = 0.4
+"""How long the beginning of a tool may be held up by what is being typed."""
+TOOL_SETTLES_S = 0.5
+"""How long after a tool was let begin its dialog may open."""
+QUIET_S = 3.0
+"""How long a person's draft must have stood unchanged before it is put aside."""
+SHOWS_WITHIN_S = 3.0
+"""How long a box may need to show what was pasted into it."""
+AGAIN_AFTER_S = 1.5
+"""When an Enter without evidence counts as lost. A hook that is late by more would have the message sent twice."""
+ENTERS_MAX = 5
+ARRIVES_WITHIN_S = 15.0
+"""How long evidence may take for a text that has left the box."""
+MIXED_S = 15.0
+"""How long somebody's words may stand beside ours."""
+LEFT_S = 3.0
+"""How long evidence may take for what the last daemon typed."""
+RETURNS_WITHIN_S = 2.0
+"""How long after an interrupt the agent may put our text back into its box."""
+GARBLED_S = 2.0
+"""How long a screen may show nothing that is known before it is drawn anew."""
+_FIRST_LOOK_S = 0.005
+_LOOK_S = 0.02
+_SLOW_LOOK_S = 0.25
+_PUT_ASIDE_WITHIN_S = 1.0
+_CLEARINGS_MAX = 20
+_DRAFT_LOOK_S = 0.5
+_TOOLS_WAITED_FOR = 3
+_DRAWN_AGAIN_AFTER_S = 5.0
+
+
+@dataclass
+class _Hand:
+    """What is remembered of the typing in one session."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from the last look before the paste until Enter is pressed."""
+    overtaken: bool = False
+    """A tool has begun without waiting any longer."""
+    begun_s: float = float("-inf")
+    """When a tool was let begin last."""
+    draft: str = ""
+    draft_since_s: float = 0.0
+    garbled_s: float | None = None
+    """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    put_aside: str = ""
+    """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""
+
+
+class Composing:
+    """Delivers to input boxes, one message of a session at a time.
+
+    `blocked` says why the agent waits for an answer, by what it publishes at this moment; None: it does not.
+    """
+
+    def __init__(self, terminal: Terminal, blocked: Callable[[str], Awaitable[str | None]]) -> None:
+        self._terminal = terminal
+        self._blocked = blocked
+        self._hands: dict[str, _Hand] = {}
+
+    def forget(self, session_id: str) -> None:
+        """Its process is gone."""
+        hand = self._hands.get(session_id)
+        if hand is not None and not hand.lock.locked():
+            del self._hands[session_id]
+
+    async def tool_begins(self, session_id: str) -> None:
+        """A tool is about to begin, and may open a dialog as soon as this returns.
+
+        Waits, but not for long, until what is being typed has been entered; else no Enter is pressed until that
+        dialog is gone.
+        """
+        hand = self._hand(session_id)
+        try:
+            async with asyncio.timeout(TOOL_WAITS_S), hand.lock:
+                pass
+        except TimeoutError:
+            hand.overtaken = True
+        hand.begun_s = _now()
+
+    async def deliver(self, it: Delivery) -> Outcome:
+        """Type it, and follow it until it is known what became of it."""
+        hand = self._hand(it.session_id)
+        entered = 0
+        try:
+            async with hand.lock:
+                hand.overtaken = False
+                held = await self._held(it, hand) or await self._put_aside(it, hand)
+                if held is not None:
+                    return held
+                if not await it.begins():
+                    return Outcome(End.ARRIVED)
+                # To write that down may have taken its time.
+                held = await self._held(it, hand)
+                if held is not None:
+                    return held
+                await self._paste(it)
+                entered = await self._enter_when_it_shows(it, hand)
+            return await self._follow(
+                it,
+                hand,
+                entered,
+                ARRIVES_WITHIN_S,
+                "it has left the input box, and nothing tells that it arrived",
+            )
+        except TerminalHeld as error:
+            return Outcome(End.HELD, error.message)
+        except (NoTerminal, NoServer) as error:
+            return Outcome(End.UNCONFIRMED if entered else End.FAILED, error.message)
+
+    async def resume(self, it: Delivery) -> Outcome:
+        """Follow what a daemon was typing when it ended: it is entered if it stands in the box, and never pasted."""
+        hand = self._hand(it.session_id)
+        left = "the daemon ended while it was typed"
+        try:
+            proof = await it.proof(LEFT_S)
+            if proof is not Proof.NONE:
+                await self._arrived(it, hand, proof)
+                return Outcome(End.ARRIVED)
+            return await self._follow(it, hand, 1, 0.0, left)
+        except TerminalError as error:
+            return Outcome(End.UNCONFIRMED, f"{left}; {error.message}")
+
+    def _hand(self, session_id: str) -> _Hand:
+        return self._hands.setdefault(session_id, _Hand())
+
+    # Before the paste
+
+    async def _held(self, it: Delivery, hand: _Hand) -> Outcome | None:
+        """Why nothing may be typed now, but for a draft that may be put aside."""
+        rest_s = hand.begun_s + TOOL_SETTLES_S - _now()
+        if rest_s > 0:
+            return Outcome(End.HELD, it.busy("a tool begins"), rest_s)
+        if (why := await self._blocked(it.session_id)) is not None:
+            return Outcome(End.HELD, it.busy(why))
+        box = await self._look(it)
+        if box is None or it.gone():
+            return Outcome(End.HELD, "its terminal does not answer")
+        if box.closed is not None:
+            await self._draw_anew(it, hand, box, GARBLED_S)
+            return Outcome(End.HELD, it.busy(box.closed))
+        hand.garbled_s = None
+        if not box.draft:
+            hand.draft = ""
+            return None
+        if box.draft != hand.draft:
+            hand.draft, hand.draft_since_s = box.draft, _now()
+        if box.draft != hand.put_aside and _now() - hand.draft_since_s < QUIET_S:
+            return Outcome(End.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
+        if (
+            it.composer.stash_key is None or box.stashed
+        ):  # a second draft that is put aside would replace the first
+            return Outcome(End.HELD, "a draft stands in its input box, and cannot be put aside")
+        return None
+
+    async def _put_aside(self, it: Delivery, hand: _Hand) -> Outcome | None:
+        """Empty the box of a person's draft, which the agent puts back when our text is sent."""
+        if not hand.draft:
+            return None
+        held = Outcome(End.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
+        assert it.composer.stash_key is not None
+        await self._press(it, it.composer.stash_key)
+        until_s = _now() + _PUT_ASIDE_WITHIN_S
+        while _now() < until_s:
+            await asyncio.sleep(_LOOK_S)
+            box = await self._look(it)
+            if box is not None and box.closed is None and not box.draft:
+                hand.draft, hand.put_aside = "", hand.draft
+                return None
+        return held
+
+    async def _paste(self, it: Delivery) -> None:
+        try:
+            await self._terminal.paste(it.terminal, it.composer.pasted(it.letter))
+        except CouldNotAsk as error:  # the box will show whether it is there
+            log.warning("could not paste: %s", error.message, extra={"sm_session": it.session_id})
+
+    async def _enter_when_it_shows(self, it: Delivery, hand: _Hand) -> int:
+        """How often Enter was pressed, with the lock held: once, or not at all when something came between."""
+        until_s, pause_s = _now() + SHOWS_WITHIN_S, _FIRST_LOOK_S
+        while _now() < until_s and not hand.overtaken:
+            if await it.proof(pause_s) is not Proof.NONE:
+                return 0
+            pause_s = _LOOK_S
+            box = await self._look(it)
+            if box is not None and box.closed is not None:
+                return 0
+            if box is not None and it.composer.is_ours(box.draft, it.letter):
+                return 1 if await self._enter(it, hand) else 0
+        return 0
+
+    # Enter, and what comes of it
+
+    async def _enter(self, it: Delivery, hand: _Hand) -> bool:
+        """Press Enter if the box holds our text and nothing else, with the lock held; whether it may have been."""
+        if _now() < hand.begun_s + TOOL_SETTLES_S or await it.proof(0) is not Proof.NONE:
+            return False
+        return await self._stands(it) and not hand.overtaken and await self._press(it, "Enter")
+
+    async def _press(self, it: Delivery, key: str) -> bool:
+        """Whether it may have been pressed: what the box shows next tells."""
+        try:
+            await self._terminal.press(it.terminal, key)
+        except TerminalHeld:
+            return False
+        except CouldNotAsk as error:
+            log.warning("could not press %s: %s", key, error.message, extra={"sm_session": it.session_id})
+        return True
+
+    async def _follow(
+        self, it: Delivery, hand: _Hand, entered: int, arrives_within_s: float, not_confirmed: str
+    ) -> Outcome:
+        """Until there is a proof, or none can come any more. `entered`: how often Enter was pressed."""
+        since_s = _now()
+        """Since when its text is not in the box although the box is open."""
+        enter_s = since_s + AGAIN_AFTER_S if entered and arrives_within_s else since_s
+        mixed_s: float | None = None
+        pause_s = _LOOK_S
+        while True:
+            proof = await it.proof(pause_s)
+            if proof is not Proof.NONE:
+                await self._arrived(it, hand, proof)
+                return Outcome(End.ARRIVED)
+            if it.gone():
+                return Outcome(End.UNCONFIRMED if entered else End.FAILED, "its process has ended")
+            box, now_s = await self._look(it), _now()
+            why = await self._blocked(it.session_id)
+            pause_s = _SLOW_LOOK_S
+            if box is None:
+                since_s = now_s
+                continue
+            if why is not None or box.closed is not None:
+                # The box is below a dialog, with all that stands in it.
+                await it.explain(it.busy(why or box.closed or ""))
+                if why is None:
+                    await self._draw_anew(it, hand, box, GARBLED_S)
+                since_s = now_s
+                continue
+            if it.composer.is_ours(box.draft, it.letter):
+                since_s, mixed_s, pause_s = now_s, None, _LOOK_S
+                if now_s < enter_s:
+                    continue
+                if entered >= ENTERS_MAX:
+                    await self._clear(it, hand)
+                    return Outcome(
+                        End.UNCONFIRMED,
+                        f"it stood in its input box after {entered} Enters, and was taken out",
+                    )
+                async with hand.lock:
+                    hand.overtaken = False
+                    if await self._enter(it, hand):
+                        entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
+                continue
+            if it.composer.holds_ours(box.draft, it.letter):
+                since_s, mixed_s = now_s, mixed_s or now_s
+                await it.explain("somebody is typing in its input box")
+                if now_s - mixed_s >= MIXED_S:
+                    return Outcome(
+                        End.UNCONFIRMED,
+                        "it stands in its input box, together with what somebody has typed there",
+                    )
+                continue
+            pause_s = _LOOK_S
+            if entered and now_s - since_s >= arrives_within_s:
+                return Outcome(End.UNCONFIRMED, not_confirmed)
+            if not entered and now_s - since_s >= SHOWS_WITHIN_S:
+                if not box.draft:
+                    return Outcome(End.LOST, "its input box does not show what was pasted")
+                return Outcome(
+                    End.UNCONFIRMED,
+                    "its input box shows something else than what was pasted; Enter was not pressed",
+                )
+
+    # When it has arrived
+
+    async def _arrived(self, it: Delivery, hand: _Hand, proof: Proof) -> None:
+        """Leave the box without our text. Whatever goes wrong now changes nothing of what has arrived."""
+        try:
+            if proof is Proof.QUEUED and it.interrupt is not None:
+                await self._interrupt(it, hand, it.interrupt)
+            await asyncio.sleep(it.composer.settle_s)
+            await self._clear(it, hand)
+        except TerminalError as error:
+            log.warning("could not see to the box: %s", error.message, extra={"sm_session": it.session_id})
+
+    async def _interrupt(self, it: Delivery, hand: _Hand, key: str) -> None:
+        """End the turn that keeps an urgent message waiting.
+
+        Only now, when the message is in the agent's own queue: then claude goes on with that, and what it was working
+        on stays in the conversation. An Escape without anything in the queue would take a prompt that was not
+        answered yet out of the conversation and put it back into the box.
+
+        When the turn has just ended by itself, Escape hits the one that has begun with our message, and it is that
+        which comes back: the model does not have it, and it is entered again.
+        """
+        for _ in range(_TOOLS_WAITED_FOR):
+            await asyncio.sleep(max(0.0, hand.begun_s + TOOL_SETTLES_S - _now()))
+        async with hand.lock:
+            hand.overtaken = False
+            box = await self._look(it)
+            if box is None or box.closed is not None or it.gone():
+                return  # a dialog is open, to which Escape would be an answer: the message waits for another one
+            if await self._blocked(it.session_id) is not None or await it.proof(0) is not Proof.QUEUED:
+                return
+            await self._press(it, key)
+        until_s, enter_s, entered = _now() + RETURNS_WITHIN_S, 0.0, 0
+        while _now() < until_s and entered < ENTERS_MAX:
+            await asyncio.sleep(_LOOK_S)
+            box = await self._look(it)
+            if box is None or it.gone() or await self._blocked(it.session_id) is not None:
+                continue
+            await self._draw_anew(it, hand, box, 0.0)
+            if box.closed is not None or not it.composer.is_ours(box.draft, it.letter) or _now() < enter_s:
+                continue
+            async with hand.lock:
+                if await self._stands(it) and await self._press(it, "Enter"):
+                    entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
+                    until_s = enter_s + RETURNS_WITHIN_S
+
+    async def _draw_anew(self, it: Delivery, hand: _Hand, box: Box, after_s: float) -> None:
+        """Have a screen drawn anew that has shown nothing that is known for so long: claude may have drawn one thing
+        over another, and leaves it so. A dialog is never drawn anew: it is known, or the agent publishes it.
+        """
+        if not box.unknown or it.composer.redraw_key is None or it.gone():
+            return
+        if hand.garbled_s is None:
+            hand.garbled_s = _now()
+        if _now() >= hand.garbled_s + after_s:
+            hand.garbled_s = _now() + _DRAWN_AGAIN_AFTER_S
+            await self._press(it, it.composer.redraw_key)
+
+    async def _stands(self, it: Delivery) -> bool:
+        """Whether the box is open, and holds our text and nothing else."""
+        if it.gone() or await self._blocked(it.session_id) is not None:
+            return False
+        box = await self._look(it)  # last of all
+        return box is not None and box.closed is None and it.composer.is_ours(box.draft, it.letter)
+
+    async def _clear(self, it: Delivery, hand: _Hand) -> None:
+        """Remove our text where it is all that stands in the box."""
+        async with hand.lock:
+            for number in range(_CLEARINGS_MAX):
+                box = await self._look(it)
+                if box is None or box.closed is not None or it.gone():
+                    return
+                # Half cleared, it is a beginning of ours.
+                ours = it.composer.is_ours(box.draft, it.letter) or (
+                    number > 0
+                    and (it.letter.startswith(box.draft) or it.composer.holds_ours(box.draft, it.letter))
+                )
+                if not box.draft or not ours:
+                    return
+                for key in it.composer.clearing(box.draft):
+                    await self._press(it, key)
+                await asyncio.sleep(2 * _LOOK_S)
+
+    async def _look(self, it: Delivery) -> Box | None:
+        """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""
+        try:
+            return it.composer.box(await self._terminal.styled(it.terminal))
+        except CouldNotAsk:
+            return None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

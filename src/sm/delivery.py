@@ -1,0 +1,75 @@
+"""The delivery of one message to an input box: what `composing` is handed, and what it answers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from sm.providers.base import Composer
+
+
+class Proof(StrEnum):
+    """What the agent has said of a message."""
+
+    NONE = "none"
+    TAKEN = "taken"
+    QUEUED = "queued"
+    """It waits in the agent's own queue."""
+    OVER = "over"
+    """Nobody waits for it any more: it arrived otherwise than it was sent, or its session has ended."""
+
+
+class Delivery(Protocol):
+    """One message on its way, and what is kept of it by whoever delivers it."""
+
+    session_id: str
+    terminal: str
+    letter: str
+    """The whole text, with its header."""
+    composer: Composer
+    interrupt: str | None
+    """The key by which the agent is to leave off what it does as soon as it has the message; None: it is not urgent."""
+
+    async def begins(self) -> bool:
+        """Note that it is typed from now on. False: it is not to be typed any more."""
+
+    async def explain(self, why: str) -> None:
+        """Note why it does not go on."""
+
+    def busy(self, why: str) -> str:
+        """In words, for `explain`: the agent takes no text because of `why`."""
+
+    def gone(self) -> bool:
+        """Whether the agent's process is gone: what stands in its terminal is somebody else's by now."""
+
+    async def proof(self, within_s: float) -> Proof:
+        """What the agent has said of it; waits so long for anything."""
+
+
+class End(StrEnum):
+    HELD = "held"
+    """Nothing was typed; it stays queued."""
+    ARRIVED = "arrived"
+    """There is a proof, or nothing more to be proved."""
+    LOST = "lost"
+    """It was pasted, Enter was not pressed, and the box is empty."""
+    UNCONFIRMED = "unconfirmed"
+    FAILED = "failed"
+    """It cannot have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    end: End
+    why: str = ""
+    again_s: float | None = None
+    """When to try again, if something is known of that."""
+
+
+class Terminal(Protocol):
+    """The part of `Terminals` that typing needs."""
+
+    async def styled(self, name: str) -> list[str]: ...
+
+    async def paste(self, name: str, text: str) -> None: ...
+
+    async def press(self, name: str, key: str) -> None: ...

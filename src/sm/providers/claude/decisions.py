@@ -1,0 +1,116 @@
+"""The dialogs of Claude Code that its PermissionRequest hook may answer: what they ask, and how it is answered. Pure.
+
+Measured on 2.1.197 (code.claude.com, Hooks reference, PermissionRequest).
+"""
+
+import json
+import os.path
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from sm.models import Answer, Question, Request, RequestKind
+from sm.providers.base import Dialog
+from sm.text import folded, marked
+
+_ASKS = "AskUserQuestion"
+_WORD_MAX = 200
+_PATH_MAX = 4096
+
+
+def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
+    """What the hook event says of a dialog that opens with it. Nothing here raises, as in `read_hook`.
+
+    A question whose texts are not all there is a permission, so that a person still sees what it is about.
+    """
+    tool = _word(payload, "tool_name")
+    if payload.get("hook_event_name") != "PermissionRequest" or not tool:
+        return None
+    given = payload.get("tool_input")
+    arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    questions = _questions(arguments) if tool == _ASKS else ()
+    return Dialog(
+        RequestKind.QUESTION if questions else RequestKind.PERMISSION,
+        tool,
+        arguments,
+        questions,
+        agent=_word(payload, "agent_id"),
+        cut=cut,
+        working_dir=_directory(payload.get("cwd")),
+    )
+
+
+def decision(request: Request, by: str) -> str | None:
+    """What the hook prints, in ASCII, so that claude's dialog closes with the answer of `request`.
+
+    None: there is no answer, or it is one to a question whose arguments are not whole, or whose answers claude could
+    not tell apart; a yes alone answers no question. No line of what somebody has said passes for one of the daemon's.
+    """
+    answer = request.answer
+    if answer is None:
+        return None
+    match request.kind:
+        case RequestKind.PERMISSION | RequestKind.QUESTION if not answer.approved:
+            said = f"{by} said no"
+            message = marked(f"{said}: {answer.message}") if answer.message else said
+            return _output({"behavior": "deny", "message": message})
+        case RequestKind.PERMISSION:
+            return None if request.tool == _ASKS else _output({"behavior": "allow"})
+        case RequestKind.QUESTION:
+            arguments = None if request.cut else _answered(request, answer)
+            return None if arguments is None else _output({"behavior": "allow", "updatedInput": arguments})
+        case _:
+            return None
+
+
+def _output(decided: Mapping[str, object]) -> str:
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decided}})
+
+
+def _answered(request: Request, answer: Answer) -> Mapping[str, object] | None:
+    """The arguments as claude's own dialog completes them: answers are found by the text of their question."""
+    arguments = request.arguments or {}
+    asked = _questions(arguments)
+    texts = [question.question for question in asked]
+    if not asked or len(set(texts)) != len(texts) or len(texts) != len(answer.answers):
+        return None
+    said = map(_said, asked, answer.answers)
+    return {**arguments, "answers": dict(zip(texts, said, strict=True))}
+
+
+def _said(question: Question, words: str) -> str:
+    return words if words in question.options else marked(words)
+
+
+def _questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
+    """Empty when one of them is not as claude writes them."""
+    listed = arguments.get("questions")
+    found = [_question(each) for each in listed] if isinstance(listed, list) else []
+    whole = tuple(question for question in found if question is not None)
+    return whole if len(whole) == len(found) else ()
+
+
+def _question(value: object) -> Question | None:
+    if not isinstance(value, Mapping):
+        return None
+    words, options = value.get("question"), value.get("options")
+    if not _is_text(words) or not isinstance(options, list):
+        return None
+    labels = [each.get("label") if isinstance(each, Mapping) else None for each in options]
+    texts = tuple(label for label in labels if _is_text(label))
+    return Question(words, texts, value.get("multiSelect") is True) if len(texts) == len(labels) else None
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _directory(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value or len(value) > _PATH_MAX:
+        return ""
+    return value if os.path.isabs(value) else ""
+
+
+def _word(payload: Mapping[str, Any], key: str) -> str:
+    """A short text that claude itself chose."""
+    value = payload.get(key)
+    return folded(value, _WORD_MAX) if isinstance(value, str) else ""

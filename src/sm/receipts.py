@@ -1,0 +1,151 @@
+"""What agents say that they have got: the evidence for what was typed into their input boxes (design section 6)."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sm.errors import NotFound
+from sm.evidence import Source
+from sm.manager import Manager
+from sm.messages import TERMINAL, Messages
+from sm.models import Message, MessageState
+from sm.persisting import persist
+from sm.providers.base import Heard
+from sm.store import Store, Transaction
+from sm.text import MARK, marked
+from sm.views import iso
+
+_HEADER = re.compile(
+    rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
+)
+"""The line that `text.header` writes. What others write in its place does not begin so (`text.marked`)."""
+_BEGINNINGS_MAX = 1_000
+_HEADERS_MAX = 50
+"""Bounds on what is looked at in one text."""
+QUEUED = "its transcript: queued"
+"""Evidence of a message that is in the agent's own queue, and not read yet."""
+_TOGETHER = "it arrived changed, or together with other text"
+_TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
+_WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
+"""Queued: what was given up as not typed, and was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a text holds of messages to its session, by their numbers."""
+
+    whole: int | None = None
+    """It is this one, as it was sent, and nothing else."""
+    among: frozenset[int] = frozenset()
+    """It is one of these that has changed, or holds it beside other text."""
+
+
+class Receipts:
+    """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
+
+    def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+        self._dealt_with: set[str] = set()
+        """Sessions in which nothing that was typed waits for the end of a turn."""
+
+    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+        """The agent of this session has taken `heard`, or has put it back. Returns when that is on disk."""
+        session = self._store.sessions.get(session_id)
+        composer = None if session is None else self._manager.provider(session).composer
+        if composer is None or MARK not in heard.text:
+            return
+        text = await asyncio.to_thread(composer.heard, heard.text)
+        numbers = {int(header[1]) for header in _headers(text)}
+        if not numbers:
+            return
+        texts = await self._store.mail.texts(numbers)
+        found = await asyncio.to_thread(_found, text, texts, composer.heard)
+
+        async def unit(tx: Transaction) -> None:
+            if found.whole is not None and (message := await _typed_to(tx, found.whole, session_id)):
+                await self._arrived(tx, message, heard, source)
+            for number in sorted(found.among):
+                if not heard.withdrawn and (message := await _typed_to(tx, number, session_id)):
+                    await self._arrived_changed(tx, message)
+
+        await persist(lambda: self._store.write(unit))
+
+    async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
+        now = self._manager.now()
+        at = max(message.state_at, min(now, iso(heard.at)))
+        is_queued = message.state is MessageState.SUBMITTED and message.evidence == QUEUED
+        if heard.withdrawn:
+            if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
+                await self._messages.settle(tx, message, MessageState.UNCONFIRMED, now, _TAKEN_BACK)
+        elif message.state in _WAITED_FOR:
+            self._dealt_with.discard(message.session_id or "")
+            await self._messages.arrived(tx, message, at, _evidence(heard, source))
+        elif is_queued and not heard.queued:
+            tx.mail.move_message(message, message.state, at, evidence=_evidence(heard, source))
+
+    async def _arrived_changed(self, tx: Transaction, message: Message) -> None:
+        if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
+            at = self._manager.now()
+            await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
+
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        """A turn was finished at `at`: what was read before has been dealt with."""
+        if session_id in self._dealt_with:
+            return
+        ended, now = iso(at), self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            waiting = await tx.mail.unacknowledged(session_id)
+            done = [m for m in waiting if m.evidence != QUEUED and m.state_at < ended]
+            for message in done:
+                tx.mail.move_message(message, MessageState.ACKNOWLEDGED, now, acknowledged_at=ended)
+            if not waiting:  # within the unit, so that nothing arrives in between
+                self._dealt_with.add(session_id)
+
+        await persist(lambda: self._store.write(unit))
+
+
+def _headers(text: str) -> list[re.Match[str]]:
+    """The lines of ours, wherever they begin: what is pasted behind a draft begins in the middle of one."""
+    found: list[re.Match[str]] = []
+    at = text.find(MARK)
+    for _ in range(_BEGINNINGS_MAX):
+        if at < 0 or len(found) == _HEADERS_MAX:
+            break
+        if (header := _HEADER.match(text, at)) is not None:
+            found.append(header)
+        at = text.find(MARK, at + 1)
+    return found
+
+
+def _found(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Found:
+    """What of the messages with these `texts` stands in `text`. `form`: in which it is, to be compared with them."""
+    among = set[int]()
+    for header in _headers(text):
+        number = int(header[1])
+        if number not in texts:
+            continue
+        letter = form(f"{header[0]}\n{marked(texts[number])}")
+        if header.start() == 0 and text == letter:
+            return _Found(number)  # whatever it quotes
+        if header.start() == 0 or text.startswith(letter, header.start()):
+            among.add(number)
+    return _Found(None, frozenset(among))
+
+
+async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | None:
+    """The message with this number, if it is one to the session and was typed."""
+    try:
+        message = await tx.mail.message(number)
+    except NotFound:
+        return None
+    return message if message.session_id == session_id and message.via == TERMINAL else None
+
+
+def _evidence(heard: Heard, source: Source) -> str:
+    if source is Source.HOOK:
+        return "its UserPromptSubmit hook"
+    return QUEUED if heard.queued else "its transcript"

@@ -1,0 +1,379 @@
+"""What the configuration answers by itself: `auto_allow` and `auto_deny` of an agent type. Pure.
+
+A rule is `Tool`, or `Tool(PATTERN)` with `*` for anything. What is not certain is not allowed; a deny rule looks for
+more than what is written, and is no wall all the same: a shell has more ways to name a command than anybody can list.
+"""
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sm.shell import TooMuch, commands_in, one_program, printable, words_of
+from sm.text import quoted
+
+RULES_MAX = 100
+RULE_MAX = 500
+LOOKED_AT_MAX = 65_536
+"""A longer argument is left to a person."""
+_QUOTE_MAX = 120
+
+_MAIN: Mapping[str, str] = {
+    "Bash": "command",
+    "Read": "file_path",
+    "Edit": "file_path",
+    "Write": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+    "WebFetch": "url",
+    "Grep": "path",
+    "Glob": "path",
+}
+"""What a pattern is compared with, by tool."""
+_FILES = frozenset({"Read", "Edit", "Write", "MultiEdit", "NotebookEdit"})
+_TREES = frozenset({"Grep", "Glob"})
+NEVER_ALLOWED = frozenset({"AskUserQuestion"})
+"""A question needs an answer; yes is none."""
+
+_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_SERVER = re.compile(r"mcp__[A-Za-z0-9_-]{1,90}__\*")
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*-]")
+"""What claude writes `_` for in the names of servers and their tools (2.1.197)."""
+_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    approved: bool
+    rule: str
+    """As the configuration has it."""
+    why: str
+    """Which rule matched what, in words for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    text: str
+    tool: str
+    """A tool's name; `mcp__SERVER__*`: every tool of that server."""
+    pattern: str | None
+    """None: every use of the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    working_dir: str
+    base: str
+
+    @property
+    def known(self) -> bool:
+        return self.working_dir.startswith("/") and self.base.startswith("/")
+
+
+class _Unsure(Exception):
+    """Whether a deny rule matches cannot be said."""
+
+
+@lru_cache(maxsize=1_000)
+def parsed(text: str) -> Rule:
+    """A rule as somebody wrote it. Raises ValueError, whose words follow the name of the key."""
+    if len(text) > RULE_MAX:
+        raise ValueError(f"is longer than {RULE_MAX} characters")
+    if any(unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") for each in text):
+        raise ValueError("must be one line without control characters")
+    tool, opened, rest = text.partition("(")
+    if opened and not rest.endswith(")"):
+        raise ValueError("is no rule: the parenthesis is not closed, as in Bash(npm test *)")
+    pattern = rest[:-1] if opened else None
+    if _SERVER.fullmatch(tool):
+        if pattern is not None:
+            raise ValueError(f"is no rule: {tool} takes no pattern")
+        return Rule(text, tool, None)
+    if tool.startswith("mcp__") and _NOT_IN_A_NAME.search(tool):
+        raise ValueError(f"is no rule: no tool has such a name; claude calls it {_NOT_IN_A_NAME.sub('_', tool)}")
+    if not _TOOL.fullmatch(tool):
+        raise ValueError(
+            "is no rule: a tool of claude as in Read, Bash(npm test *) or mcp__SERVER__*, case as claude has it"
+        )
+    if tool.startswith("mcp__") and "__" not in tool[5:]:
+        raise ValueError(f"is no tool; all tools of that server are {tool}__*")
+    if pattern is not None:
+        _check_pattern(tool, pattern)
+    return Rule(text, tool, pattern)
+
+
+def _check_pattern(tool: str, pattern: str) -> None:
+    if tool not in _MAIN:
+        raise ValueError(f"is no rule: only {', '.join(_MAIN)} take a pattern; write {tool} alone")
+    if not pattern.strip():
+        raise ValueError(f"is no rule: its pattern is empty; every use of the tool is {tool} alone")
+    if pattern != pattern.strip():
+        raise ValueError("is no rule: its pattern begins or ends with a blank")
+    if tool == "Bash" and pattern.endswith(":*"):
+        raise ValueError(f"is no rule: `*` stands for anything by itself; write Bash({pattern[:-2]} *)")
+    if tool == "WebFetch" and pattern.startswith("domain:"):
+        raise ValueError(f"is no rule: it is compared with the URL; write WebFetch(https://{pattern[7:]}/*)")
+    if tool == "WebFetch" and not (pattern == "*" or _AUTHORITY.match(pattern)):
+        raise ValueError("is no rule: it is compared with the URL, as in WebFetch(https://example.org/*)")
+    if tool in _FILES | _TREES:
+        if pattern.startswith("~"):
+            raise ValueError("is no rule: `~` is not expanded; write the whole path")
+        if ".." in pattern.split("/"):
+            raise ValueError("is no rule: its path must not hold `..`")
+        if pattern.endswith("/"):
+            raise ValueError(f"is no rule: what lies in a directory is {tool}({pattern}*)")
+
+
+def ruling(
+    allow: Sequence[str],
+    deny: Sequence[str],
+    tool: str,
+    arguments: Mapping[str, Any],
+    working_dir: str,
+    cut: bool,
+    base: str = "",
+) -> Ruling | None:
+    """What the rules say of this use of a tool; None: nothing, so a person decides. A deny rule wins.
+
+    The rules are such that `parsed` accepts them. `working_dir` is where the agent is now, to which its paths are
+    relative; those in rules are to `base`, else to `working_dir`. `cut` says that texts in `arguments` are only
+    beginnings. Takes time in proportion to rules and arguments.
+    """
+    at = _Place(working_dir, base or working_dir)
+    mine = [rule for rule in map(parsed, deny) if _names(rule.tool, tool)]
+    try:
+        for rule in mine:
+            if rule.pattern is None:
+                return Ruling(False, rule.text, f"auto_deny has {rule.text}")
+        patterns = [(rule, rule.pattern) for rule in mine if rule.pattern is not None]
+        denied = _denied(patterns, tool, arguments, at) if patterns else None
+    except (_Unsure, TooMuch):
+        return None
+    if denied:
+        rule, matched = denied
+        return Ruling(False, rule.text, _why("auto_deny", rule, matched))
+    if cut or tool in NEVER_ALLOWED or not _plain(tool, arguments):
+        return None
+    for rule in _that_can_allow(allow, tool, arguments):
+        if not _names(rule.tool, tool) or (rule.tool != tool and _is_ambiguous(tool[len(rule.tool) - 1 :])):
+            continue
+        if rule.pattern is None:
+            return Ruling(True, rule.text, f"auto_allow has {rule.text}")
+        found = _allowed(rule.pattern, tool, arguments, at)
+        if found is not None:
+            return Ruling(True, rule.text, _why("auto_allow", rule, found))
+    return None
+
+
+def _why(key: str, rule: Rule, matched: str) -> str:
+    return f"{key} has {rule.text}, which matches {quoted(matched, _QUOTE_MAX)}"
+
+
+def _names(named: str, tool: str) -> bool:
+    return tool == named or (named.endswith("*") and tool.startswith(named[:-1]))
+
+
+def _is_ambiguous(rest: str) -> bool:
+    """Whether the name of an MCP tool could be that of a server with a longer name: mcp__a__b__c is c of a__b, too."""
+    return rest.startswith("_") or "__" in rest
+
+
+def _plain(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether the arguments are what this tool takes, so that a rule about it can speak of them."""
+    if tool not in _MAIN:
+        return True
+    main = arguments.get(_MAIN[tool])
+    if tool in _TREES and main is None:
+        return True
+    if not isinstance(main, str) or not main.strip() or len(main) > LOOKED_AT_MAX:
+        return False
+    # It would run outside of the sandbox that claude puts its commands into.
+    return not (tool == "Bash" and arguments.get("dangerouslyDisableSandbox"))
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether `text` is what the pattern says, whole; `*` is anything, also nothing."""
+    return _fits(pattern.split("*"), text)
+
+
+def _fits(pieces: Sequence[str], text: str) -> bool:
+    """The pieces of a pattern between its `*`. No piece is ever tried at an earlier place again."""
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return text == first
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in pieces[1:-1]:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------- allowed
+
+
+def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], at: _Place) -> str | None:
+    """What of the arguments matched; None: nothing did. The arguments are plain."""
+    main = arguments.get(_MAIN[tool])
+    if tool == "Bash":
+        assert isinstance(main, str)
+        return main if matches(pattern, main) or main == pattern else None
+    if tool == "WebFetch":
+        assert isinstance(main, str)
+        return main if main == pattern or _url_fits(pattern, main) else None
+    if main is None or main == "":
+        main = at.working_dir
+    if tool == "Glob" and not _stays_below(arguments.get("pattern")):
+        return None
+    if main.startswith("~") or not printable(main) or not at.known:
+        return None
+    path = _absolute(main, at.working_dir)
+    pieces = _path_pieces(pattern, at.base)
+    fits = _fits(pieces, path) or (tool in _TREES and _fits(pieces, path.rstrip("/") + "/"))
+    return path if fits else None
+
+
+def _that_can_allow(allow: Sequence[str], tool: str, arguments: Mapping[str, Any]) -> Iterator[Rule]:
+    """The rules but for those whose wildcard this command is too much for."""
+    command = arguments.get("command") if tool == "Bash" else None
+    stands_alone = isinstance(command, str) and not one_program(command)
+    for rule in map(parsed, allow):
+        if not (stands_alone and rule.pattern is not None and rule.pattern != command):
+            yield rule
+
+
+def _url_fits(pattern: str, url: str) -> bool:
+    """What stands for a host in the pattern is compared with the host only, and so is what comes after it."""
+    if not url.isascii() or not url.isprintable() or re.search(r"[\s\\]", url):
+        return False
+    host, wanted = _AUTHORITY.match(url), _AUTHORITY.match(pattern)
+    if host is None or "@" in host.group() or "/.." in url or re.search("%2e", url, re.IGNORECASE):
+        return False
+    if wanted is None:  # `*`
+        return matches(pattern, url)
+    head, rest = wanted.group().lower(), pattern[wanted.end() :]
+    if head.endswith("*"):
+        rest = rest or "*"
+        if not head.endswith("//*"):
+            head = head.rstrip("*")  # else https://example.org* would be https://example.org.somebody.else
+    return matches(head, host.group().lower()) and matches(rest, url[host.end() :])
+
+
+def _stays_below(pattern: object) -> bool:
+    """Whether names that a search looks for lie below where it begins."""
+    if not isinstance(pattern, str) or pattern.startswith(("/", "~")):
+        return False
+    return ".." not in pattern and "{" not in pattern and printable(pattern)
+
+
+def _absolute(path: str, working_dir: str) -> str:
+    """By its names alone: what a symbolic link on the way leads to is not looked at."""
+    return "/" + posixpath.normpath(posixpath.join(working_dir, path)).lstrip("/")
+
+
+def _path_pieces(pattern: str, base: str) -> list[str]:
+    """The directory is no pattern, whatever its name is."""
+    normal = posixpath.normpath(pattern)
+    if normal.startswith("/"):
+        return ("/" + normal.lstrip("/")).split("*")
+    base = _absolute(".", base)
+    if normal == ".":
+        return [base]
+    first, *rest = normal.split("*")
+    return [f"{base.rstrip('/')}/{first}", *rest]
+
+
+# -------------------------------------------------------------------------------------------------------- denied
+
+
+def _denied(
+    rules: Sequence[tuple[Rule, str]], tool: str, arguments: Mapping[str, Any], at: _Place
+) -> tuple[Rule, str] | None:
+    """The first rule that matches, and what. Raises _Unsure."""
+    main = arguments.get(_MAIN[tool])
+    if tool in _TREES and main in (None, ""):
+        main = at.working_dir
+    if not isinstance(main, str) or len(main) > LOOKED_AT_MAX:
+        raise _Unsure
+    if tool == "Bash":
+        return _command_denied(rules, main)
+    if tool == "WebFetch":
+        return _url_denied(rules, main)
+    return _path_denied(rules, tool, main, arguments, at)
+
+
+def _command_denied(rules: Sequence[tuple[Rule, str]], command: str) -> tuple[Rule, str] | None:
+    split = [(rule, pattern.split("*")) for rule, pattern in rules]
+    joined = command.replace("\\\n", "")
+    for text in dict.fromkeys((command, joined, words_of(joined))):
+        for rule, pieces in split:
+            if _fits(pieces, text):
+                return rule, text
+    # What begins and ends with `*` would have been found in the whole.
+    rest = [(rule, pieces) for rule, pieces in split if pieces[0] or pieces[-1]]
+    if not rest:
+        return None
+    begins = tuple({pieces[0] for _, pieces in rest})
+    ends = tuple({pieces[-1] for _, pieces in rest})
+    for part in commands_in(joined):
+        if part.startswith(begins) and part.endswith(ends):
+            for rule, pieces in rest:
+                if _fits(pieces, part):
+                    return rule, part
+    return None
+
+
+def _url_denied(rules: Sequence[tuple[Rule, str]], url: str) -> tuple[Rule, str] | None:
+    host = _AUTHORITY.match(url.strip())
+    if host is None:
+        raise _Unsure
+    lowered = re.sub("//[^/]*@", "//", host.group().lower())
+    rest = url.strip()[host.end() :]
+    for rule, pattern in rules:
+        wanted = _AUTHORITY.match(pattern)
+        head = wanted.group().lower() if wanted else ""
+        for text in (url, lowered + rest, f"{lowered}/{rest}"):
+            if matches(head + pattern[len(head) :], text):
+                return rule, url
+    return None
+
+
+def _path_denied(
+    rules: Sequence[tuple[Rule, str]], tool: str, main: str, arguments: Mapping[str, Any], at: _Place
+) -> tuple[Rule, str] | None:
+    if main.startswith("~") or not (main.startswith("/") or at.known):
+        raise _Unsure
+    path = _absolute(main, at.working_dir)
+    candidates = [path]
+    if tool in _TREES:
+        candidates.append(path.rstrip("/") + "/")
+    if tool == "Glob":
+        names = arguments.get("pattern")
+        if not isinstance(names, str) or names.startswith("~"):
+            raise _Unsure
+        candidates.append(_absolute(names, path))
+    unsure = False
+    for rule, pattern in rules:
+        if not at.known and not pattern.startswith("/"):
+            unsure = True
+            continue
+        pieces = [_folded(piece) for piece in _path_pieces(pattern, at.base)]
+        if any(_fits(pieces, _folded(each)) for each in candidates):
+            return rule, path
+        # It searches a directory in which something of what is denied lies.
+        unsure = unsure or (tool in _TREES and pieces[0].startswith(_folded(candidates[1])))
+    if unsure or (tool == "Glob" and not _stays_below(arguments.get("pattern"))):
+        raise _Unsure
+    return None
+
+
+def _folded(path: str) -> str:
+    """As a file system compares that takes no notice of case."""
+    return unicodedata.normalize("NFC", path).casefold()

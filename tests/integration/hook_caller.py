@@ -1,0 +1,83 @@
+"""The hook of an agent, as a process of its session: each line of stdin is a request, each line of stdout its answer.
+
+    SM_SESSION_ID=1a2b3c4d python -m tests.integration.hook_caller SOCKET
+
+A request is `[path, key, body]`; an answer `["ok", JSON]`, or the refusal as `[code, message, hint]`. While the daemon
+is away it is asked again, as `sm hook` does.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
+
+from sm.client import Client
+from sm.errors import DaemonUnavailable, SmError
+from tests.instance import WITHIN_S, Instance
+
+_AWAY_S = 20.0
+
+
+class HookCaller:
+    """A process of session `session_id` that asks what it is told to ask, one thing after the other."""
+
+    def __init__(self, instance: Instance, session_id: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.hook_caller", str(instance.socket)],
+            env={**instance.env, "SM_SESSION_ID": session_id},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._answers: Queue[list[Any]] = Queue()
+        self._reading = Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(json.loads(line))
+
+    def asks(self, path: str, key: str, body: Mapping[str, object]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{json.dumps([path, key, body])}\n")
+        self._process.stdin.flush()
+
+    def hears(self, within_s: float = WITHIN_S) -> list[Any]:
+        """The answer to the oldest question that was not heard yet."""
+        try:
+            return self._answers.get(timeout=within_s)
+        except Empty:
+            raise AssertionError(f"no answer within {within_s} s") from None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reading.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def _answer(client: Client, path: str, key: str, body: Mapping[str, object]) -> list[Any]:
+    until = time.monotonic() + _AWAY_S
+    while True:
+        try:
+            return ["ok", json.loads(client.text("POST", path, body=body, key=key))]
+        except DaemonUnavailable as error:
+            if time.monotonic() > until:
+                return [error.code, error.message, error.hint]
+            time.sleep(0.05)
+        except SmError as error:
+            return [error.code, error.message, error.hint]
+
+
+if __name__ == "__main__":
+    asking = Client(sys.argv[1])
+    for asked in sys.stdin:
+        sys.stdout.write(json.dumps(_answer(asking, *json.loads(asked))) + "\n")
+        sys.stdout.flush()
