@@ -45,6 +45,10 @@ class Agent:
         """How many Enters it is going to lose."""
         self.copies = False
         """It leaves a copy of what it was given in its box."""
+        self.enters_after_s = 0.0
+        """How late it is with an Enter."""
+        self.ignores: set[str] = set()
+        """Keys that it does not read."""
         self.deaf = False
         """It shows nothing of what is pasted."""
         self.shows_after_s = 0.0
@@ -89,8 +93,10 @@ class Agent:
         self.keys.append(key)
         if self.dialog is not None:
             self.answers.append(key)
+        elif key in self.ignores:
+            pass
         elif key == "Enter":
-            self._enter()
+            asyncio.get_running_loop().call_later(self.enters_after_s, self._enter)
         elif key == "C-s":
             self.text, self.stash = self.stash or "", self.text or None
         elif key == "C-u":
@@ -136,6 +142,7 @@ class Boxes:
     settle_s = 0.3
     stash_key: str | None = "C-s"
     redraw_key: str | None = "C-l"
+    clearing: Sequence[str] = ("C-u", "C-k")
 
     def box(self, lines: Sequence[str]) -> Box:
         if lines[0]:
@@ -153,9 +160,6 @@ class Boxes:
 
     def heard(self, text: str) -> str:
         return text.strip()
-
-    def clearing(self, draft: str) -> Sequence[str]:
-        return ("C-u",)
 
 
 class Sent:
@@ -234,6 +238,9 @@ class World:
             self.agent.dialog = what
 
         return does
+
+    def clears(self) -> None:
+        self.agent.text = ""
 
     def types(self, text: str) -> Callable[[], None]:
         def does() -> None:
@@ -444,6 +451,29 @@ def test_a_copy_with_a_persons_words_is_left() -> None:
     in_world(body)
 
 
+def test_a_box_that_does_not_change_is_not_flooded_with_keys() -> None:
+    async def body(world: World) -> None:
+        world.agent.copies = True
+        world.agent.ignores = {"C-u", "C-k"}
+        assert (await world.deliver()).end is End.ARRIVED
+        assert world.agent.keys[1:] == ["C-u", "C-k", "C-u", "C-k"]
+        assert now() > 4 * 0.3
+
+    in_world(body)
+
+
+def test_a_box_is_cleared_by_whichever_key_does_it() -> None:
+    async def body(world: World) -> None:
+        world.agent.copies = True
+        world.agent.ignores = {"C-u"}
+        world.agent.after["C-k"] = world.clears
+        assert (await world.deliver()).end is End.ARRIVED
+        assert world.agent.keys[1:] == ["C-u", "C-k"]
+        assert world.agent.text == ""
+
+    in_world(body)
+
+
 def test_a_garbled_screen_is_drawn_anew_after_a_while() -> None:
     async def body(world: World) -> None:
         world.agent.garbled = True
@@ -528,6 +558,19 @@ def test_where_nothing_puts_a_draft_aside_it_holds() -> None:
     in_world(body)
 
 
+def test_an_enter_that_is_only_late_does_not_send_the_draft_that_comes_back() -> None:
+    async def body(world: World) -> None:
+        world.agent.text = "my draft"
+        assert (await world.deliver()).end is End.HELD
+        await asyncio.sleep(QUIET_S)
+        world.agent.enters_after_s = 3.0
+        assert (await world.deliver()).end is End.ARRIVED
+        await asyncio.sleep(10)
+        assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
+
+    in_world(body)
+
+
 # ------------------------------------------------------------------------------------------------------- tools
 
 
@@ -539,6 +582,18 @@ def test_a_tool_that_has_just_begun_holds_it() -> None:
         assert outcome.again_s is not None
         await asyncio.sleep(outcome.again_s)
         assert now() >= TOOL_SETTLES_S
+        assert (await world.deliver()).end is End.ARRIVED
+
+    in_world(body)
+
+
+def test_a_turn_that_has_just_ended_holds_it() -> None:
+    async def body(world: World) -> None:
+        await world.composing.turn_ends(ID)
+        outcome = await world.deliver()
+        assert (outcome.end, outcome.why) == (End.HELD, "busy: a turn ends")
+        assert outcome.again_s is not None
+        await asyncio.sleep(outcome.again_s)
         assert (await world.deliver()).end is End.ARRIVED
 
     in_world(body)

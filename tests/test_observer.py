@@ -57,6 +57,9 @@ class Told:
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         self.said.append(("ended", session_id, tool_use, allowed))
 
+    async def turn_ends(self, session_id: str) -> None:
+        self.said.append(("ends", session_id))
+
     async def turn_ended(self, session_id: str, at: float) -> None:
         self.said.append(("turn", session_id, at))
 
@@ -131,6 +134,7 @@ async def test_what_hooks_say_is_passed_on(bench: Bench) -> None:
         ("begins", ID),
         ("ended", ID, "toolu_1", True),
         ("turn", ID, NOW_S),
+        ("ends", ID),
     ]
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from sm.delivery import Delivery, End, Outcome, Proof, Terminal
 from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
@@ -21,13 +22,17 @@ log = logging.getLogger(__name__)
 TOOL_WAITS_S = 0.4
 """How long the beginning of a tool may be held up by what is being typed."""
 TOOL_SETTLES_S = 0.5
-"""How long after a tool was let begin its dialog may open."""
+"""How long after a tool was let begin its dialog may open; and how long an agent may take to begin its next turn with
+what is in its queue: an Enter in between would overtake that, and leave a copy in the box."""
 QUIET_S = 3.0
 """How long a person's draft must have stood unchanged before it is put aside."""
 SHOWS_WITHIN_S = 3.0
 """How long a box may need to show what was pasted into it."""
 AGAIN_AFTER_S = 1.5
 """When an Enter without evidence counts as lost. A hook that is late by more would have the message sent twice."""
+AGAIN_OVER_A_DRAFT_S = 10.0
+"""The same where a draft was put aside. It comes back with the first Enter: if that was only late, the second would send
+what a person has not."""
 ENTERS_MAX = 5
 ARRIVES_WITHIN_S = 15.0
 """How long evidence may take for a text that has left the box."""
@@ -43,7 +48,9 @@ _FIRST_LOOK_S = 0.005
 _LOOK_S = 0.02
 _SLOW_LOOK_S = 0.25
 _PUT_ASIDE_WITHIN_S = 1.0
-_CLEARINGS_MAX = 20
+_KEYS_MAX = 100
+_KEY_SHOWS_S = 0.3
+_KEYS_UNSEEN_MAX = 4
 _DRAFT_LOOK_S = 0.5
 _TOOLS_WAITED_FOR = 3
 _DRAWN_AGAIN_AFTER_S = 5.0
@@ -58,11 +65,15 @@ class _Hand:
     overtaken: bool = False
     """A tool has begun without waiting any longer."""
     begun_s: float = float("-inf")
-    """When a tool was let begin last."""
+    """When a tool was let begin, or a turn end, last."""
+    begun: str = ""
+    """Which of them, in words."""
     draft: str = ""
     draft_since_s: float = 0.0
     garbled_s: float | None = None
     """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    over_a_draft: bool = False
+    """A draft is put aside for the message that is under way."""
     put_aside: str = ""
     """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""
 
@@ -90,13 +101,20 @@ class Composing:
         Waits, but not for long, until what is being typed has been entered; else no Enter is pressed until that
         dialog is gone.
         """
+        await self._let(session_id, "a tool begins")
+
+    async def turn_ends(self, session_id: str) -> None:
+        """A turn is about to end, and another to begin with what the agent has in its queue. Waits as `tool_begins`."""
+        await self._let(session_id, "a turn ends")
+
+    async def _let(self, session_id: str, what: str) -> None:
         hand = self._hand(session_id)
         try:
             async with asyncio.timeout(TOOL_WAITS_S), hand.lock:
                 pass
         except TimeoutError:
             hand.overtaken = True
-        hand.begun_s = _now()
+        hand.begun, hand.begun_s = what, _now()
 
     async def deliver(self, it: Delivery) -> Outcome:
         """Type it, and follow it until it is known what became of it."""
@@ -104,7 +122,7 @@ class Composing:
         entered = 0
         try:
             async with hand.lock:
-                hand.overtaken = False
+                hand.overtaken = hand.over_a_draft = False
                 held = await self._held(it, hand) or await self._put_aside(it, hand)
                 if held is not None:
                     return held
@@ -150,7 +168,7 @@ class Composing:
         """Why nothing may be typed now, but for a draft that may be put aside."""
         rest_s = hand.begun_s + TOOL_SETTLES_S - _now()
         if rest_s > 0:
-            return Outcome(End.HELD, it.busy("a tool begins"), rest_s)
+            return Outcome(End.HELD, it.busy(hand.begun), rest_s)
         if (why := await self._blocked(it.session_id)) is not None:
             return Outcome(End.HELD, it.busy(why))
         box = await self._look(it)
@@ -185,7 +203,7 @@ class Composing:
             await asyncio.sleep(_LOOK_S)
             box = await self._look(it)
             if box is not None and box.closed is None and not box.draft:
-                hand.draft, hand.put_aside = "", hand.draft
+                hand.draft, hand.put_aside, hand.over_a_draft = "", hand.draft, True
                 return None
         return held
 
@@ -233,7 +251,8 @@ class Composing:
         """Until there is a proof, or none can come any more. `entered`: how often Enter was pressed."""
         since_s = _now()
         """Since when its text is not in the box although the box is open."""
-        enter_s = since_s + AGAIN_AFTER_S if entered and arrives_within_s else since_s
+        again_after_s = AGAIN_OVER_A_DRAFT_S if hand.over_a_draft else AGAIN_AFTER_S
+        enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
         pause_s = _LOOK_S
         while True:
@@ -269,7 +288,7 @@ class Composing:
                 async with hand.lock:
                     hand.overtaken = False
                     if await self._enter(it, hand):
-                        entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
+                        entered, enter_s = entered + 1, _now() + again_after_s
                 continue
             if it.composer.holds_ours(box.draft, it.letter):
                 since_s, mixed_s = now_s, mixed_s or now_s
@@ -357,22 +376,35 @@ class Composing:
         return box is not None and box.closed is None and it.composer.is_ours(box.draft, it.letter)
 
     async def _clear(self, it: Delivery, hand: _Hand) -> None:
-        """Remove our text where it is all that stands in the box."""
+        """Remove our text where it is all that stands in the box.
+
+        Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
+        """
+        keys = cycle(it.composer.clearing)
+        before: str | None = None
+        pressed_s, unseen = 0.0, 0
         async with hand.lock:
-            for number in range(_CLEARINGS_MAX):
+            for _ in range(_KEYS_MAX):
                 box = await self._look(it)
                 if box is None or box.closed is not None or it.gone():
                     return
                 # Half cleared, it is a beginning of ours.
                 ours = it.composer.is_ours(box.draft, it.letter) or (
-                    number > 0
+                    before is not None
                     and (it.letter.startswith(box.draft) or it.composer.holds_ours(box.draft, it.letter))
                 )
                 if not box.draft or not ours:
                     return
-                for key in it.composer.clearing(box.draft):
-                    await self._press(it, key)
-                await asyncio.sleep(2 * _LOOK_S)
+                if box.draft != before:
+                    unseen = 0
+                elif _now() < pressed_s + _KEY_SHOWS_S:
+                    await asyncio.sleep(_LOOK_S)
+                    continue
+                elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
+                    return
+                before, pressed_s = box.draft, _now()
+                await self._press(it, next(keys))
+                await asyncio.sleep(_LOOK_S)
 
     async def _look(self, it: Delivery) -> Box | None:
         """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""

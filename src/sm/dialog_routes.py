@@ -34,9 +34,8 @@ class DialogRoutes:
         if asked is None:
             return json_answer(_told(None, Told(Outcome.OVER)))
         number = asked.id
-        with self._d.dialogs.attached(number):
-            await hold(request, self._d.store, lambda: self._d.dialogs.is_decided(number), wait_s)
-            return json_answer(_told(asked, await self._d.dialogs.told(number)))
+        await hold(request, self._d.store, lambda: self._d.dialogs.is_decided(number), wait_s)
+        return json_answer(_told(asked, await self._d.dialogs.told(number)))
 
     async def _asked(self, request: web.Request) -> tuple[Request | None, float]:
         """The request of the hook, opened when it is heard first, and how long it waits. None: there is no dialog."""

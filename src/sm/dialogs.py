@@ -8,10 +8,10 @@ told that it is over.
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -80,7 +80,8 @@ class Dialogs:
         self._manager = manager
         self._terminals = terminals
         self._config = config
-        self._attached: Counter[int] = Counter()
+        self._from_before = {r.id for r in store.mail.open.requests.values() if r.hook and r.offered}
+        """What an earlier daemon has offered, and may have given to the hook."""
         self._handed: dict[int, float] = {}
         """When a hook was given the answer (time.monotonic())."""
         self._withdrawing: set[int] = set()
@@ -101,8 +102,16 @@ class Dialogs:
         return None if session is None else self._manager.provider(session).reader
 
     async def known(self, session_id: str, key: str) -> Request | None:
-        """The request that this session's hook has opened with `key`. Raises NotFound for another session's key."""
-        return _its_own(await self._store.mail.request_of_hook(key), session_id)
+        """The request that this session's hook has opened with `key`, unless it has to be attached again.
+
+        Raises NotFound for another session's key.
+        """
+        found = _its_own(await self._store.mail.request_of_hook(key), session_id)
+        return None if found is None or self._by_other_rules(found) else found
+
+    def _by_other_rules(self, request: Request) -> bool:
+        """Whether rules have decided it that may not be those of the configuration any more."""
+        return request.offered and request.answered_by == BY_RULE and request.id in self._from_before
 
     async def attach(self, session_id: str, dialog: Dialog, key: str, tool_use: str | None) -> Request:
         """The request of `key`, which is opened unless it was before; one that a rule decides is offered at once.
@@ -114,9 +123,11 @@ class Dialogs:
 
         async def unit(tx: Transaction) -> Request:
             found = _its_own(await tx.mail.request_of_hook(key), session_id)
-            if found is not None:
+            if found is not None and not self._by_other_rules(found):
                 return found
             session = tx.session(session_id)
+            if found is not None:
+                return await self._ruled_again(tx, session, found, self._decided(session, dialog, asked))
             if session.exit is not None:
                 raise IllegalState(f"session {session.id} has ended, its process is gone")
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
@@ -127,6 +138,21 @@ class Dialogs:
             )
 
         return await self._store.write(unit)
+
+    async def _ruled_again(
+        self, tx: Transaction, session: Session, request: Request, decided: Decided | None
+    ) -> Request:
+        self._from_before.discard(request.id)
+        if decided is None:
+            return await self._asked_after_all(tx, session, request)
+        return tx.mail.change_request(request, answer=decided.answer, reason=decided.reason)
+
+    async def _asked_after_all(self, tx: Transaction, session: Session, request: Request) -> Request:
+        """It is open as if nothing had been offered; of what a rule has offered nobody was told."""
+        after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
+        if request.answered_by == BY_RULE:
+            await self._manager.notices.of_request(tx, session, after)
+        return after
 
     def _decided(self, session: Session, dialog: Dialog, asked: Asked) -> Decided | None:
         """What the rules of its agent type say, where the hook can hand that on."""
@@ -143,17 +169,6 @@ class Dialogs:
             session.working_dir,
         )
         return None if found is None else Decided(Answer(found.approved), BY_RULE, found.why)
-
-    @contextmanager
-    def attached(self, request_id: int) -> Iterator[None]:
-        """While this is entered a hook waits for the answer."""
-        self._attached[request_id] += 1
-        try:
-            yield
-        finally:
-            self._attached[request_id] -= 1
-            if not self._attached[request_id]:
-                del self._attached[request_id]
 
     def is_decided(self, request_id: int) -> bool:
         """Whether there is something for its hook: an answer, or that nobody waits for one any more."""
@@ -194,6 +209,15 @@ class Dialogs:
         return await self._store.write(unit)
 
     # What those who answer do
+
+    async def see_to(self, request_id: int) -> None:
+        """What is to be answered now is over if its dialog is gone: a hook that waits would still take the answer."""
+        request = self._store.mail.open.requests.get(request_id)
+        if request is None or request.hook is None or not request.open or request.offered:
+            return
+        age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
+        if age_s > _QUIET_S and await self._is_answered(request):  # a younger one may not be drawn yet
+            await self._over(request.id)
 
     def offer(
         self, tx: Transaction, session: Session, request: Request, answer: Answer, who: Caller
@@ -248,16 +272,13 @@ class Dialogs:
             now = await tx.mail.request(offer.id)
             if not _stands(now, offer):
                 return now
-            after = tx.mail.change_request(now, answer=None, answered_by=None, reason=None)
-            session = tx.find(now.session_id)
-            if now.answered_by == BY_RULE and session is not None:
-                await self._manager.notices.of_request(tx, session, after)  # nobody was told of it
-            return after
+            return await self._asked_after_all(tx, tx.session(now.session_id), now)
 
         try:
             return await self._store.write(unit)
         finally:
             self._withdrawing.discard(offer.id)
+            self._from_before.discard(offer.id)
             self._handed.pop(offer.id, None)
             self._offers.pop(offer.id, None)
 
@@ -278,8 +299,9 @@ class Dialogs:
             session = tx.find(now.session_id)
             if not now.open or session is None:
                 return now
-            # What was offered may come too late: then a person has refused what somebody else allowed.
-            if now.answer is not None and not (now.answer.approved and allowed is False):
+            # What was offered may come too late, or to nobody: then whoever sat there has decided.
+            given = now.id in self._handed or now.id in self._from_before
+            if now.answer is not None and given and not (now.answer.approved and allowed is False):
                 return await _settle_taken(tx, now, at)
             return await settle(
                 tx,
@@ -315,6 +337,7 @@ class Dialogs:
     async def _look(self) -> None:
         waited_for = {request.id: request for request in self._waited_for()}
         now = time.monotonic()
+        self._from_before &= waited_for.keys()
         for known in (self._quiet, self._offers, self._handed):
             for number in known.keys() - waited_for.keys():
                 del known[number]

@@ -81,10 +81,17 @@ class Messages:
     ) -> Message | Request:
         """Store a message for the session that `reference` names; or the request that the text has answered.
 
+        An urgent one interrupts a session that is typed to, so the caller must be one that may do that.
+
         Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
         when the dialog that it answers takes no answer.
         """
         target = self._manager.find(caller, reference, Action.SEND)
+        if (
+            mode is MessageMode.URGENT
+            and self._manager.provider(target).input_of(target.agent_type) is not Input.INBOX
+        ):
+            self._manager.find(caller, reference, Action.INTERRUPT)
         words = _words(text)
 
         async def unit(tx: Transaction) -> Message | Request:

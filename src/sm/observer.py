@@ -67,6 +67,9 @@ class News(Protocol):
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         """The use of a tool is over. `allowed`: False when a person has refused it."""
 
+    async def turn_ends(self, session_id: str) -> None:
+        """Its turn is about to end: as soon as this returns, with which the hook may wait for a moment."""
+
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn was finished, at this time in seconds since the epoch."""
 
@@ -300,6 +303,8 @@ class Observer:
             await self._news.heard(session_id, news.heard, Source.HOOK)
         if news.turn_finished:
             await self._news.turn_ended(session_id, at)
+            if self._clock() - at < _WAITS_FOR_HOOK_S:
+                await self._news.turn_ends(session_id)
         if news.tool_ended is not None:
             if observed.tools_begun.get(who) == news.tool_ended:
                 del observed.tools_begun[who]

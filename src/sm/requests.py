@@ -131,6 +131,7 @@ class Requests:
         """
         request_id, session_id = await self._meant(caller, reference, verdict)
         session = self._manager.find(caller, session_id, Action.ANSWER)
+        await self._dialogs.see_to(request_id)
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> Request:

@@ -23,6 +23,9 @@ class Telling:
     async def tool_begins(self, session_id: str) -> None:
         await self.composing.tool_begins(session_id)
 
+    async def turn_ends(self, session_id: str) -> None:
+        await self.composing.turn_ends(session_id)
+
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         await self.dialogs.tool_ended(session_id, tool_use, allowed)
 

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -303,6 +304,34 @@ def test_a_hook_that_ends_before_it_says_so_has_answered_all_the_same(stage: Sta
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "operator")
 
 
+@pytest.mark.parametrize("tool_tells", [True, False])
+def test_only_a_hook_that_was_given_the_answer_has_taken_it(stage: Stage, tool_tells: bool) -> None:
+    agent = stage.agent()
+    dialog = agent.uses("Bash", {"command": "make"})
+    approval = stage.begins("approve", dialog.name, "be quick")
+    until(lambda: offered(dialog), "it is offered")
+    if tool_tells:
+        agent.tells("PostToolUse", tool_name="Bash", tool_input={}, tool_use_id=dialog.tool_use)
+    else:
+        agent.tells("Stop")
+    code, _, err = ended(approval)
+    assert (code, f"{dialog.name} was answered at its terminal at " in err) == (4, True)
+    assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
+    assert stage.messages(agent) == []
+
+
+def test_an_answer_to_a_dialog_that_is_gone_is_late_though_its_hook_waits(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.uses("Bash", {"command": "make"})
+    opened = time.monotonic()
+    until(lambda: time.monotonic() - opened > 2, "the dialog has been there for a while")
+    dialog.waits()
+    agent.tells("Stop")
+    said = stage.refused("deny", dialog.name, exit_code=4)
+    assert f"{dialog.name} was answered at its terminal at " in said
+    assert dialog.hears()["state"] == "over"
+
+
 def test_a_dialog_without_a_word_about_its_tool_is_over_when_the_session_waits_no_more(stage: Stage) -> None:
     agent = stage.agent()
     dialog = agent.uses("Bash", {"command": "make"})
@@ -490,6 +519,19 @@ def test_an_answer_that_nobody_took_before_a_restart_is_withdrawn(own: Stage) ->
     own.restart()
     until(lambda: dialog.request["answer"] is None, "the offer is withdrawn")
     assert dialog.asks(0)["state"] == "open"
+
+
+def test_what_a_rule_has_offered_is_ruled_again_by_a_daemon_with_other_rules(own: Stage) -> None:
+    agent = own.agent("Ruled")
+    allowed = agent.uses("Read", {"file_path": "/w/a"})
+    again = agent.uses("Bash", {"command": "make all"})
+    assert (allowed.told["state"], again.told["state"]) == ("decided", "decided")
+    own.kill_daemon()
+    own.config.write_text(own.config.read_text().replace('", "Read"]', '"]'))
+    own.start_daemon()
+    assert allowed.asks(0)["state"] == "open"
+    assert again.asks(0) == again.told
+    until(lambda: [m for m in own.json("inbox") if f"sm approve {allowed.name}" in m["text"]], "it is asked")
 
 
 def test_a_request_expires_and_its_dialog_stays(own: Stage) -> None:

@@ -140,6 +140,16 @@ def test_an_urgent_message_interrupts_a_terminal_before_it_is_typed(home: Instan
     assert home.session(counter)["status"] == "running"
 
 
+def test_only_who_may_interrupt_a_session_sends_it_something_urgent(home: Instance) -> None:
+    counter = home.spawn("Counter")["session_id"]
+    peer = {"SM_SESSION_ID": home.spawn("Inbox")["session_id"]}
+    said = home.refused("send", counter, "drop that", "--urgent", exit_code=5, env=peer)
+    assert f"may not interrupt session {counter}" in said
+    home.sm("send", counter, "when you can", env=peer)
+    reader = home.spawn("Inbox")["session_id"]
+    assert home.sm("send", reader, "first of all", "--urgent", env=peer) == f"Input sent to session {reader}\n"
+
+
 def test_a_terminal_in_copy_mode_gets_the_text_all_the_same(home: Instance) -> None:
     tty = home.spawn("Tty")["session_id"]
     home.tmux("copy-mode", "-t", f"=command-{tty}:")

@@ -209,13 +209,6 @@ def test_what_only_resembles_a_tall_draft_takes_no_text(lines: list[str]) -> Non
     assert BOX.box(lines).closed
 
 
-@pytest.mark.parametrize("draft", ["one", "one\ntwo\nthree", "[Pasted text #3 +9 lines]", "x\n" * 500])
-def test_clearing_ends_and_presses_nothing_that_interrupts(draft: str) -> None:
-    keys = BOX.clearing(draft)
-    assert set(keys) == {"C-u", "C-k"}
-    assert min(2 * (draft.count("\n") + 1), 100) <= len(keys) / 2 <= 100
-
-
 # ------------------------------------------------------------------------------------------------- what arrives
 
 JS_BLANKS = " \n\t\v\f\r\xa0\u1680\u2000\u2003\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"

@@ -254,6 +254,9 @@ class Composer(Protocol):
     redraw_key: str | None
     """The key that draws the screen anew and does nothing else; None: none does."""
 
+    clearing: Sequence[str]
+    """The keys that, in turn and again and again, empty the box, wherever the cursor stands in it."""
+
     def box(self, lines: Sequence[str]) -> Box:
         """What a screen with its styles (`Terminals.styled`) shows."""
 
@@ -268,9 +271,6 @@ class Composer(Protocol):
 
     def heard(self, text: str) -> str:
         """The form in which two texts are the same input to the agent, so that they can be compared."""
-
-    def clearing(self, draft: str) -> Sequence[str]:
-        """The keys, one after the other, that empty a box that shows this draft."""
 
 
 class Provider(Protocol):

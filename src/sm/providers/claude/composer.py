@@ -26,6 +26,8 @@ class ClaudeComposer:
     settle_s = 0.3
     stash_key: str | None = "C-s"
     redraw_key: str | None = "C-l"
+    clearing: Sequence[str] = ("C-u", "C-k")
+    """C-u takes what stands before the cursor in its row, or joins that to the row above; C-k what stands behind."""
 
     def box(self, lines: Sequence[str]) -> Box:
         shown = list(_plain(lines, suggestions=True))
@@ -81,15 +83,7 @@ class ClaudeComposer:
             text = unicodedata.normalize("NFC", text)
         return text.strip(_TRIMMED)
 
-    def clearing(self, draft: str) -> Sequence[str]:
-        """C-u takes what stands before the cursor in its row, or joins that to the row above; C-k what stands behind.
 
-        In an empty box both do nothing. Wherever the cursor is, two pairs for each row are enough.
-        """
-        return ("C-u", "C-k") * min(2 * (draft.count("\n") + 1), _PAIRS_MAX)
-
-
-_PAIRS_MAX = 100
 _TELLING = 4
 """So many characters of a beginning are ours: `[sm]`."""
 _FOLDS_AT = 3
