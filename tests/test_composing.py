@@ -13,6 +13,7 @@ from sm.composing import (
     GARBLED_S,
     LEFT_S,
     QUIET_S,
+    SHOWS_AT_ALL_S,
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
     Composing,
@@ -382,12 +383,37 @@ def test_a_person_who_sends_it_with_their_own_words_has_sent_it() -> None:
     in_world(body)
 
 
-def test_what_a_box_loses_is_pasted_again_by_whoever_asks_again() -> None:
+def test_what_a_box_never_shows_is_pasted_once() -> None:
     async def body(world: World) -> None:
         world.agent.deaf = True
         outcome = await world.deliver()
-        assert outcome.end is End.LOST
-        assert world.enters == 0
+        assert (outcome.end, "shows nothing of what was pasted" in outcome.why) == (End.UNCONFIRMED, True)
+        assert (world.agent.pastes, world.enters) == (1, 0)
+        assert now() >= SHOWS_AT_ALL_S
+
+    in_world(body)
+
+
+def test_an_agent_that_stands_still_for_a_while_gets_it_once() -> None:
+    async def body(world: World) -> None:
+        world.agent.shows_after_s = 14.0
+        assert (await world.deliver()).end is End.ARRIVED
+        assert (world.agent.pastes, world.enters, len(world.agent.given)) == (1, 1, 1)
+
+    in_world(body)
+
+
+def test_what_was_given_up_and_shows_at_last_is_removed_before_the_next() -> None:
+    async def body(world: World) -> None:
+        world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
+        assert (await world.deliver()).end is End.UNCONFIRMED
+        await asyncio.sleep(30)
+        assert world.agent.text == f"{LETTER} "
+        world.agent.shows_after_s = 0.0
+        world.message.letter = "[sm] from operator, message 58\nand the docs"
+        while (outcome := await world.deliver()).end is End.HELD:
+            await asyncio.sleep(outcome.again_s or 1)
+        assert (world.agent.given, world.agent.text) == ([f"{world.message.letter} "], "")
 
     in_world(body)
 

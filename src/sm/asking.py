@@ -101,6 +101,16 @@ async def settle(tx: Transaction, session: Session, request: Request, at: str, *
     return after
 
 
+async def settle_taken(tx: Transaction, request: Request, at: str) -> Request:
+    """The offer is the answer. What was said with a yes goes on as a message: the dialog has no place for it."""
+    session = tx.session(request.session_id)
+    done = await settle(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
+    said = None if done.answer is None else done.answer.message
+    if said and done.answer is not None and done.answer.approved:
+        tell(tx, done, f"{done.name} was {outcome(done)}", at)
+    return done
+
+
 def _about(occasion: str, session_id: str, request: Request) -> bool:
     return session_id == request.session_id and occasion == f"request:{request.id}"
 

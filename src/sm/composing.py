@@ -27,7 +27,9 @@ what is in its queue: an Enter in between would overtake that, and leave a copy 
 QUIET_S = 3.0
 """How long a person's draft must have stood unchanged before it is put aside."""
 SHOWS_WITHIN_S = 3.0
-"""How long a box may need to show what was pasted into it."""
+"""How long a box may need to show what was pasted into it, while nothing else can be typed there."""
+SHOWS_AT_ALL_S = 60.0
+"""How long until it counts as lost: an agent that stands still shows it when it goes on. It is never pasted again."""
 AGAIN_AFTER_S = 1.5
 """When an Enter without evidence counts as lost. A hook that is late by more would have the message sent twice."""
 AGAIN_OVER_A_DRAFT_S = 10.0
@@ -72,6 +74,8 @@ class _Hand:
     draft_since_s: float = 0.0
     garbled_s: float | None = None
     """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    left: str = ""
+    """What was given up while it stood in the box, or could still come to stand there."""
     over_a_draft: bool = False
     """A draft is put aside for the message that is under way."""
     put_aside: str = ""
@@ -134,13 +138,10 @@ class Composing:
                     return held
                 await self._paste(it)
                 entered = await self._enter_when_it_shows(it, hand)
-            return await self._follow(
-                it,
-                hand,
-                entered,
-                ARRIVES_WITHIN_S,
-                "it has left the input box, and nothing tells that it arrived",
-            )
+            not_confirmed = "it has left the input box, and nothing tells that it arrived"
+            outcome = await self._follow(it, hand, entered, ARRIVES_WITHIN_S, not_confirmed)
+            hand.left = it.letter if outcome.end is End.UNCONFIRMED else ""
+            return outcome
         except TerminalHeld as error:
             return Outcome(End.HELD, error.message)
         except (NoTerminal, NoServer) as error:
@@ -178,6 +179,9 @@ class Composing:
             await self._draw_anew(it, hand, box, GARBLED_S)
             return Outcome(End.HELD, it.busy(box.closed))
         hand.garbled_s = None
+        if hand.left and it.composer.is_ours(box.draft, hand.left):
+            await self._remove(it, hand.left)
+            return Outcome(End.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S)
         if not box.draft:
             hand.draft = ""
             return None
@@ -302,12 +306,11 @@ class Composing:
             pause_s = _LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
                 return Outcome(End.UNCONFIRMED, not_confirmed)
-            if not entered and now_s - since_s >= SHOWS_WITHIN_S:
-                if not box.draft:
-                    return Outcome(End.LOST, "its input box does not show what was pasted")
+            if not entered and now_s - since_s >= (SHOWS_WITHIN_S if box.draft else SHOWS_AT_ALL_S):
+                shows = "something else than" if box.draft else "nothing of"
                 return Outcome(
                     End.UNCONFIRMED,
-                    "its input box shows something else than what was pasted; Enter was not pressed",
+                    f"its input box shows {shows} what was pasted; Enter was not pressed",
                 )
 
     # When it has arrived
@@ -376,35 +379,39 @@ class Composing:
         return box is not None and box.closed is None and it.composer.is_ours(box.draft, it.letter)
 
     async def _clear(self, it: Delivery, hand: _Hand) -> None:
-        """Remove our text where it is all that stands in the box.
+        """Remove our text where it is all that stands in the box."""
+        async with hand.lock:
+            await self._remove(it, it.letter)
+
+    async def _remove(self, it: Delivery, letter: str) -> None:
+        """Remove this text of ours where it is all that stands in the box, with the lock held.
 
         Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
         """
         keys = cycle(it.composer.clearing)
         before: str | None = None
         pressed_s, unseen = 0.0, 0
-        async with hand.lock:
-            for _ in range(_KEYS_MAX):
-                box = await self._look(it)
-                if box is None or box.closed is not None or it.gone():
-                    return
-                # Half cleared, it is a beginning of ours.
-                ours = it.composer.is_ours(box.draft, it.letter) or (
-                    before is not None
-                    and (it.letter.startswith(box.draft) or it.composer.holds_ours(box.draft, it.letter))
-                )
-                if not box.draft or not ours:
-                    return
-                if box.draft != before:
-                    unseen = 0
-                elif _now() < pressed_s + _KEY_SHOWS_S:
-                    await asyncio.sleep(_LOOK_S)
-                    continue
-                elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
-                    return
-                before, pressed_s = box.draft, _now()
-                await self._press(it, next(keys))
+        for _ in range(_KEYS_MAX):
+            box = await self._look(it)
+            if box is None or box.closed is not None or it.gone():
+                return
+            # Half cleared, it is a beginning of ours.
+            ours = it.composer.is_ours(box.draft, letter) or (
+                before is not None
+                and (letter.startswith(box.draft) or it.composer.holds_ours(box.draft, letter))
+            )
+            if not box.draft or not ours:
+                return
+            if box.draft != before:
+                unseen = 0
+            elif _now() < pressed_s + _KEY_SHOWS_S:
                 await asyncio.sleep(_LOOK_S)
+                continue
+            elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
+                return
+            before, pressed_s = box.draft, _now()
+            await self._press(it, next(keys))
+            await asyncio.sleep(_LOOK_S)
 
     async def _look(self, it: Delivery) -> Box | None:
         """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""

@@ -50,8 +50,6 @@ class End(StrEnum):
     """Nothing was typed; it stays queued."""
     ARRIVED = "arrived"
     """There is a proof, or nothing more to be proved."""
-    LOST = "lost"
-    """It was pasted, Enter was not pressed, and the box is empty."""
     UNCONFIRMED = "unconfirmed"
     FAILED = "failed"
     """It cannot have arrived."""

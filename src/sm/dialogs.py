@@ -15,7 +15,17 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sm.asking import EXPIRES_S, OPEN_MAX, Asked, Decided, open_of, open_request, settle, tell, too_late
+from sm.asking import (
+    EXPIRES_S,
+    OPEN_MAX,
+    Asked,
+    Decided,
+    open_of,
+    open_request,
+    settle,
+    settle_taken,
+    too_late,
+)
 from sm.config import Config
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
 from sm.evidence import Activity
@@ -39,7 +49,7 @@ from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
 from sm.text import folded
 from sm.views import later
-from sm.wording import outcome, sender_label
+from sm.wording import sender_label
 
 log = logging.getLogger(__name__)
 
@@ -126,26 +136,22 @@ class Dialogs:
             if found is not None and not self._by_other_rules(found):
                 return found
             session = tx.session(session_id)
+            decided = self._decided(session, dialog, asked)
+            if found is not None and decided is not None:
+                return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
             if found is not None:
-                return await self._ruled_again(tx, session, found, self._decided(session, dialog, asked))
+                return await self._asked_after_all(tx, session, found)
             if session.exit is not None:
                 raise IllegalState(f"session {session.id} has ended, its process is gone")
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
                 raise LimitReached(f"session {session.id} has {OPEN_MAX} open requests already")
-            decided = self._decided(session, dialog, asked)
             return await open_request(
                 tx, self._manager.notices, session, asked, at, later(at, EXPIRES_S), decided
             )
 
-        return await self._store.write(unit)
-
-    async def _ruled_again(
-        self, tx: Transaction, session: Session, request: Request, decided: Decided | None
-    ) -> Request:
-        self._from_before.discard(request.id)
-        if decided is None:
-            return await self._asked_after_all(tx, session, request)
-        return tx.mail.change_request(request, answer=decided.answer, reason=decided.reason)
+        found = await self._store.write(unit)
+        self._from_before.discard(found.id)
+        return found
 
     async def _asked_after_all(self, tx: Transaction, session: Session, request: Request) -> Request:
         """It is open as if nothing had been offered; of what a rule has offered nobody was told."""
@@ -204,7 +210,7 @@ class Dialogs:
             found = _its_own(await tx.mail.request_of_hook(key), session_id)
             if found is None:
                 raise NotFound("no such request: its hook has never asked", "sm requests")
-            return await _settle_taken(tx, found, at) if found.offered else found
+            return await settle_taken(tx, found, at) if found.offered else found
 
         return await self._store.write(unit)
 
@@ -302,7 +308,7 @@ class Dialogs:
             # What was offered may come too late, or to nobody: then whoever sat there has decided.
             given = now.id in self._handed or now.id in self._from_before
             if now.answer is not None and given and not (now.answer.approved and allowed is False):
-                return await _settle_taken(tx, now, at)
+                return await settle_taken(tx, now, at)
             return await settle(
                 tx,
                 session,
@@ -373,16 +379,6 @@ class Dialogs:
             return False
         said = reader.screen(lines, time.time())
         return said is None or said.activity is not Activity.BLOCKED
-
-
-async def _settle_taken(tx: Transaction, request: Request, at: str) -> Request:
-    """The offer is the answer. What was said with a yes goes on as a message: the dialog has no place for it."""
-    session = tx.session(request.session_id)
-    done = await settle(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
-    said = None if done.answer is None else done.answer.message
-    if said and done.answer is not None and done.answer.approved:
-        tell(tx, done, f"{done.name} was {outcome(done)}", at)
-    return done
 
 
 def _its_own(found: Request | None, session_id: str) -> Request | None:

@@ -396,7 +396,16 @@ def held(session: Session, open: Open) -> str | None:
     """Why nothing is typed to a session now, by its status; None: its terminal decides."""
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "it starts"
-    return busy(session, open, session.status_reason) if session.status is Status.WAITING_INPUT else None
+    if session.status is Status.WAITING_INPUT:
+        return busy(session, open, session.status_reason)
+    for message in open.messages.values():
+        if (message.session_id, message.state, message.via) == (
+            session.id,
+            MessageState.DELIVERING,
+            TERMINAL,
+        ):
+            return f"after message {message.id}"
+    return None
 
 
 def busy(session: Session, open: Open, why: str) -> str:

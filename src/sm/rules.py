@@ -94,7 +94,9 @@ def parsed(text: str) -> Rule:
             raise ValueError(f"is no rule: {tool} takes no pattern")
         return Rule(text, tool, None)
     if tool.startswith("mcp__") and _NOT_IN_A_NAME.search(tool):
-        raise ValueError(f"is no rule: no tool has such a name; claude calls it {_NOT_IN_A_NAME.sub('_', tool)}")
+        raise ValueError(
+            f"is no rule: no tool has such a name; claude calls it {_NOT_IN_A_NAME.sub('_', tool)}"
+        )
     if not _TOOL.fullmatch(tool):
         raise ValueError(
             "is no rule: a tool of claude as in Read, Bash(npm test *) or mcp__SERVER__*, case as claude has it"

@@ -45,8 +45,6 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _HEADER_ROOM = 300
 _LOOKED_AT = 500  # lines of a terminal
-_LOSSES_MAX = 3
-"""How often a box may lose what was pasted into it."""
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
@@ -62,7 +60,6 @@ class Typist:
         self._terminals = terminals
         self._composing = composing
         self._busy: set[str] = set()
-        self._losses: dict[int, int] = {}
 
     async def run(self) -> None:
         """See to what the last daemon was typing when it died, then deliver what comes. Never returns."""
@@ -205,7 +202,7 @@ class Typist:
             return True, None
         outcome = await self._composing.deliver(await self._typed(session, message, composer))
         await self._settle_composed(message, outcome)
-        return outcome.end in (End.HELD, End.LOST), outcome.again_s
+        return outcome.end is End.HELD, outcome.again_s
 
     async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
         """See to one that the last daemon was typing; nothing else is typed there before."""
@@ -235,18 +232,9 @@ class Typist:
         return await self._take(message) is not None
 
     async def _settle_composed(self, message: Message, outcome: Outcome) -> None:
-        if outcome.end is not End.LOST:
-            self._losses.pop(message.id, None)
         match outcome.end:
             case End.HELD:
                 await self._explain(message, outcome.why, MessageState.QUEUED)
-            case End.LOST:
-                losses = self._losses[message.id] = self._losses.get(message.id, 0) + 1
-                if losses >= _LOSSES_MAX:
-                    del self._losses[message.id]
-                    await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
-                else:
-                    await self._explain(message, outcome.why, MessageState.QUEUED)
             case End.UNCONFIRMED:
                 await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
             case End.FAILED:

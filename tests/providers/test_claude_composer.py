@@ -32,6 +32,13 @@ def screen(inside: str, footer: str = FOOTER) -> list[str]:
     return ["● done", "", RULE, *f"❯\xa0{inside}".split("\n"), RULE, footer, ""]
 
 
+def test_a_box_in_shell_mode_takes_nothing() -> None:
+    rule = "─" * 40
+    for draft in ("! touch x", "!"):
+        box = BOX.box([rule, draft, rule, "  ! for shell mode"])
+        assert (box.closed, box.draft) == ("its input box is in shell mode", "")
+
+
 @pytest.mark.parametrize(
     ("name", "box"),
     [
@@ -39,7 +46,7 @@ def screen(inside: str, footer: str = FOOTER) -> list[str]:
         ("working-with-queued-01", Box(None)),
         ("stash-restored-02", Box(None, "my human draft")),
         ("sendfail-ctl-01", Box(None, "[Pasted text #12 +40 lines]")),
-        ("mode-bang-01", Box(None, "!")),
+        ("mode-bang-01", Box("its input box is in shell mode")),
         ("menu-at-01", Box(None, "@R")),
         ("perm-bash-01", Box("it asks whether to run a command: touch x.txt; sleep 4")),
         ("ask-one-01", Box("it asks: Which database should we use?")),

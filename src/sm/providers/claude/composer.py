@@ -38,6 +38,8 @@ class ClaudeComposer:
                 return Box(None, _ABOVE + end, _is_stashed(shown))
             return Box(seen.what, unknown=unknown)
         draft = seen.composer
+        if draft.startswith("!"):  # what is typed there is run, and no key that we know puts it aside with its mode
+            return Box("its input box is in shell mode")
         if draft:  # or a suggestion, which only its style tells from one
             draft = read_screen(list(_plain(lines, suggestions=False))).composer or ""
         return Box(None, draft, _is_stashed(shown))

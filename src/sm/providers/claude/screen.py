@@ -91,11 +91,28 @@ def read_screen(lines: Sequence[str]) -> Screen:
         return Screen(State.UNKNOWN, "its screen is empty")
     return (
         _ended(rows)
+        or _among_agents(rows)
         or _at_its_box(rows)
         or _in_a_dialog(rows)
         or _in_a_dialog(_above_a_rule(rows))
         or _refused(rows)
         or Screen(State.UNKNOWN, "its screen shows nothing that is known")
+    )
+
+
+_OTHERS = re.compile(r"enter to \w+ · ")
+
+
+def _among_agents(rows: Sequence[str]) -> Screen | None:
+    """The view of all its user's agents (`←` at an empty prompt), whose box starts another claude. No footer of the
+    input box, and no dialog, writes its keys in small letters (2.1.197).
+    """
+    last = max((number for number, row in enumerate(rows) if _is_rule(row)), default=-1)
+    if last < 0 or not _OTHERS.match(_line(rows[last + 1 :])):
+        return None
+    # Escape ends claude there (seen).
+    return Screen(
+        State.DIALOG, "the view of its agents is open", hint="open the session in its terminal: Enter"
     )
 
 
