@@ -153,7 +153,7 @@ class Boxes:
     def pasted(self, letter: str) -> str:
         return f"{letter} "
 
-    def is_ours(self, draft: str, letter: str) -> bool:
+    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
         return draft.strip() == letter
 
     def holds_ours(self, draft: str, letter: str) -> bool:
@@ -411,8 +411,9 @@ def test_what_was_given_up_and_shows_at_last_is_removed_before_the_next() -> Non
         assert world.agent.text == f"{LETTER} "
         world.agent.shows_after_s = 0.0
         world.message.letter = "[sm] from operator, message 58\nand the docs"
-        while (outcome := await world.deliver()).end is End.HELD:
-            await asyncio.sleep(outcome.again_s or 1)
+        assert (await world.deliver()).end is End.HELD
+        await asyncio.sleep(1)
+        await world.deliver()
         assert (world.agent.given, world.agent.text) == ([f"{world.message.letter} "], "")
 
     in_world(body)
@@ -580,6 +581,19 @@ def test_where_nothing_puts_a_draft_aside_it_holds() -> None:
             assert (await world.deliver()).end is End.HELD
             await asyncio.sleep(1)
         assert world.agent.keys == []
+
+    in_world(body)
+
+
+def test_a_draft_that_looks_like_ours_is_neither_entered_nor_removed() -> None:
+    async def body(world: World) -> None:
+        world.agent.text = "[Pasted text #1 +4 lines]"
+        world.message.composer.is_ours = lambda draft, letter, shown="": bool(draft)  # type: ignore[method-assign]
+        assert (await world.deliver()).end is End.HELD
+        await asyncio.sleep(QUIET_S)
+        assert (await world.deliver()).end is End.ARRIVED
+        assert (world.enters, world.agent.text) == (1, "[Pasted text #1 +4 lines]")
+        assert "C-u" not in world.agent.keys
 
     in_world(body)
 

@@ -297,7 +297,7 @@ def test_a_request_is_recorded_with_what_it_asks(request_: Request, line: str) -
     [
         (replace(QUESTION, answer=Answer(True, ("this",))), "this"),
         (replace(QUESTION, answer=Answer(True, ("this", "so"))), "this / so"),
-        (replace(QUESTION, answer=Answer(False, (), "not now")), "not now"),
+        (replace(QUESTION, answer=Answer(False, (), "not now")), "declined: not now"),
         (replace(QUESTION, answer=Answer(False)), "declined"),
         (replace(COMPLETION, answer=Answer(True)), "approved"),
         (replace(COMPLETION, answer=Answer(False, (), "tests?")), "rejected: tests?"),

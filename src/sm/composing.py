@@ -33,7 +33,7 @@ SHOWS_AT_ALL_S = 60.0
 AGAIN_AFTER_S = 1.5
 """When an Enter without evidence counts as lost. A hook that is late by more would have the message sent twice."""
 AGAIN_OVER_A_DRAFT_S = 10.0
-"""The same where a draft was put aside. It comes back with the first Enter: if that was only late, the second would send
+"""The same where a draft was put aside. It comes back with the first Enter: were that only late, the second would send
 what a person has not."""
 ENTERS_MAX = 5
 ARRIVES_WITHIN_S = 15.0
@@ -55,7 +55,7 @@ _KEY_SHOWS_S = 0.3
 _KEYS_UNSEEN_MAX = 4
 _DRAFT_LOOK_S = 0.5
 _TOOLS_WAITED_FOR = 3
-_DRAWN_AGAIN_AFTER_S = 5.0
+_DRAWN_AGAIN_AFTER_S = 60.0
 
 
 @dataclass
@@ -74,6 +74,8 @@ class _Hand:
     draft_since_s: float = 0.0
     garbled_s: float | None = None
     """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    shown: str = ""
+    """The draft as which the message that is under way was seen in the box."""
     left: str = ""
     """What was given up while it stood in the box, or could still come to stand there."""
     over_a_draft: bool = False
@@ -126,7 +128,7 @@ class Composing:
         entered = 0
         try:
             async with hand.lock:
-                hand.overtaken = hand.over_a_draft = False
+                hand.overtaken, hand.over_a_draft, hand.shown = False, False, ""
                 held = await self._held(it, hand) or await self._put_aside(it, hand)
                 if held is not None:
                     return held
@@ -227,7 +229,7 @@ class Composing:
             box = await self._look(it)
             if box is not None and box.closed is not None:
                 return 0
-            if box is not None and it.composer.is_ours(box.draft, it.letter):
+            if box is not None and self._is_ours(it, hand, box):
                 return 1 if await self._enter(it, hand) else 0
         return 0
 
@@ -237,7 +239,7 @@ class Composing:
         """Press Enter if the box holds our text and nothing else, with the lock held; whether it may have been."""
         if _now() < hand.begun_s + TOOL_SETTLES_S or await it.proof(0) is not Proof.NONE:
             return False
-        return await self._stands(it) and not hand.overtaken and await self._press(it, "Enter")
+        return await self._stands(it, hand) and not hand.overtaken and await self._press(it, "Enter")
 
     async def _press(self, it: Delivery, key: str) -> bool:
         """Whether it may have been pressed: what the box shows next tells."""
@@ -279,7 +281,7 @@ class Composing:
                     await self._draw_anew(it, hand, box, GARBLED_S)
                 since_s = now_s
                 continue
-            if it.composer.is_ours(box.draft, it.letter):
+            if self._is_ours(it, hand, box):
                 since_s, mixed_s, pause_s = now_s, None, _LOOK_S
                 if now_s < enter_s:
                     continue
@@ -352,10 +354,10 @@ class Composing:
             if box is None or it.gone() or await self._blocked(it.session_id) is not None:
                 continue
             await self._draw_anew(it, hand, box, 0.0)
-            if box.closed is not None or not it.composer.is_ours(box.draft, it.letter) or _now() < enter_s:
+            if box.closed is not None or not self._is_ours(it, hand, box) or _now() < enter_s:
                 continue
             async with hand.lock:
-                if await self._stands(it) and await self._press(it, "Enter"):
+                if await self._stands(it, hand) and await self._press(it, "Enter"):
                     entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
                     until_s = enter_s + RETURNS_WITHIN_S
 
@@ -371,17 +373,29 @@ class Composing:
             hand.garbled_s = _now() + _DRAWN_AGAIN_AFTER_S
             await self._press(it, it.composer.redraw_key)
 
-    async def _stands(self, it: Delivery) -> bool:
+    def _is_ours(self, it: Delivery, hand: _Hand, box: Box) -> bool:
+        """Whether the box holds our text and nothing else. A draft that was put aside for it, and is back, may look the
+        same: two texts of as many lines.
+        """
+        is_draft = hand.over_a_draft and box.draft == hand.put_aside
+        if is_draft or not it.composer.is_ours(box.draft, it.letter, hand.shown):
+            return False
+        hand.shown = hand.shown or box.draft
+        return True
+
+    async def _stands(self, it: Delivery, hand: _Hand) -> bool:
         """Whether the box is open, and holds our text and nothing else."""
         if it.gone() or await self._blocked(it.session_id) is not None:
             return False
         box = await self._look(it)  # last of all
-        return box is not None and box.closed is None and it.composer.is_ours(box.draft, it.letter)
+        return box is not None and box.closed is None and self._is_ours(it, hand, box)
 
     async def _clear(self, it: Delivery, hand: _Hand) -> None:
         """Remove our text where it is all that stands in the box."""
         async with hand.lock:
-            await self._remove(it, it.letter)
+            box = await self._look(it)
+            if box is not None and box.closed is None and self._is_ours(it, hand, box):
+                await self._remove(it, it.letter)
 
     async def _remove(self, it: Delivery, letter: str) -> None:
         """Remove this text of ours where it is all that stands in the box, with the lock held.

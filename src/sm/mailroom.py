@@ -159,7 +159,8 @@ class Mailroom:
         for message in open.messages.values():
             if message.state is MessageState.QUEUED and message.expires_at is not None:
                 if message.expires_at <= now:
-                    over.append((message, MessageState.EXPIRED, "it was not taken in time"))
+                    why = f" ({message.reason})" if message.reason else ""
+                    over.append((message, MessageState.EXPIRED, f"it was not taken in time{why}"))
                 elif earliest is None or message.expires_at < earliest:
                     earliest = message.expires_at
             elif message.state is MessageState.DELIVERING and message.via == INBOX:

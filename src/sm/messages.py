@@ -93,6 +93,8 @@ class Messages:
         ):
             self._manager.find(caller, reference, Action.INTERRUPT)
         words = _words(text)
+        for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
+            await self._dialogs.see_to(question.id)
 
         async def unit(tx: Transaction) -> Message | Request:
             earlier = await recall.recalled(tx, caller, key)

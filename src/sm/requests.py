@@ -230,10 +230,28 @@ def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
         if not words.strip():
             raise UsageError("the answer is empty")
         named = _named(question)
+        _check_numbers(request, question, words)
         option = named.get(words) or named.get(_plain(words))
         several = _several(words, named) if option is None and question.multiple else None
         found.append(option or several or words)
     return tuple(found)
+
+
+_NUMBERS = re.compile(r"[0-9]{1,2}(\s*,\s*[0-9]{1,2})*")
+
+
+def _check_numbers(request: Request, question: Question, words: str) -> None:
+    """A number that is none of an option's is a slip, unless the question is about numbers."""
+    if not question.options or not _NUMBERS.fullmatch(words.strip()):
+        return
+    if any(character.isdigit() for character in "".join((question.question, *question.options))):
+        return
+    for number in words.split(","):
+        if not 1 <= int(number) <= len(question.options):
+            raise UsageError(
+                f"{request.name} has no option {number.strip()}: it has {len(question.options)}",
+                f"sm requests {request.name} shows them; an answer in other words needs a word",
+            )
 
 
 def _plain(words: str) -> str:

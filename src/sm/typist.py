@@ -43,8 +43,12 @@ SETTLE_S = 0.05
 _AFTER_AN_INTERRUPT_S = 0.2
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+_LONGEST_HELD_S = 15.0
+"""The same where a box is looked at again; a change of the session's status ends each pause."""
+_HELD_BY_STATUS_S = 600.0
 _HEADER_ROOM = 300
 _LOOKED_AT = 500  # lines of a terminal
+_BEING_TYPED = "it is being typed"
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
@@ -140,9 +144,9 @@ class Typist:
         try:
             while (message := self._next(session_id)) is not None:
                 again_s: float | None = None
+                session = self._store.sessions[session_id]
+                composer = self._composer(session)
                 try:
-                    session = self._store.sessions[session_id]
-                    composer = self._composer(session)
                     if composer is None:
                         held = await self._deliver(session, message)
                     else:
@@ -157,8 +161,8 @@ class Typist:
                         message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
                     )
                 if held:
-                    await self._pause(message, pause_s if again_s is None else min(again_s, pause_s))
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                    await self._pause(message, pause_s if again_s is None else again_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S if composer is None else _LONGEST_HELD_S)
                 else:
                     pause_s = _FIRST_PAUSE_S
                     await asyncio.sleep(SETTLE_S)
@@ -199,7 +203,7 @@ class Typist:
         why = held(session, self._store.mail.open)
         if why is not None:
             await self._explain(message, why)
-            return True, None
+            return True, _HELD_BY_STATUS_S
         outcome = await self._composing.deliver(await self._typed(session, message, composer))
         await self._settle_composed(message, outcome)
         return outcome.end is End.HELD, outcome.again_s
@@ -316,7 +320,9 @@ class Typist:
             if is_ended(session.status) and session.exit is None:
                 signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
                 await self._manager.move(tx, session.id, signal)
-            return tx.mail.move_message(now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None)
+            return tx.mail.move_message(
+                now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+            )
 
         return await self._store.write(unit)
 

@@ -209,7 +209,9 @@ def outcome(request: Request) -> str:
     if request.kind is RequestKind.QUESTION:
         if answer.answers:
             return " / ".join(answer.answers)
-        return (request.reason or "answered") if answer.approved else answer.message or "declined"
+        if answer.approved:
+            return request.reason or "answered"
+        return f"declined: {answer.message}" if answer.message else "declined"
     decided = "approved" if answer.approved else "rejected"
     return f"{decided}: {answer.message}" if answer.message else decided
 

@@ -65,6 +65,21 @@ def test_every_command_has_help(words: str, _: click.Command, run: Sm) -> None:
     assert run(*words.split(), "--help").out.startswith(f"Usage: sm {words} ")
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        ("status", "[OPTIONS] [ID]"),
+        ("log", "[OPTIONS] [ID]"),
+        ("reparent", "[OPTIONS] ID [PARENT]"),
+        ("requests", "[OPTIONS] [REQUEST|ID]"),
+        ("why", "[OPTIONS] REQUEST|ID"),
+        ("kill", "[OPTIONS] ID..."),
+    ],
+)
+def test_the_usage_says_what_may_be_left_out(words: str, usage: str, run: Sm) -> None:
+    assert run(words, "--help").out.startswith(f"Usage: sm {words} {usage}\n")
+
+
 def test_help_of_a_command_can_be_asked_as_a_command(run: Sm) -> None:
     assert run("help", "spawn").out == run("spawn", "--help").out
 

@@ -491,6 +491,27 @@ def test_an_agent_can_write_an_event_of_megabytes_to_its_end(
     assert len(asked.body) < 1 << 20
 
 
+@pytest.mark.parametrize("depth", [98, 600, 5_000])
+@pytest.mark.parametrize("text", [b"1", b'"\\u001b"', b'"' + 70_000 * b"x" + b'"'])
+def test_of_an_event_that_is_too_deep_for_the_daemon_the_rest_is_told(
+    hook: Hook, taken: Peer, depth: int, text: bytes
+) -> None:
+    deep = depth * b"[" + text + depth * b"]"
+    hook(b'{"hook_event_name": "PreToolUse", "tool_name": "mcp__a__b", "tool_input": {"n": ' + deep + b"}}")
+    (sent,) = taken.asked
+    assert sent.json["payload"] == {"hook_event_name": "PreToolUse", "tool_name": "mcp__a__b"}
+    assert sent.json["cut"] is True
+
+
+@pytest.mark.parametrize(("text", "cut"), [(b"\\ud83d", True), (b"\\ud83d\\ude80", None), (b"\\u001b", None)])
+def test_an_event_of_which_half_a_character_was_replaced_is_not_whole(
+    hook: Hook, taken: Peer, text: bytes, cut: bool | None
+) -> None:
+    hook(b'{"tool_input": {"command": "rm ' + text + b'"}}')
+    (sent,) = taken.asked
+    assert sent.json.get("cut") is cut
+
+
 def test_half_a_character_is_replaced_for_the_daemon_would_refuse_it(hook: Hook, taken: Peer) -> None:
     hook(b'{"prompt": "cut \\ud83d", "tool_input": {"\\udc00": ["\\ud83d\\ude80", 1, null]}}')
     payload = {"prompt": "cut ?", "tool_input": {"?": ["\N{ROCKET}", 1, None]}}

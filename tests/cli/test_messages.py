@@ -256,6 +256,21 @@ def test_what_the_daemon_says_of_a_message_can_forge_no_line(run: Sm, peer: Peer
     )
 
 
+@pytest.mark.parametrize("waits", [(), ("--wait", "60")])
+def test_ctrl_c_while_it_waits_says_that_the_message_is_on_its_way(
+    run: Sm, peer: Peer, waits: tuple[str, ...]
+) -> None:
+    peer.script("POST /v1/messages", stored(), stored(status="submitted"), stored())
+    peer.script("GET /v1/messages/57", SILENCE)
+    with run.start("send", "a", "b", "c", "hello", *waits) as process:
+        peer.wait_asked(4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "Input sent to session b\n")
+    still = "is still queued (it has not taken it yet); it was not taken back"
+    assert err == f"sm: message 57 {still}\nhint: sm log a\nsm: message 59 {still}\nhint: sm log c\n"
+
+
 def test_a_message_whose_answer_was_lost_is_not_sent_twice(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", HANG_UP, answer(message(status="submitted")))
     agent("send", "x", "hello")

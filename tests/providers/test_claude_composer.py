@@ -32,6 +32,30 @@ def screen(inside: str, footer: str = FOOTER) -> list[str]:
     return ["● done", "", RULE, *f"❯\xa0{inside}".split("\n"), RULE, footer, ""]
 
 
+def test_only_what_claude_has_drawn_may_be_drawn_anew() -> None:
+    rule = "─" * 40
+    assert BOX.box(["● so", rule, "  paste again to expand", "❯", rule, "  ⏵⏵ accept edits on", ""]).unknown
+    assert not BOX.box(["my draft", "~", "~", "-- INSERT --"]).unknown
+    assert not BOX.box(
+        [rule, "❯ draft", rule, "  ? for shortcuts", "Claude Code has been suspended.", "$ "]
+    ).unknown
+
+
+def test_a_footer_that_has_the_keyboard_drops_what_is_pasted() -> None:
+    rule = "─" * 40
+    box = BOX.box(["● so", "", rule, "❯\xa0", rule, "  1 shell · Enter to view tasks"])
+    assert box.closed == "its footer has the keyboard"
+
+
+def test_two_folded_texts_of_as_many_lines_are_told_apart() -> None:
+    letter = "[sm] from operator, message 5\na\nb\nc\nd"
+    first, second = "[Pasted text #1 +4 lines]", "[Pasted text #2 +4 lines]"
+    assert BOX.is_ours(second, letter)
+    assert BOX.is_ours(second, letter, second)
+    assert not BOX.is_ours(first, letter, second)
+    assert BOX.is_ours(letter, letter, second)  # Escape has put it back
+
+
 def test_a_box_in_shell_mode_takes_nothing() -> None:
     rule = "─" * 40
     for draft in ("! touch x", "!"):

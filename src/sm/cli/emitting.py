@@ -44,6 +44,8 @@ ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 _READ_MAX_BYTES = 1 << 20
 _WHOLE_MAX_BYTES = 64 * 1024
 """A larger event is cut down, so that the daemon's loop never stands still over the output of a tool."""
+_DEPTH_MAX = 90
+"""What is nested deeper is left out: the daemon would refuse all of it."""
 _KEPT = dict.fromkeys(
     (
         "session_id", "transcript_path", "cwd", "prompt_id", "hook_event_name", "permission_mode", "agent_id",
@@ -128,7 +130,7 @@ def _stdin(deadline: float) -> tuple[bytes, bool]:
 
 
 def _payload(raw: bytes, whole: bool) -> "tuple[dict[str, Any], bool]":
-    """The event, and whether something of it was left out. Empty when there is none."""
+    """The event, and whether it is not what the agent sent: something of it was left out. Empty when there is none."""
     text = raw.decode("utf-8", "replace")
     cut = False
     try:
@@ -137,15 +139,35 @@ def _payload(raw: bytes, whole: bool) -> "tuple[dict[str, Any], bool]":
         if whole:
             return {}, False
         value, cut = _beginning(text), True
+    except RecursionError:
+        value, cut = _beginning(text), True
     if not isinstance(value, dict):
         return {}, False
+    if text.count("{") + text.count("[") > _DEPTH_MAX:
+        shallow = {name: member for name, member in value.items() if not _is_deep(member)}
+        value, cut = shallow, cut or len(shallow) < len(value)
     if cut or len(raw) > _WHOLE_MAX_BYTES:
         return _cut_down(value), True
     if "\\u" in text:
         # JavaScript cuts texts between the halves of a character and writes them as escapes; the daemon's
         # parser refuses half a character. Whole ones are not written so.
-        value = _cut_texts(value, _READ_MAX_BYTES)
+        whole_characters = _cut_texts(value, _READ_MAX_BYTES)
+        return whole_characters, whole_characters != value
     return value, False
+
+
+def _is_deep(value: "Any") -> bool:
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        inner = [
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, (dict, list))
+        ]
+        level = [each for some in inner for each in some]
+        if not level:
+            return False
+    return True
 
 
 def _cut_down(payload: "dict[str, Any]") -> "dict[str, Any]":
@@ -181,7 +203,7 @@ def _beginning(text: str) -> "dict[str, Any]":
             name, at = scan(text, _past(text, at, ","))
             at = _past(text, at, ":")
             found[name], at = scan(text, at)
-    except ValueError:
+    except (ValueError, RecursionError):
         if text[at : at + 1] == '"' and name in _KEPT and name not in found:
             found[name] = _half(
                 text[at : at + 1 + 6 * _KEPT[name]]

@@ -60,9 +60,10 @@ def agent_types(context: click.Context, parameter: click.Parameter, incomplete: 
     return [name for name in usable if name.startswith(incomplete) and set(name) <= _SAFE]
 
 
-def session_argument(*, required: bool = True) -> Callable[[Command], Command]:
+def session_argument(*, required: bool = True, metavar: str = "ID") -> Callable[[Command], Command]:
     """ID: an id, a unique prefix of one, a name or friendly name."""
-    return click.argument("session", metavar="ID", required=required, shell_complete=session_names)
+    shown = metavar if required else f"[{metavar}]"
+    return click.argument("session", metavar=shown, required=required, shell_complete=session_names)
 
 
 def json_option(command: Command) -> Command:

@@ -15,7 +15,7 @@ from sm.wire import decode
 
 @click.command()
 @session_argument()
-@click.argument("parent", metavar="PARENT", required=False, shell_complete=session_names)
+@click.argument("parent", metavar="[PARENT]", required=False, shell_complete=session_names)
 @click.option("--operator", is_flag=True, help="To the operator: it has no parent then.")
 @json_option
 def command(session: str, parent: str | None, operator: bool, as_json: bool) -> None:

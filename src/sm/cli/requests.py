@@ -17,7 +17,7 @@ _A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command()
-@click.argument("asked", metavar="REQUEST|ID", required=False, shell_complete=session_names)
+@click.argument("asked", metavar="[REQUEST|ID]", required=False, shell_complete=session_names)
 @click.option(
     "--all", "everything", is_flag=True, help="Also those that are answered, expired or called off."
 )

@@ -18,6 +18,8 @@ from sm.wire import decode, encode
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_WAIT_S = 5.0
+LEFT_OFF = 130
+"""How a command ends that got a Ctrl-C."""
 _HELD_S = 20.0
 _ARRIVED = ("submitted", "acknowledged")
 _OPEN = ("queued", "delivering")
@@ -80,12 +82,18 @@ def deliver(
             failed = told(error, sys.argv)
             code = code or failed
     deadline = time.monotonic() + (0.0 if no_wait else DEFAULT_WAIT_S if wait is None else wait)
-    final = [_followed(client, message, deadline) for message in sent]
+    final = list(sent)
+    left_off = False
+    try:
+        for place, message in enumerate(sent):
+            final[place] = _followed(client, message, deadline)
+    except KeyboardInterrupt:  # nobody waits any more; but the messages are on their way, and that is said
+        left_off = True
     for message in final:
         try:
-            outcome = said(message, must_arrive=wait is not None)
+            outcome = said(message, must_arrive=left_off or wait is not None)
         except SmError as error:
-            if not several and not as_json:
+            if not several and not as_json and not left_off:
                 raise
             failed = error.exit_code if as_json else told(error, sys.argv)
             code = code or failed
@@ -95,7 +103,7 @@ def deliver(
                 click.echo(outcome if named else f"{message['session_id']}: {outcome}")
     if as_json:
         click.echo(json_text(encode(final if several else final[0])))
-    return code
+    return LEFT_OFF if left_off else code
 
 
 def _followed(client: Client, message: Shown, deadline: float) -> Shown:

@@ -14,11 +14,11 @@ from sm.cli.screen import now, say, say_json
 from sm.client import quoted, session_path
 from sm.wire import decode
 
-_A_REQUEST = re.compile(r"r[0-9]+")
+_A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command()
-@session_argument()
+@session_argument(metavar="REQUEST|ID")
 @json_option
 def command(session: str, as_json: bool) -> None:
     """Show what a session's status rests on.

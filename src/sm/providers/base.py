@@ -263,8 +263,8 @@ class Composer(Protocol):
     def pasted(self, letter: str) -> str:
         """What to paste so that it arrives as `letter`."""
 
-    def is_ours(self, draft: str, letter: str) -> bool:
-        """Whether this draft is the pasted `letter` and nothing else."""
+    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
+        """Whether this draft is the pasted `letter` and nothing else. `shown`: the draft as which it was seen first."""
 
     def holds_ours(self, draft: str, letter: str) -> bool:
         """Whether the pasted `letter`, or the beginning of it, stands in this draft, perhaps beside other text."""

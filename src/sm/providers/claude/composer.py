@@ -36,9 +36,11 @@ class ClaudeComposer:
             unknown = seen.state is State.UNKNOWN
             if unknown and (end := _lower_end(shown)):
                 return Box(None, _ABOVE + end, _is_stashed(shown))
-            return Box(seen.what, unknown=unknown)
+            return Box(seen.what, unknown=unknown and _is_framed(shown))
         draft = seen.composer
-        if draft.startswith("!"):  # what is typed there is run, and no key that we know puts it aside with its mode
+        if draft.startswith(
+            "!"
+        ):  # what is typed there is run, and no key that we know puts it aside with its mode
             return Box("its input box is in shell mode")
         if draft:  # or a suggestion, which only its style tells from one
             draft = read_screen(list(_plain(lines, suggestions=False))).composer or ""
@@ -55,10 +57,11 @@ class ClaudeComposer:
         missing = _FOLDS_AT - letter.count("\n")
         return f"{letter}{chr(10) * missing if _BETTER_FOLDED.search(letter) else ''} "
 
-    def is_ours(self, draft: str, letter: str) -> bool:
-        draft = draft.strip()
+    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
+        draft, shown = draft.strip(), shown.strip()
         if (folded := _FOLDED.fullmatch(draft)) is not None:
-            return self._is_folded(folded, letter)
+            # Each paste has a number of its own.
+            return self._is_folded(folded, letter) and (draft == shown or _FOLDED.fullmatch(shown) is None)
         if draft.startswith(_ABOVE):
             return len(end := _seen(draft[len(_ABOVE) :])) >= _CUT_LEAVES and _seen(letter).endswith(end)
         if (cut := _CUT.search(draft)) is not None and len(letter) > _CUT_FROM:
@@ -143,6 +146,18 @@ def _lower_end(rows: Sequence[str]) -> str:
     if not indented or not below or asks or not above[-1]:
         return ""
     return "\n".join(row[2:] for row in above)
+
+
+_FRAME_ROWS = 12
+
+
+def _is_framed(rows: Sequence[str]) -> bool:
+    """Whether it is claude that has drawn this, however badly: a rule, and below it nothing but its indented footer.
+
+    And not an editor that a person has opened from it, or the shell in which it stands still.
+    """
+    filled = [row for row in rows if row.strip()][-_FRAME_ROWS:]
+    return bool(filled) and filled[-1].startswith("  ") and any(row.startswith("──") for row in filled)
 
 
 def _is_stashed(rows: Sequence[str]) -> bool:

@@ -362,6 +362,12 @@ def _at_its_box(rows: Sequence[str]) -> Screen | None:
         return None
     above = rows[: box.top]
     parts = _footer(rows[box.bottom + 1 :], box)
+    if any(
+        part.startswith("Enter to ") for part in parts
+    ):  # to view tasks: it takes the keys, and drops a paste
+        return Screen(
+            State.DIALOG, "its footer has the keyboard", hint="leave it in its terminal: the up arrow"
+        )
     busy = any(_BUSY.fullmatch(part) for part in parts)
     fresh = _FRESH in parts
     spinner, seen = _activity(above)
