@@ -175,6 +175,7 @@ class Sent:
         self.interrupt = "Escape" if urgent else None
         self.begun = 0
         self.explained: list[str] = []
+        self.earlier: list[str] = []
         self.said = Proof.NONE
         self.wanted = True
         self._heard = asyncio.Event()
@@ -195,6 +196,9 @@ class Sent:
     async def explain(self, why: str) -> None:
         if why not in self.explained:
             self.explained.append(why)
+
+    async def returned(self, draft: str) -> str | None:
+        return draft.strip() if draft.strip() in self.earlier else None
 
     def busy(self, why: str) -> str:
         return f"busy: {why}"
@@ -581,6 +585,18 @@ def test_where_nothing_puts_a_draft_aside_it_holds() -> None:
             assert (await world.deliver()).end is End.HELD
             await asyncio.sleep(1)
         assert world.agent.keys == []
+
+    in_world(body)
+
+
+def test_an_earlier_message_that_was_put_back_is_removed_and_not_put_aside() -> None:
+    async def body(world: World) -> None:
+        world.agent.text = "[sm] from operator, message 56\nbefore"
+        world.message.earlier = [world.agent.text]
+        assert (await world.deliver()).end is End.HELD
+        assert world.agent.text == ""
+        assert (await world.deliver()).end is End.ARRIVED
+        assert (world.agent.given, world.agent.keys.count("C-s")) == ([f"{LETTER} "], 0)
 
     in_world(body)
 

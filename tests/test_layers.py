@@ -109,12 +109,13 @@ MAY_IMPORT = {
     },
     "sm.typist": {
         "sm.composing", "sm.delivery", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models",
-        "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.text", "sm.typed", "sm.wording",
+        "sm.persisting", "sm.providers.base", "sm.receipts", "sm.store", "sm.terminals.base", "sm.text", "sm.typed",
+        "sm.wording",
     },
     # What agents say that they have got, and who hears what else they say.
     "sm.receipts": {
         "sm.errors", "sm.evidence", "sm.manager", "sm.messages", "sm.models", "sm.persisting", "sm.providers.base",
-        "sm.store", "sm.text", "sm.views",
+        "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.telling": {"sm.composing", "sm.dialogs", "sm.evidence", "sm.providers.base", "sm.receipts"},
     "sm.look_routes": {

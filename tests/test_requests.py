@@ -102,7 +102,11 @@ def test_a_number_that_is_none_of_an_option_is_a_slip(slip: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [Question("How many?", ("10", "20")), Question("Which of the 3?", ("red", "blue")), Question("How many?")],
+    [
+        Question("How many?", ("10", "20")),
+        Question("Which of the 3?", ("red", "blue")),
+        Question("How many?"),
+    ],
 )
 def test_a_number_is_an_answer_where_numbers_are_asked_for(question: Question) -> None:
     assert chosen(asks(question), ["30"]) == ("30",)

@@ -189,6 +189,11 @@ class Composing:
             return None
         if box.draft != hand.draft:
             hand.draft, hand.draft_since_s = box.draft, _now()
+            if (letter := await it.returned(box.draft)) is not None:
+                await self._remove(it, letter)
+                return Outcome(
+                    End.HELD, "it is being cleared of a message that was put back there", _DRAFT_LOOK_S
+                )
         if box.draft != hand.put_aside and _now() - hand.draft_since_s < QUIET_S:
             return Outcome(End.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
         if (
@@ -394,8 +399,10 @@ class Composing:
         """Remove our text where it is all that stands in the box."""
         async with hand.lock:
             box = await self._look(it)
-            if box is not None and box.closed is None and self._is_ours(it, hand, box):
-                await self._remove(it, it.letter)
+            if box is None or box.closed is not None or not self._is_ours(it, hand, box):
+                return
+            await self._remove(it, it.letter)
+        await it.returned(box.draft)
 
     async def _remove(self, it: Delivery, letter: str) -> None:
         """Remove this text of ours where it is all that stands in the box, with the lock held.

@@ -249,14 +249,15 @@ async def run(
             messages, waiting = Messages(store, manager, dialogs), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
             composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
-            typist = Typist(store, manager, messages, terminals, composing)
+            receipts = Receipts(store, manager, messages)
+            typist = Typist(store, manager, messages, terminals, composing, receipts)
             measuring = Measuring(store, config, now)
             observer = Observer(
                 store,
                 manager,
                 terminals,
                 measuring,
-                Telling(Receipts(store, manager, messages), composing, dialogs),
+                Telling(receipts, composing, dialogs),
                 transcripts_every_s=config.child_agents.progress.snapshot_interval,
                 off=config.daemon.ignore_evidence,
             )

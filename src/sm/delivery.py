@@ -35,6 +35,11 @@ class Delivery(Protocol):
     async def explain(self, why: str) -> None:
         """Note why it does not go on."""
 
+    async def returned(self, draft: str) -> str | None:
+        """The letter of an earlier message that this draft is: claude puts back what was interrupted before its answer
+        began, and may leave a copy of what it has. Notes what that means for it. None: it is somebody else's.
+        """
+
     def busy(self, why: str) -> str:
         """In words, for `explain`: the agent takes no text because of `why`."""
 

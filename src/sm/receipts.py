@@ -9,12 +9,13 @@ from sm.errors import NotFound
 from sm.evidence import Source
 from sm.manager import Manager
 from sm.messages import TERMINAL, Messages
-from sm.models import Message, MessageState
+from sm.models import Message, MessageState, Status
 from sm.persisting import persist
 from sm.providers.base import Heard
 from sm.store import Store, Transaction
-from sm.text import MARK, marked
+from sm.text import MARK, letter, marked
 from sm.views import iso
+from sm.wording import sender_label
 
 _HEADER = re.compile(
     rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
@@ -27,6 +28,16 @@ QUEUED = "its transcript: queued"
 """Evidence of a message that is in the agent's own queue, and not read yet."""
 _TOGETHER = "it arrived changed, or together with other text"
 _TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
+_PUT_BACK = (
+    "it was interrupted before an answer began, and put back into the input box, from which it was taken"
+)
+_RECENT = 20
+_BROKEN_OFF_WITHIN_S = 2.0
+"""How long it may take until it is seen that a turn was broken off."""
+_ENDED_WITHIN_S = 0.3
+"""A session that has just become idle may have finished its turn, and what was read in it is noted a moment later."""
+_APART_S = 1.0
+"""What begins one turn comes within so long."""
 _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
 """Queued: what was given up as not typed, and was."""
 
@@ -91,15 +102,69 @@ class Receipts:
             at = self._manager.now()
             await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
 
-    async def turn_ended(self, session_id: str, at: float) -> None:
-        """A turn was finished at `at`: what was read before has been dealt with."""
+    async def returned(self, session_id: str, draft: str) -> str | None:
+        """The letter of the message to this session that `draft`, in its input box, is; None: of none.
+
+        One whose turn has not been finished, and which nobody works on, was put back before it was read.
+        """
+        session = self._store.sessions.get(session_id)
+        composer = None if session is None else self._manager.provider(session).composer
+        if session is None or composer is None:
+            return None
+        recent = [
+            m for m in await self._store.mail.messages([session_id], _RECENT) if m.session_id == session_id
+        ]
+        texts = await self._store.mail.texts([m.id for m in recent])
+        for message in reversed(recent):
+            sender = sender_label(message.sender, self._store.sessions.get(message.sender))
+            whole = letter(sender, message.id, texts[message.id])
+            if (
+                message.submitted_at is not None
+                and message.via == TERMINAL
+                and composer.is_ours(draft, whole)
+            ):
+                if message.state is MessageState.SUBMITTED and await self._rests(session_id):
+                    await self._put_back(message.id, session_id)
+                return whole
+        return None
+
+    async def _rests(self, session_id: str) -> bool:
+        """Whether nobody works in this session, seen after what was just interrupted or finished has been noted."""
+
+        def idle() -> bool:
+            session = self._store.sessions.get(session_id)
+            return session is not None and session.status is Status.IDLE
+
+        try:
+            async with asyncio.timeout(_BROKEN_OFF_WITHIN_S):
+                await self._store.changed(idle)
+        except TimeoutError:
+            return False
+        await asyncio.sleep(_ENDED_WITHIN_S)
+        return True
+
+    async def _put_back(self, number: int, session_id: str) -> None:
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = await tx.mail.message(number)
+            if now.state is MessageState.SUBMITTED and tx.session(session_id).status is Status.IDLE:
+                await self._messages.settle(tx, now, MessageState.UNCONFIRMED, at, _PUT_BACK)
+
+        await persist(lambda: self._store.write(unit))
+
+    async def turn_ended(self, session_id: str, at: float, began: float | None) -> None:
+        """A turn, which began at `began` as far as is known, was finished at `at`: what was read in it has been dealt
+        with. Not what was read in a turn before, which was broken off.
+        """
         if session_id in self._dealt_with:
             return
         ended, now = iso(at), self._manager.now()
+        since = "" if began is None else iso(began - _APART_S)
 
         async def unit(tx: Transaction) -> None:
             waiting = await tx.mail.unacknowledged(session_id)
-            done = [m for m in waiting if m.evidence != QUEUED and m.state_at < ended]
+            done = [m for m in waiting if m.evidence != QUEUED and since <= m.state_at < ended]
             for message in done:
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, now, acknowledged_at=ended)
             if not waiting:  # within the unit, so that nothing arrives in between

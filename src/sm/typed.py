@@ -14,13 +14,14 @@ from sm.store import Store
 
 
 class Typed:
-    """A `Delivery`. `begins` and `explains` write down what the typist has to say of it."""
+    """A `Delivery`. `begins`, `explains` and `returned` write down what the typist has to say of it."""
 
     def __init__(
         self,
         store: Store,
         begins: Callable[[], Awaitable[bool]],
         explains: Callable[[str], Awaitable[None]],
+        returned: Callable[[str], Awaitable[str | None]],
         session: Session,
         message: Message,
         composer: Composer,
@@ -34,6 +35,7 @@ class Typed:
         self.interrupt = interrupt
         self._begins = begins
         self._explains = explains
+        self._returned = returned
         self._store = store
         self._message = message
 
@@ -42,6 +44,9 @@ class Typed:
 
     async def explain(self, why: str) -> None:
         await self._explains(why)
+
+    async def returned(self, draft: str) -> str | None:
+        return await self._returned(draft)
 
     def busy(self, why: str) -> str:
         session = self._store.sessions.get(self.session_id)

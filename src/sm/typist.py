@@ -30,6 +30,7 @@ from sm.models import (
 )
 from sm.persisting import persist
 from sm.providers.base import Composer, Input
+from sm.receipts import Receipts
 from sm.store import Store, Transaction
 from sm.terminals.base import Terminals
 from sm.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
@@ -56,13 +57,20 @@ class Typist:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
     def __init__(
-        self, store: Store, manager: Manager, messages: Messages, terminals: Terminals, composing: Composing
+        self,
+        store: Store,
+        manager: Manager,
+        messages: Messages,
+        terminals: Terminals,
+        composing: Composing,
+        receipts: Receipts,
     ) -> None:
         self._store = store
         self._manager = manager
         self._messages = messages
         self._terminals = terminals
         self._composing = composing
+        self._receipts = receipts
         self._busy: set[str] = set()
 
     async def run(self) -> None:
@@ -225,6 +233,7 @@ class Typist:
             self._store,
             lambda: self._begins(message),
             lambda why: self._explain(message, why),
+            lambda draft: self._receipts.returned(session.id, draft),
             session,
             message,
             composer,

@@ -360,3 +360,21 @@ def test_a_claude_that_leaves_a_shell_behind_gives_nothing_to_that_shell(
     until(lambda: (claudes.work / "shell-is-there").exists(), "the shell")
     assert log
     assert not mark.exists()
+
+
+def test_one_that_an_interrupt_puts_back_was_not_read_and_is_sent_by_nobody(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
+    claudes.idle(session_id)
+    back = claudes.json("send", session_id, "put-back-1 [[hold:put-back]]")["message_id"]
+    api.wait_for_hold("put-back")
+    claudes.sm("interrupt", session_id)
+    claudes.idle(session_id)
+    claudes.sm("send", session_id, "after-back-1", "--wait", "30")
+    api.release("put-back")
+    (message,) = [each for each in claudes.json("log", session_id) if each["message_id"] == back]
+    assert (message["status"], "put back" in message["reason"]) == ("unconfirmed", True), message
+    (after,) = [one for one in api.turns("after-back-1") if one.prompt.endswith("after-back-1")][:1]
+    assert "put-back-1" not in json.dumps(after.body["messages"])
+    assert "put-back-1" not in shown(claudes, session_id).rpartition("after-back-1")[2]

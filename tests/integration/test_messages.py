@@ -147,7 +147,9 @@ def test_only_who_may_interrupt_a_session_sends_it_something_urgent(home: Instan
     assert f"may not interrupt session {counter}" in said
     home.sm("send", counter, "when you can", env=peer)
     reader = home.spawn("Inbox")["session_id"]
-    assert home.sm("send", reader, "first of all", "--urgent", env=peer) == f"Input sent to session {reader}\n"
+    assert (
+        home.sm("send", reader, "first of all", "--urgent", env=peer) == f"Input sent to session {reader}\n"
+    )
 
 
 def test_a_terminal_in_copy_mode_gets_the_text_all_the_same(home: Instance) -> None:

@@ -179,9 +179,10 @@ def test_program_may_have_arguments_of_its_own() -> None:
 # --------------------------------------------------------------------------------------------------- the settings
 
 
-def test_settings_add_one_hook_to_each_event_and_nothing_else() -> None:
+def test_settings_add_one_hook_to_each_event_and_keep_its_agents_here() -> None:
     settings = json.loads(after(plan().argv, "--settings"))
-    assert list(settings) == ["hooks", "permissions"]
+    assert list(settings) == ["hooks", "permissions", "disableAgentView"]
+    assert settings["disableAgentView"] is True
     assert set(settings["hooks"]) == set(EVENTS)
     for event, entries in settings["hooks"].items():
         timeout_s = 2_147_483 if event == "PermissionRequest" else 5
@@ -494,7 +495,9 @@ def test_briefing_has_nobody_wait_for_messages_that_come_by_themselves() -> None
     assert "inbox" not in TEMPLATE
     assert "--wait" not in TEMPLATE
     assert "background" not in TEMPLATE
-    assert "a message that begins with [sm] wakes you when a child ends, asks or wants a permission" in TEMPLATE
+    assert (
+        "a message that begins with [sm] wakes you when a child ends, asks or wants a permission" in TEMPLATE
+    )
 
 
 def test_what_the_briefing_says_can_be_typed() -> None:

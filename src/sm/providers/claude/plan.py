@@ -337,6 +337,8 @@ def _settings(sm: str, reads: str | None, given: Given) -> Mapping[str, object]:
             for event, timeout_s in timeouts_s.items()
         },
         "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
+        # A key (left) at its empty prompt would hand the session, as who it is, to a daemon of claude's own.
+        "disableAgentView": True,
     }
     if given.mcps_off:
         settings["disabledMcpjsonServers"] = given.mcps_off
