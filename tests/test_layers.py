@@ -75,9 +75,9 @@ MAY_IMPORT = {
     },
     # It looks at processes, because the sessions that it adopts were started by nobody here.
     "sm.revival": {
-        "sm", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.hostos", "sm.lifecycle", "sm.manager",
-        "sm.models", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.spool",
-        "sm.store", "sm.terminals.base", "sm.text", "sm.wording",
+        "sm", "sm.asking", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.hostos", "sm.lifecycle",
+        "sm.manager", "sm.models", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning",
+        "sm.spool", "sm.store", "sm.terminals.base", "sm.text", "sm.wording",
     },
     "sm.waiting": {
         "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.persisting", "sm.store",

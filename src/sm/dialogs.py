@@ -236,7 +236,7 @@ class Dialogs:
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "it is too long" if request.cut else "its dialog takes no such answer"
             raise UsageError(f"{request.name} cannot be answered from here: {why}", f"sm attach {session.id}")
-        return tx.mail.change_request(request, answer=answer, answered_by=by)
+        return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
 
     async def delivered(self, offer: Request, who: Caller) -> Request:
         """What `who` has offered, once the hook has taken it; at once a request that no hook waits for.
@@ -317,7 +317,7 @@ class Dialogs:
                 state=RequestState.ANSWERED,
                 answer=None if allowed is None else Answer(allowed),
                 answered_by=BY_TERMINAL,
-                reason=_AT_ITS_TERMINAL,
+                reason=(now.reason if now.answer is None else None) or _AT_ITS_TERMINAL,
                 taken_at=at,
             )
 

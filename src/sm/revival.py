@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sm import hostos, recall
+from sm.asking import open_of
 from sm.endings import INTERRUPT
 from sm.errors import (
     IllegalState,
@@ -29,6 +30,7 @@ from sm.models import (
     Launch,
     Process,
     RequestKey,
+    RequestKind,
     Session,
     Signal,
     SignalKind,
@@ -312,6 +314,9 @@ class Revival:
             _check_interruptible(tx.session(session.id), has_turns=has_turns)
             await tx.effect(INTERRUPT, session.id, {"by": str(caller)}, at)
             effect_id = tx.effects[-1].id
+            for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
+                if request.hook is not None and not request.offered:  # the key closes its dialog
+                    tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
             await recall.remember(tx, caller, key, str(effect_id), at)
             return effect_id
 

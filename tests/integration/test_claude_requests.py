@@ -329,3 +329,16 @@ def test_claude_that_is_killed_leaves_no_hook(claudes: ClaudeInstance, api: Scri
     os.kill(claudes.session(agent.id)["pid"], signal.SIGKILL)
     until(lambda: not agent.hooks(), "its hook is gone", 5)
     assert agent.became(request, "cancelled")["answer"] is None
+
+
+def test_interrupt_that_closes_a_dialog_says_so(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    session_id = claudes.spawn(
+        "Plain", f"interrupted-1 {tool('Bash', command='python3 -c pass')}[[then]][[text:never]]"
+    )["session_id"]
+    claudes.says(session_id, "waiting_input", "it asks for permission")
+    (request,) = until(lambda: claudes.json("requests", session_id), "the request")
+    claudes.sm("interrupt", session_id)
+    until(lambda: not claudes.json("requests", session_id), "nothing is asked any more")
+    assert "declined at its terminal (it was interrupted by operator)" in claudes.sm(
+        "why", request["request_id"]
+    )

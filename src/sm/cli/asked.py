@@ -77,13 +77,13 @@ def became(request: Shown) -> str:
     answer, reason, by = request["answer"], line(request["reason"] or ""), request["answered_by"]
     whose = _BY.get(by or "", f"by {line(by or '-')}")
     if answer is None:
-        return f"answered {whose}" if by == "terminal" else reason or "-"
+        return f"answered {whose}{_interrupted(request)}" if by == "terminal" else reason or "-"
     said = " / ".join(answer["answers"]) or answer["message"]
     decided = "" if answer["answers"] else "approved" if answer["approved"] else "declined"
     if request["kind"] == "question" and answer["approved"] and not answer["answers"]:
         decided = "answered"
     parts = [part for part in (decided, quoted(said) if said else "") if part]
-    return f"{': '.join(parts)} {whose}{f' ({reason})' if by == 'rule' and reason else ''}"
+    return f"{': '.join(parts)} {whose}{f' ({reason})' if by == 'rule' and reason else ''}{_interrupted(request)}"
 
 
 def verdict(request: Shown) -> str:
@@ -91,11 +91,21 @@ def verdict(request: Shown) -> str:
     answer, reason, by = request["answer"], line(request["reason"] or ""), request["answered_by"]
     whose = _BY.get(by or "", f"by {line(by or '-')}")
     if answer is None:
-        return f"answered {whose}" if by == "terminal" else reason or "nobody has said why"
+        return (
+            f"answered {whose}{_interrupted(request)}"
+            if by == "terminal"
+            else reason or "nobody has said why"
+        )
     is_question = request["kind"] == "question"
     verb = "declined" if not answer["approved"] else "answered" if is_question else "approved"
     said = reason if by == "rule" else line(" / ".join(answer["answers"]) or answer["message"] or "")
-    return f"{verb} {whose}{f': {said}' if said else ''}"
+    return f"{verb} {whose}{f': {said}' if said else ''}{_interrupted(request)}"
+
+
+def _interrupted(request: Shown) -> str:
+    """`sm interrupt` presses the key that declines a dialog: nobody sat there."""
+    reason = line(request["reason"] or "")
+    return f" ({reason})" if request["answered_by"] == "terminal" and "interrupted" in reason else ""
 
 
 def request_head(request: Shown, at: datetime) -> str:
