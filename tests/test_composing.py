@@ -13,6 +13,7 @@ from sm.composing import (
     GARBLED_S,
     LEFT_S,
     QUIET_S,
+    RETURNS_WITHIN_S,
     SHOWS_AT_ALL_S,
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
@@ -651,6 +652,51 @@ def test_a_turn_that_has_just_ended_holds_it() -> None:
         assert outcome.again_s is not None
         await asyncio.sleep(outcome.again_s)
         assert (await world.deliver()).end is End.ARRIVED
+
+    in_world(body)
+
+
+def test_nothing_is_pasted_while_an_interrupt_may_put_something_back() -> None:
+    async def body(world: World) -> None:
+        async with world.composing.interrupting(ID):
+            pass
+        world.later(0.15, world.types("[sm] from operator, message 56\nbefore"))
+        world.message.earlier = ["[sm] from operator, message 56\nbefore"]
+        while (outcome := await world.deliver()).end is End.HELD:  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(outcome.again_s or 1)
+        assert world.agent.given == [f"{LETTER} "]
+
+    in_world(body)
+
+
+def test_an_interrupt_waits_for_the_enter_but_not_for_long() -> None:
+    async def body(world: World) -> None:
+        world.agent.shows_after_s = 0.2
+        typing = asyncio.create_task(world.deliver())
+        await asyncio.sleep(0.05)
+        async with world.composing.interrupting(ID):
+            assert world.enters == 1
+        world.agent.shows_after_s = 50
+        assert (await typing).end is End.ARRIVED
+        world.message.said = Proof.NONE
+        await asyncio.sleep(RETURNS_WITHIN_S)
+        typing = asyncio.create_task(world.deliver())
+        await asyncio.sleep(0.05)
+        began = now()
+        async with world.composing.interrupting(ID):
+            assert now() == pytest.approx(began + TOOL_WAITS_S)
+        typing.cancel()
+
+    in_world(body)
+
+
+def test_a_text_that_somebody_takes_out_of_the_box_is_not_waited_for() -> None:
+    async def body(world: World) -> None:
+        world.agent.after["paste"] = world.types(" and mine")
+        world.later(5, world.clears)
+        outcome = await world.deliver()
+        assert (outcome.end, "does not show any more" in outcome.why) == (End.UNCONFIRMED, True)
+        assert now() < 12
 
     in_world(body)
 

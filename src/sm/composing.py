@@ -9,7 +9,8 @@ Times are those of the running event loop.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 
@@ -66,10 +67,10 @@ class _Hand:
     """Held from the last look before the paste until Enter is pressed."""
     overtaken: bool = False
     """A tool has begun without waiting any longer."""
-    begun_s: float = float("-inf")
-    """When a tool was let begin, or a turn end, last."""
-    begun: str = ""
-    """Which of them, in words."""
+    rests_s: float = float("-inf")
+    """Until when nothing is pasted or entered, because of what has just begun or ended,"""
+    rests: str = ""
+    """in words."""
     draft: str = ""
     draft_since_s: float = 0.0
     garbled_s: float | None = None
@@ -120,7 +121,26 @@ class Composing:
                 pass
         except TimeoutError:
             hand.overtaken = True
-        hand.begun, hand.begun_s = what, _now()
+        hand.rests, hand.rests_s = what, _now() + TOOL_SETTLES_S
+
+    @asynccontextmanager
+    async def interrupting(self, session_id: str) -> AsyncIterator[None]:
+        """While somebody else interrupts the agent: not between a paste and its Enter, where that can be waited for.
+
+        What it was asked last may come back into its box, so nothing is pasted before that can be seen.
+        """
+        hand, locked = self._hand(session_id), False
+        try:
+            async with asyncio.timeout(TOOL_WAITS_S):
+                locked = await hand.lock.acquire()
+        except TimeoutError:
+            hand.overtaken = True
+        try:
+            yield
+        finally:
+            hand.rests, hand.rests_s = "it was interrupted", _now() + RETURNS_WITHIN_S
+            if locked:
+                hand.lock.release()
 
     async def deliver(self, it: Delivery) -> Outcome:
         """Type it, and follow it until it is known what became of it."""
@@ -169,9 +189,9 @@ class Composing:
 
     async def _held(self, it: Delivery, hand: _Hand) -> Outcome | None:
         """Why nothing may be typed now, but for a draft that may be put aside."""
-        rest_s = hand.begun_s + TOOL_SETTLES_S - _now()
+        rest_s = hand.rests_s - _now()
         if rest_s > 0:
-            return Outcome(End.HELD, it.busy(hand.begun), rest_s)
+            return Outcome(End.HELD, it.busy(hand.rests), rest_s)
         if (why := await self._blocked(it.session_id)) is not None:
             return Outcome(End.HELD, it.busy(why))
         box = await self._look(it)
@@ -242,7 +262,7 @@ class Composing:
 
     async def _enter(self, it: Delivery, hand: _Hand) -> bool:
         """Press Enter if the box holds our text and nothing else, with the lock held; whether it may have been."""
-        if _now() < hand.begun_s + TOOL_SETTLES_S or await it.proof(0) is not Proof.NONE:
+        if _now() < hand.rests_s or await it.proof(0) is not Proof.NONE:
             return False
         return await self._stands(it, hand) and not hand.overtaken and await self._press(it, "Enter")
 
@@ -265,6 +285,7 @@ class Composing:
         again_after_s = AGAIN_OVER_A_DRAFT_S if hand.over_a_draft else AGAIN_AFTER_S
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
+        was_there = bool(hand.shown)
         pause_s = _LOOK_S
         while True:
             proof = await it.proof(pause_s)
@@ -287,7 +308,7 @@ class Composing:
                 since_s = now_s
                 continue
             if self._is_ours(it, hand, box):
-                since_s, mixed_s, pause_s = now_s, None, _LOOK_S
+                since_s, mixed_s, pause_s, was_there = now_s, None, _LOOK_S, True
                 if now_s < enter_s:
                     continue
                 if entered >= ENTERS_MAX:
@@ -302,7 +323,7 @@ class Composing:
                         entered, enter_s = entered + 1, _now() + again_after_s
                 continue
             if it.composer.holds_ours(box.draft, it.letter):
-                since_s, mixed_s = now_s, mixed_s or now_s
+                since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await it.explain("somebody is typing in its input box")
                 if now_s - mixed_s >= MIXED_S:
                     return Outcome(
@@ -313,11 +334,13 @@ class Composing:
             pause_s = _LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
                 return Outcome(End.UNCONFIRMED, not_confirmed)
-            if not entered and now_s - since_s >= (SHOWS_WITHIN_S if box.draft else SHOWS_AT_ALL_S):
-                shows = "something else than" if box.draft else "nothing of"
+            if not entered and now_s - since_s >= (
+                SHOWS_WITHIN_S if box.draft or was_there else SHOWS_AT_ALL_S
+            ):
+                shows = "does not show any more" if was_there else "shows nothing of"
+                shows = "shows something else than" if box.draft and not was_there else shows
                 return Outcome(
-                    End.UNCONFIRMED,
-                    f"its input box shows {shows} what was pasted; Enter was not pressed",
+                    End.UNCONFIRMED, f"its input box {shows} what was pasted; Enter was not pressed"
                 )
 
     # When it has arrived
@@ -343,7 +366,7 @@ class Composing:
         which comes back: the model does not have it, and it is entered again.
         """
         for _ in range(_TOOLS_WAITED_FOR):
-            await asyncio.sleep(max(0.0, hand.begun_s + TOOL_SETTLES_S - _now()))
+            await asyncio.sleep(max(0.0, hand.rests_s - _now()))
         async with hand.lock:
             hand.overtaken = False
             box = await self._look(it)

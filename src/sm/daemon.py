@@ -234,6 +234,7 @@ async def run(
             revival = Revival(store, manager, spawning, sandbox, terminals, providers)
             agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
             identity = Identity(store.sessions, terminals, watcher.tty_owner)
+            composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
             outbox = Outbox(
                 store,
                 manager,
@@ -244,11 +245,11 @@ async def run(
                 archives,
                 revival.launch_again,
                 agent_sockets.ready_for,
+                composing.interrupting,
             )
             dialogs = Dialogs(store, manager, terminals, config)
             messages, waiting = Messages(store, manager, dialogs), Waiting(store, manager)
             mailroom = Mailroom(store, manager, messages, waiting, time.time)
-            composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
             receipts = Receipts(store, manager, messages)
             typist = Typist(store, manager, messages, terminals, composing, receipts)
             measuring = Measuring(store, config, now)

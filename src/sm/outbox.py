@@ -10,7 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -79,8 +79,12 @@ class Outbox:
         archives: Archives,
         launch_again: Callable[[str], Awaitable[Launch]],
         before_start: Callable[[Session], Awaitable[None]],
+        interrupting: Callable[[str], AbstractAsyncContextManager[None]],
     ) -> None:
-        """`before_start` returns when the session's agent can call the daemon. Raises SmError."""
+        """`before_start` returns when the session's agent can call the daemon. Raises SmError.
+
+        `interrupting`: what an interrupt of a session is done within, so that nothing is typed there meanwhile.
+        """
         self._store = store
         self._manager = manager
         self._terminals = terminals
@@ -90,6 +94,7 @@ class Outbox:
         self._archives = archives
         self._launch_again = launch_again
         self._before_start = before_start
+        self._interrupting = interrupting
         self._last: dict[str, asyncio.Task[None]] = {}
         """The newest effect of each lane that is not done: the next one waits for it."""
         self._waiting: Counter[str] = Counter()
@@ -329,7 +334,8 @@ class Outbox:
             return
         dead = None
         try:
-            await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+            async with self._interrupting(session.id):
+                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
         except (NoTerminal, NoServer):
             pass  # there is nothing to interrupt
         except SmError as error:
