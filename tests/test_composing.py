@@ -154,7 +154,7 @@ class Boxes:
     def pasted(self, letter: str) -> str:
         return f"{letter} "
 
-    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
+    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
         return draft.strip() == letter
 
     def holds_ours(self, draft: str, letter: str) -> bool:

@@ -60,8 +60,8 @@ class Told:
     async def turn_ends(self, session_id: str) -> None:
         self.said.append(("ends", session_id))
 
-    async def turn_ended(self, session_id: str, at: float, began: float | None) -> None:
-        self.said.append(("turn", session_id, at, began))
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        self.said.append(("turn", session_id, at))
 
 
 @dataclass
@@ -133,7 +133,7 @@ async def test_what_hooks_say_is_passed_on(bench: Bench) -> None:
         ("heard", ID, OURS, False, Source.HOOK),
         ("begins", ID),
         ("ended", ID, "toolu_1", True),
-        ("turn", ID, NOW_S, NOW_S),
+        ("turn", ID, NOW_S),
         ("ends", ID),
     ]
 
@@ -187,7 +187,7 @@ async def test_what_the_transcript_says_is_passed_on(bench: Bench) -> None:
     assert bench.told.said == [
         ("heard", ID, OURS, True, Source.TRANSCRIPT),
         ("ended", ID, "toolu_1", False),
-        ("turn", ID, NOW_S - 1, NOW_S),
+        ("turn", ID, NOW_S - 1),
     ]
 
 

@@ -79,6 +79,7 @@ class _Hand:
     """The draft as which the message that is under way was seen in the box."""
     left: str = ""
     """What was given up while it stood in the box, or could still come to stand there."""
+    left_shown: str = ""
     over_a_draft: bool = False
     """A draft is put aside for the message that is under way."""
     put_aside: str = ""
@@ -163,6 +164,7 @@ class Composing:
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
             outcome = await self._follow(it, hand, entered, ARRIVES_WITHIN_S, not_confirmed)
             hand.left = it.letter if outcome.end is End.UNCONFIRMED else ""
+            hand.left_shown = hand.shown
             return outcome
         except TerminalHeld as error:
             return Outcome(End.HELD, error.message)
@@ -201,7 +203,7 @@ class Composing:
             await self._draw_anew(it, hand, box, GARBLED_S)
             return Outcome(End.HELD, it.busy(box.closed))
         hand.garbled_s = None
-        if hand.left and it.composer.is_ours(box.draft, hand.left):
+        if hand.left and it.composer.is_ours(box.draft, hand.left, hand.left_shown or None):
             await self._remove(it, hand.left)
             return Outcome(End.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S)
         if not box.draft:
@@ -406,7 +408,7 @@ class Composing:
         same: two texts of as many lines.
         """
         is_draft = hand.over_a_draft and box.draft == hand.put_aside
-        if is_draft or not it.composer.is_ours(box.draft, it.letter, hand.shown):
+        if is_draft or not it.composer.is_ours(box.draft, it.letter, hand.shown or None):
             return False
         hand.shown = hand.shown or box.draft
         return True
@@ -422,7 +424,10 @@ class Composing:
         """Remove our text where it is all that stands in the box."""
         async with hand.lock:
             box = await self._look(it)
-            if box is None or box.closed is not None or not self._is_ours(it, hand, box):
+            if box is None or box.closed is not None:
+                return
+            # What was never seen in the box is no copy of ours, whatever it looks like.
+            if not (it.composer.is_ours(box.draft, it.letter, hand.shown) and self._is_ours(it, hand, box)):
                 return
             await self._remove(it, it.letter)
         await it.returned(box.draft)
@@ -440,7 +445,7 @@ class Composing:
             if box is None or box.closed is not None or it.gone():
                 return
             # Half cleared, it is a beginning of ours.
-            ours = it.composer.is_ours(box.draft, letter) or (
+            ours = it.composer.is_ours(box.draft, letter, None) or (
                 before is not None
                 and (letter.startswith(box.draft) or it.composer.holds_ours(box.draft, letter))
             )

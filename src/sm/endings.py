@@ -7,7 +7,7 @@ from typing import Any
 from sm.asking import call_off
 from sm.config import Config
 from sm.lifecycle import is_live
-from sm.models import SM_ITSELF, EventType, MessageState, Session, Signal, SignalKind, Status
+from sm.models import IN_ITS_QUEUE, SM_ITSELF, EventType, MessageState, Session, Signal, SignalKind, Status
 from sm.notices import Notices, hearer
 from sm.store import Transaction
 from sm.wording import label, message_settled, sender_label, subject
@@ -67,6 +67,13 @@ class Endings:
                 EventType.MESSAGE, session, at, line, {"message_id": after.id, "state": after.state}
             )
             await self._notices.of_undelivered(tx, session, after)
+        for message in await tx.mail.unacknowledged(session.id):
+            if message.evidence == IN_ITS_QUEUE:  # it went with the process, and nobody has read it
+                lost = f"{reason}; this waited in its own queue"
+                after = tx.mail.move_message(message, MessageState.UNCONFIRMED, at, reason=lost)
+                if message.sender == SM_ITSELF:
+                    untold.append(message.id)
+                await self._notices.of_undelivered(tx, session, after)
         await self._notices.untold(tx, session, untold)
 
     async def _release_children(self, tx: Transaction, session: Session, at: str, move: Move) -> None:

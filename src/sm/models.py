@@ -363,6 +363,9 @@ class MessageMode(Tolerant):
 SM_ITSELF = "sm"
 """The sender of notices."""
 
+IN_ITS_QUEUE = "its transcript: queued"
+"""The evidence of a message that an agent has in a queue of its own, and has not read yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

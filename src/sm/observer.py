@@ -70,8 +70,8 @@ class News(Protocol):
     async def turn_ends(self, session_id: str) -> None:
         """Its turn is about to end: as soon as this returns, with which the hook may wait for a moment."""
 
-    async def turn_ended(self, session_id: str, at: float, began: float | None) -> None:
-        """A turn was finished, at this time in seconds since the epoch; `began`: when it began, if that was heard."""
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        """A turn was finished, at this time in seconds since the epoch."""
 
 
 @dataclass
@@ -91,7 +91,6 @@ class _Observed:
     """Its working directory without links: claude names the file after that."""
     expects_turn: bool = False
     ready: bool = False
-    turn_began: float | None = None
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     task: asyncio.Task[None] | None = None
@@ -300,12 +299,10 @@ class Observer:
     async def _tell(self, observed: _Observed, news: HookNews, at: float) -> None:
         session_id = observed.session_id
         who = "" if news.said is None else news.said.who
-        if news.said is not None and news.said.opens:
-            observed.turn_began = at
         if news.heard is not None:
             await self._news.heard(session_id, news.heard, Source.HOOK)
         if news.turn_finished:
-            await self._news.turn_ended(session_id, at, observed.turn_began)
+            await self._news.turn_ended(session_id, at)
             if self._clock() - at < _WAITS_FOR_HOOK_S:
                 await self._news.turn_ends(session_id)
         if news.tool_ended is not None:
@@ -323,9 +320,7 @@ class Observer:
         for tool_use, allowed in news.tools_ended.items():
             await self._news.tool_ended(session_id, tool_use, allowed)
         if news.turn_finished is not None:
-            observed = self._observed.get(session_id)
-            began = None if observed is None else observed.turn_began
-            await self._news.turn_ended(session_id, min(news.turn_finished, self._clock()), began)
+            await self._news.turn_ended(session_id, min(news.turn_finished, self._clock()))
 
     async def _take(self, observed: _Observed, news: HookNews, at: float) -> None:
         observed.hook_seen = True

@@ -9,7 +9,7 @@ from sm.errors import NotFound
 from sm.evidence import Source
 from sm.manager import Manager
 from sm.messages import TERMINAL, Messages
-from sm.models import Message, MessageState, Status
+from sm.models import IN_ITS_QUEUE, Message, MessageState, Status
 from sm.persisting import persist
 from sm.providers.base import Heard
 from sm.store import Store, Transaction
@@ -24,8 +24,6 @@ _HEADER = re.compile(
 _BEGINNINGS_MAX = 1_000
 _HEADERS_MAX = 50
 """Bounds on what is looked at in one text."""
-QUEUED = "its transcript: queued"
-"""Evidence of a message that is in the agent's own queue, and not read yet."""
 _TOGETHER = "it arrived changed, or together with other text"
 _TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
 _PUT_BACK = (
@@ -36,8 +34,6 @@ _BROKEN_OFF_WITHIN_S = 2.0
 """How long it may take until it is seen that a turn was broken off."""
 _ENDED_WITHIN_S = 0.3
 """A session that has just become idle may have finished its turn, and what was read in it is noted a moment later."""
-_APART_S = 1.0
-"""What begins one turn comes within so long."""
 _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
 """Queued: what was given up as not typed, and was."""
 
@@ -87,7 +83,7 @@ class Receipts:
     async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
         now = self._manager.now()
         at = max(message.state_at, min(now, iso(heard.at)))
-        is_queued = message.state is MessageState.SUBMITTED and message.evidence == QUEUED
+        is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
         if heard.withdrawn:
             if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
                 await self._messages.settle(tx, message, MessageState.UNCONFIRMED, now, _TAKEN_BACK)
@@ -153,18 +149,15 @@ class Receipts:
 
         await persist(lambda: self._store.write(unit))
 
-    async def turn_ended(self, session_id: str, at: float, began: float | None) -> None:
-        """A turn, which began at `began` as far as is known, was finished at `at`: what was read in it has been dealt
-        with. Not what was read in a turn before, which was broken off.
-        """
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        """A turn was finished at `at`: what was read before has been dealt with, also in a turn that was broken off."""
         if session_id in self._dealt_with:
             return
         ended, now = iso(at), self._manager.now()
-        since = "" if began is None else iso(began - _APART_S)
 
         async def unit(tx: Transaction) -> None:
             waiting = await tx.mail.unacknowledged(session_id)
-            done = [m for m in waiting if m.evidence != QUEUED and since <= m.state_at < ended]
+            done = [m for m in waiting if m.evidence != IN_ITS_QUEUE and m.state_at < ended]
             for message in done:
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, now, acknowledged_at=ended)
             if not waiting:  # within the unit, so that nothing arrives in between
@@ -213,4 +206,4 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
 def _evidence(heard: Heard, source: Source) -> str:
     if source is Source.HOOK:
         return "its UserPromptSubmit hook"
-    return QUEUED if heard.queued else "its transcript"
+    return IN_ITS_QUEUE if heard.queued else "its transcript"

@@ -29,5 +29,5 @@ class Telling:
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         await self.dialogs.tool_ended(session_id, tool_use, allowed)
 
-    async def turn_ended(self, session_id: str, at: float, began: float | None) -> None:
-        await self.receipts.turn_ended(session_id, at, began)
+    async def turn_ended(self, session_id: str, at: float) -> None:
+        await self.receipts.turn_ended(session_id, at)

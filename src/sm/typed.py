@@ -7,9 +7,8 @@ from contextlib import suppress
 from sm.delivery import Proof
 from sm.hostos import is_alive
 from sm.messages import busy
-from sm.models import Message, MessageState, Session
+from sm.models import IN_ITS_QUEUE, Message, MessageState, Session
 from sm.providers.base import Composer
-from sm.receipts import QUEUED
 from sm.store import Store
 
 
@@ -71,7 +70,7 @@ class Typed:
         message = await self._store.mail.message(self._message.id)
         if message.state is not MessageState.SUBMITTED:
             return Proof.OVER
-        return Proof.QUEUED if message.evidence == QUEUED else Proof.TAKEN
+        return Proof.QUEUED if message.evidence == IN_ITS_QUEUE else Proof.TAKEN
 
     def _waits(self) -> bool:
         now = self._store.mail.open.messages.get(self._message.id)

@@ -17,7 +17,7 @@ from sm.errors import (
 )
 from sm.lifecycle import is_ended
 from sm.manager import START, TYPE, Manager
-from sm.messages import TERMINAL, Messages, held
+from sm.messages import TERMINAL, Messages, busy, held
 from sm.models import (
     SM_ITSELF,
     Message,
@@ -185,18 +185,18 @@ class Typist:
 
     async def _pause(self, message: Message, pause_s: float) -> None:
         """Until it may be worth to try again: its session's status is another, or another message comes first."""
+
+        def held_by(session: Session) -> tuple[object, ...]:
+            asks = session.status is Status.WAITING_INPUT
+            return session.status, session.status_at, busy(session, self._store.mail.open, "") if asks else ""
+
         before = self._store.sessions.get(message.session_id or "")
+        then = None if before is None else held_by(before)
 
         def changed() -> bool:
             now = self._store.sessions.get(message.session_id or "")
             first = None if now is None else self._next(now.id)
-            status = (None, None) if before is None else (before.status, before.status_at)
-            return (
-                now is None
-                or (now.status, now.status_at) != status
-                or first is None
-                or first.id != message.id
-            )
+            return now is None or first is None or first.id != message.id or held_by(now) != then
 
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_s):

@@ -375,6 +375,38 @@ def test_one_that_an_interrupt_puts_back_was_not_read_and_is_sent_by_nobody(
     api.release("put-back")
     (message,) = [each for each in claudes.json("log", session_id) if each["message_id"] == back]
     assert (message["status"], "put back" in message["reason"]) == ("unconfirmed", True), message
-    (after,) = [one for one in api.turns("after-back-1") if one.prompt.endswith("after-back-1")][:1]
+    after = api.wait_for(lambda: next(iter(api.turns("after-back-1")), None), "the next one is read")
     assert "put-back-1" not in json.dumps(after.body["messages"])
     assert "put-back-1" not in shown(claudes, session_id).rpartition("after-back-1")[2]
+
+
+def test_what_waits_in_its_own_queue_when_it_is_killed_was_not_read(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
+    claudes.idle(session_id)
+    claudes.sm("send", session_id, "busy-kill-1 [[hold:busy-kill]]")
+    api.wait_for_hold("busy-kill")
+    queued = claudes.json("send", session_id, "in its queue", "--wait", "30")
+    assert (queued["status"], queued["evidence"]) == ("submitted", "its transcript: queued")
+    claudes.sm("kill", session_id)
+    api.release("busy-kill")
+    lost = message(claudes, session_id, queued["message_id"])
+    assert (lost["status"], "waited in its own queue" in lost["reason"]) == ("unconfirmed", True), lost
+
+
+def test_a_persons_folded_draft_stays_though_a_message_looks_the_same(
+    claudes: ClaudeInstance, editor: str
+) -> None:
+    same = "a\nb\nc\nd"
+    for number in range(2):
+        claudes.sm("send", editor, f"{number}{same}", "--wait", "30")
+        claudes.idle(editor)
+        claudes.tmux("set-buffer", "-b", "person", "--", "1\n2\n3\n4\n5")
+        claudes.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{editor}:")
+        draft = until(lambda: box(claudes, editor), "it stands there")
+        claudes.sm("send", editor, f"again {number}{same}", "--wait", "30")
+        claudes.idle(editor)
+        assert box(claudes, editor) == draft
+        claudes.keys(editor, "C-u")
+        until(lambda: box(claudes, editor) == "", "it is gone")

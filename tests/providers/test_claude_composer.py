@@ -50,8 +50,9 @@ def test_a_footer_that_has_the_keyboard_drops_what_is_pasted() -> None:
 def test_two_folded_texts_of_as_many_lines_are_told_apart() -> None:
     letter = "[sm] from operator, message 5\na\nb\nc\nd"
     first, second = "[Pasted text #1 +4 lines]", "[Pasted text #2 +4 lines]"
-    assert BOX.is_ours(second, letter)
+    assert BOX.is_ours(second, letter, None)
     assert BOX.is_ours(second, letter, second)
+    assert not BOX.is_ours(second, letter), "it may be anybody's"
     assert not BOX.is_ours(first, letter, second)
     assert BOX.is_ours(letter, letter, second)  # Escape has put it back
 
@@ -190,7 +191,7 @@ def test_what_the_terminal_made_of_an_emoji_does_not_matter() -> None:
     ],
 )
 def test_a_folded_text_is_known_by_its_lines(draft: str, ours: bool, holds: bool) -> None:
-    assert (BOX.is_ours(draft, LONG), BOX.holds_ours(draft, LONG)) == (ours, holds)
+    assert (BOX.is_ours(draft, LONG, None), BOX.holds_ours(draft, LONG)) == (ours, holds)
 
 
 def test_message_5_is_not_message_57() -> None:
@@ -289,7 +290,7 @@ def test_what_would_be_changed_or_cost_the_box_its_shape_is_folded(like: str) ->
     pasted = BOX.pasted(sent)
     assert pasted.count("\n") >= 3
     assert pasted.startswith(f"{sent}\n")
-    assert BOX.is_ours(f"[Pasted text #4 +{pasted.count(chr(10))} lines]", sent)
+    assert BOX.is_ours(f"[Pasted text #4 +{pasted.count(chr(10))} lines]", sent, None)
     assert BOX.heard(arrives(pasted, queued=False)) == BOX.heard(sent)
 
 

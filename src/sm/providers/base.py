@@ -263,8 +263,12 @@ class Composer(Protocol):
     def pasted(self, letter: str) -> str:
         """What to paste so that it arrives as `letter`."""
 
-    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
-        """Whether this draft is the pasted `letter` and nothing else. `shown`: the draft as which it was seen first."""
+    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
+        """Whether this draft is the pasted `letter` and nothing else.
+
+        `shown`: the draft as which that was seen first. Empty: none is known, and what only may be it is not; None: it
+        was just pasted into an empty box, and what may be it is.
+        """
 
     def holds_ours(self, draft: str, letter: str) -> bool:
         """Whether the pasted `letter`, or the beginning of it, stands in this draft, perhaps beside other text."""

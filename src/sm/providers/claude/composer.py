@@ -57,11 +57,11 @@ class ClaudeComposer:
         missing = _FOLDS_AT - letter.count("\n")
         return f"{letter}{chr(10) * missing if _BETTER_FOLDED.search(letter) else ''} "
 
-    def is_ours(self, draft: str, letter: str, shown: str = "") -> bool:
-        draft, shown = draft.strip(), shown.strip()
+    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
+        draft = draft.strip()
         if (folded := _FOLDED.fullmatch(draft)) is not None:
-            # Each paste has a number of its own.
-            return self._is_folded(folded, letter) and (draft == shown or _FOLDED.fullmatch(shown) is None)
+            # Each paste has a number of its own; of its text only the lines can be counted.
+            return self._is_folded(folded, letter) and (shown is None or draft == shown.strip())
         if draft.startswith(_ABOVE):
             return len(end := _seen(draft[len(_ABOVE) :])) >= _CUT_LEAVES and _seen(letter).endswith(end)
         if (cut := _CUT.search(draft)) is not None and len(letter) > _CUT_FROM:
