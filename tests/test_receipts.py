@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,13 +63,17 @@ class Post:
         return letter("operator", number, text)
 
     async def heard(
-        self, text: str, second: int = 1, source: Source = Source.HOOK, *, to: str = ID, **how: bool
+        self, text: str, second: int = 1, source: Source = Source.HOOK, *, to: str = ID, **how: Any
     ) -> None:
         self.clock[0] = max(self.clock[0], second)
         await self.receipts.heard(to, Heard(text, self.at(second), **how), source)
 
     async def message(self, number: int) -> Message:
         return await self.store.mail.message(number)
+
+    async def prompt(self, text: str, second: int, parent: str) -> None:
+        """A line of its transcript."""
+        await self.receipts.heard(ID, Heard(text, self.at(second), parent=parent), Source.TRANSCRIPT)
 
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
@@ -307,3 +312,35 @@ async def test_what_never_arrived_and_what_others_got_is_nothing_that_was_put_ba
     for draft in (waits, others, "my draft"):
         assert await post.receipts.returned(ID, draft) is None
     assert await post.state(58) is MessageState.SUBMITTED
+
+
+async def test_what_the_conversation_goes_on_without_was_not_read(post: Post) -> None:
+    first, second = await post.sent(57), await post.sent(58)
+    await post.heard(first, 1)
+    await post.prompt(first, 1, "a1")
+    await post.prompt(second, 3, "a1")
+    found = await post.message(57)
+    assert (found.state, "goes on without it" in (found.reason or "")) == (MessageState.UNCONFIRMED, True)
+    assert await post.state(58) is MessageState.SUBMITTED
+    await post.prompt("", 5, "a1")
+    assert await post.state(58) is MessageState.UNCONFIRMED, "also when a person goes on"
+
+
+@pytest.mark.parametrize(
+    ("then", "parent"),
+    [("again", "a1"), ("beside", "a1"), ("other", "b2")],
+    ids=["again", "beside", "behind"],
+)
+async def test_what_is_in_the_conversation_stays_submitted(post: Post, then: str, parent: str) -> None:
+    first = await post.sent(57)
+    await post.prompt(first, 1, "a1")
+    await post.prompt({"again": first, "beside": f"{first}\nand mine", "other": "mine"}[then], 3, parent)
+    assert await post.state(57) is MessageState.SUBMITTED
+
+
+async def test_what_was_dealt_with_stays_so_when_a_person_goes_back(post: Post) -> None:
+    first = await post.sent(57)
+    await post.prompt(first, 1, "")
+    await post.receipts.turn_ended(ID, post.at(2))
+    await post.prompt("mine", 3, "")
+    assert await post.state(57) is MessageState.ACKNOWLEDGED

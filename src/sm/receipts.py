@@ -11,7 +11,7 @@ from sm.manager import Manager
 from sm.messages import TERMINAL, Messages
 from sm.models import IN_ITS_QUEUE, Message, MessageState, Status
 from sm.persisting import persist
-from sm.providers.base import Heard
+from sm.providers.base import Composer, Heard
 from sm.store import Store, Transaction
 from sm.text import MARK, letter, marked
 from sm.views import iso
@@ -29,6 +29,7 @@ _TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
 _PUT_BACK = (
     "it was interrupted before an answer began, and put back into the input box, from which it was taken"
 )
+_LEFT_OUT = "it was interrupted before an answer began, and the conversation goes on without it"
 _RECENT = 20
 _BROKEN_OFF_WITHIN_S = 2.0
 """How long it may take until it is seen that a turn was broken off."""
@@ -55,6 +56,8 @@ class Receipts:
         self._store = store
         self._manager = manager
         self._messages = messages
+        self._prompts: dict[str, tuple[str, int | None]] = {}
+        """The last prompt of each session: behind what it stands, and which message it is."""
         self._dealt_with: set[str] = set()
         """Sessions in which nothing that was typed waits for the end of a turn."""
 
@@ -62,14 +65,13 @@ class Receipts:
         """The agent of this session has taken `heard`, or has put it back. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
         composer = None if session is None else self._manager.provider(session).composer
-        if composer is None or MARK not in heard.text:
+        if composer is None:
             return
-        text = await asyncio.to_thread(composer.heard, heard.text)
-        numbers = {int(header[1]) for header in _headers(text)}
-        if not numbers:
+        found = await self._found(heard, composer)
+        if heard.parent is not None:
+            await self._goes_on(session_id, heard.parent, found)
+        if found == _Found():
             return
-        texts = await self._store.mail.texts(numbers)
-        found = await asyncio.to_thread(_found, text, texts, composer.heard)
 
         async def unit(tx: Transaction) -> None:
             if found.whole is not None and (message := await _typed_to(tx, found.whole, session_id)):
@@ -79,6 +81,26 @@ class Receipts:
                     await self._arrived_changed(tx, message)
 
         await persist(lambda: self._store.write(unit))
+
+    async def _found(self, heard: Heard, composer: Composer) -> _Found:
+        """What of our messages stands in what was heard."""
+        if MARK not in heard.text:
+            return _Found()
+        text = await asyncio.to_thread(composer.heard, heard.text)
+        numbers = {int(header[1]) for header in _headers(text)}
+        if not numbers:
+            return _Found()
+        texts = await self._store.mail.texts(numbers)
+        return await asyncio.to_thread(_found, text, texts, composer.heard)
+
+    async def _goes_on(self, session_id: str, parent: str, found: _Found) -> None:
+        """The conversation goes on behind `parent`: what stood there before, and is not the same, is in it no more."""
+        before = self._prompts.get(session_id)
+        self._prompts[session_id] = parent, found.whole
+        if before is None or before[0] != parent or before[1] is None:
+            return
+        if before[1] != found.whole and before[1] not in found.among:
+            await self._put_back(before[1], session_id, _LEFT_OUT)
 
     async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
         now = self._manager.now()
@@ -120,7 +142,7 @@ class Receipts:
                 and composer.is_ours(draft, whole)
             ):
                 if message.state is MessageState.SUBMITTED and await self._rests(session_id):
-                    await self._put_back(message.id, session_id)
+                    await self._put_back(message.id, session_id, _PUT_BACK)
                 return whole
         return None
 
@@ -139,13 +161,14 @@ class Receipts:
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True
 
-    async def _put_back(self, number: int, session_id: str) -> None:
+    async def _put_back(self, number: int, session_id: str, why: str) -> None:
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> None:
-            now = await tx.mail.message(number)
-            if now.state is MessageState.SUBMITTED and tx.session(session_id).status is Status.IDLE:
-                await self._messages.settle(tx, now, MessageState.UNCONFIRMED, at, _PUT_BACK)
+            message = await _typed_to(tx, number, session_id)
+            works = why == _PUT_BACK and tx.session(session_id).status is not Status.IDLE
+            if message is not None and message.state is MessageState.SUBMITTED and not works:
+                await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, why)
 
         await persist(lambda: self._store.write(unit))
 

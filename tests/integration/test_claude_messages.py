@@ -410,3 +410,27 @@ def test_a_persons_folded_draft_stays_though_a_message_looks_the_same(
         assert box(claudes, editor) == draft
         claudes.keys(editor, "C-u")
         until(lambda: box(claudes, editor) == "", "it is gone")
+
+
+def test_one_that_a_person_interrupts_and_throws_away_was_not_read(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
+    claudes.idle(session_id)
+    thrown = send(claudes, session_id, "thrown-1 [[hold:thrown]]")["message_id"]
+    api.wait_for_hold("thrown")
+    # What it leaves in its box in the next moments may be taken for a copy and removed: nothing is left to throw away.
+    until(lambda: "thrown-1" in shown(claudes, session_id), "it works on it")
+    claudes.keys(session_id, "Escape")
+    claudes.idle(session_id)
+    api.release("thrown")
+    for _ in range(10):
+        claudes.keys(session_id, "C-u", "C-k")
+    until(lambda: box(claudes, session_id) == "", "the box is empty")
+    claudes.prompt(session_id, "mine-1")
+    claudes.idle(session_id)
+    lost = until(
+        lambda: (found := message(claudes, session_id, thrown))["status"] == "unconfirmed" and found,
+        "it is said",
+    )
+    assert "before an answer began" in lost["reason"]

@@ -102,12 +102,17 @@ class Heard:
     """A text that the agent has taken as input, or keeps in its own queue, as it repeats it itself."""
 
     text: str = field(repr=False)
+    """Empty: nothing of ours, and told for its `parent`."""
     at: float
     """When, in seconds since the epoch."""
     queued: bool = False
     """It waits in the agent's queue for the end of the turn, or for the next result of a tool."""
     withdrawn: bool = False
     """It was taken back out of that queue, unread."""
+    parent: str | None = None
+    """Behind what in the conversation it stands, where the agent says so. Of two with the same one the first is no more
+    in it: it was interrupted before its answer began.
+    """
 
 
 @dataclass(frozen=True, slots=True)

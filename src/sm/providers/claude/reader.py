@@ -180,13 +180,13 @@ def _text(value: object) -> str:
 
 def _heard(fact: Fact) -> Heard | None:
     """What somebody has given to the agent."""
-    if not isinstance(fact, Mark) or not fact.whole or fact.at is None:
+    if not isinstance(fact, Mark) or fact.at is None or not (fact.whole or fact.parent is not None):
         return None
     at = seconds_of(fact.at)
     if at is None:
         return None
     kind = fact.kind
-    return Heard(fact.whole, at, kind is MarkKind.ENQUEUED, kind is MarkKind.WITHDRAWN)
+    return Heard(fact.whole, at, kind is MarkKind.ENQUEUED, kind is MarkKind.WITHDRAWN, fact.parent)
 
 
 def _finished(facts: Sequence[Fact]) -> float | None:

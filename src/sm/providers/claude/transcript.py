@@ -125,6 +125,8 @@ class Mark:
     sidechain: bool = False
     whole: str = field(default="", repr=False)
     """All of a text that somebody has given to the agent, where it may be one of our messages."""
+    parent: str | None = None
+    """PROMPT: behind which line of the conversation it stands; empty: it is the first."""
 
 
 Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
@@ -157,7 +159,11 @@ class _Line:
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
         ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
         whole = _HALF.sub("\ufffd", text) if ours else ""
-        return Mark(kind, self.at, _cut(text), self.prompt_id, detail, background, self.sidechain, whole)
+        placed = kind is MarkKind.PROMPT and "parentUuid" in self.value
+        parent = _name(self.value["parentUuid"]) if placed else None
+        return Mark(
+            kind, self.at, _cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
+        )
 
 
 _GIVEN = frozenset({MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN})
