@@ -241,20 +241,27 @@ def test_open_file_is_seen_by_identity_not_by_name(start: Callable[..., Started]
 
 
 def test_controlling_terminal_is_named() -> None:
-    # The number of a terminal is cut in two in /proc: take so many that both parts count.
-    others = [os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) for _ in range(260)]
-    pid, master = pty.fork()
-    if pid == 0:  # pragma: no cover
-        os.execvp("sh", ["sh", "-c", "tty; read -r line"])
+    # The number of a terminal is cut in two in /proc: take so many that both parts count. What others let go meanwhile
+    # is given out first, and is kept then.
+    taken = [os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) for _ in range(260)]
+    number, pids = 0, []
     try:
-        assert select.select([master], [], [], PATIENCE_S)[0]
-        said = os.read(master, 1000).decode().split()[0]
-        assert int(said.removeprefix("/dev/pts/")) > 256
-        assert hostos.tty_of(pid) == said
+        while number <= 256 and len(pids) < 100:
+            pid, master = pty.fork()
+            if pid == 0:  # pragma: no cover
+                os.execvp("sh", ["sh", "-c", "tty; read -r line"])
+            pids.append(pid)
+            taken.append(master)
+            assert select.select([master], [], [], PATIENCE_S)[0]
+            said = os.read(master, 1000).decode().split()[0]
+            number = int(said.removeprefix("/dev/pts/"))
+        assert number > 256
+        assert hostos.tty_of(pids[-1]) == said
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        for each in (master, *others):
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        for each in taken:
             os.close(each)
 
 

@@ -84,7 +84,7 @@ class Hook:
 
     def spooled(self) -> list[Any]:
         """What lies in the spool, whole or not, in the order of the names."""
-        return [json.loads(file.read_bytes()) for file in sorted(self._spool.glob("*/*"))]
+        return [json.loads(file.read_bytes()) for file in sorted(self._spool.glob("*/[!.]*"))]
 
 
 @dataclass(frozen=True)
