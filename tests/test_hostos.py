@@ -244,7 +244,8 @@ def test_controlling_terminal_is_named() -> None:
     # The number of a terminal is cut in two in /proc: take so many that both parts count. What others let go meanwhile
     # is given out first, and is kept then.
     taken = [os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) for _ in range(260)]
-    number, pids = 0, []
+    number = 0
+    pids: list[int] = []
     try:
         while number <= 256 and len(pids) < 100:
             pid, master = pty.fork()
