@@ -1,16 +1,19 @@
 """The parent hears of every ending, once, in few messages; and nobody can speak in the daemon's name."""
 
 import json
+import os
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.instance import Instance, until
+from tests.instance import SM, Instance, until
 
 OF_EACH = 4
 WAIT_FOR_GO = "while [ ! -e go ]; do sleep 0.05; done"
@@ -121,8 +124,19 @@ def test_a_parent_that_reads_its_terminal_is_told_in_lines_that_fit(home: Instan
 
 
 def test_a_foreground_wait_that_told_an_ending_is_not_repeated_by_a_message(home: Instance) -> None:
-    first = home.spawn("Sh", "exit 3")["session_id"]
-    home.sm("wait", first, "--timeout", "30")
+    first = home.spawn("Sh", "while [ ! -e go ]; do sleep 0.05; done; exit 3")["session_id"]
+    waits = subprocess.Popen(
+        [SM, "wait", first, "--timeout", "30"], env=home.env, cwd=home.work, stdout=subprocess.DEVNULL
+    )
+
+    def asks() -> bool:
+        with suppress(OSError):  # one of them is closed meanwhile
+            return any("socket" in os.readlink(each) for each in Path(f"/proc/{waits.pid}/fd").iterdir())
+        return False
+
+    until(asks, "it has come to the daemon")
+    (home.work / "go").touch()
+    assert waits.wait(30) == 0
     second = home.spawn("Sh", "exit 4")["session_id"]
     until(lambda: any(second in m["text"] for m in home.json("inbox")), "the operator is told of the other")
     assert not any(first in m["text"] for m in home.json("inbox"))
