@@ -344,3 +344,25 @@ async def test_what_was_dealt_with_stays_so_when_a_person_goes_back(post: Post) 
     await post.receipts.turn_ended(ID, post.at(2))
     await post.prompt("mine", 3, "")
     assert await post.state(57) is MessageState.ACKNOWLEDGED
+
+
+async def test_what_was_put_back_is_not_submitted_again_by_older_news(post: Post) -> None:
+    first = await post.sent(57)
+    await post.heard(first, 1)
+    await post.prompt("", 2, "a1")
+    post.clock[0] = 5
+    assert await post.receipts.returned(ID, first) == first
+    await post.prompt(first, 1, "a1")
+    assert await post.state(57) is MessageState.UNCONFIRMED
+    await post.prompt(first, 9, "a1")
+    assert await post.state(57) is MessageState.SUBMITTED, "somebody has sent it after all"
+
+
+async def test_the_end_of_the_turn_that_goes_on_without_it_acknowledged_nothing(post: Post) -> None:
+    first = await post.sent(57)
+    await post.prompt(first, 1, "a1")
+    await post.receipts.turn_ended(ID, post.at(5))
+    assert await post.state(57) is MessageState.ACKNOWLEDGED
+    await post.prompt("mine", 3, "a1")
+    found = await post.message(57)
+    assert (found.state, found.acknowledged_at) == (MessageState.UNCONFIRMED, None)

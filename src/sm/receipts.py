@@ -69,7 +69,7 @@ class Receipts:
             return
         found = await self._found(heard, composer)
         if heard.parent is not None:
-            await self._goes_on(session_id, heard.parent, found)
+            await self._goes_on(session_id, heard.parent, iso(heard.at), found)
         if found == _Found():
             return
 
@@ -93,14 +93,16 @@ class Receipts:
         texts = await self._store.mail.texts(numbers)
         return await asyncio.to_thread(_found, text, texts, composer.heard)
 
-    async def _goes_on(self, session_id: str, parent: str, found: _Found) -> None:
-        """The conversation goes on behind `parent`: what stood there before, and is not the same, is in it no more."""
+    async def _goes_on(self, session_id: str, parent: str, at: str, found: _Found) -> None:
+        """The conversation goes on behind `parent`, since `at`: what stood there before, and is not the same, is in it
+        no more.
+        """
         before = self._prompts.get(session_id)
         self._prompts[session_id] = parent, found.whole
         if before is None or before[0] != parent or before[1] is None:
             return
         if before[1] != found.whole and before[1] not in found.among:
-            await self._put_back(before[1], session_id, _LEFT_OUT)
+            await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
     async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
         now = self._manager.now()
@@ -109,6 +111,12 @@ class Receipts:
         if heard.withdrawn:
             if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
                 await self._messages.settle(tx, message, MessageState.UNCONFIRMED, now, _TAKEN_BACK)
+        elif (
+            message.submitted_at is not None
+            and message.state in _WAITED_FOR
+            and iso(heard.at) <= message.state_at
+        ):
+            pass  # it tells again how it arrived, before it was put back
         elif message.state in _WAITED_FOR:
             self._dealt_with.discard(message.session_id or "")
             await self._messages.arrived(tx, message, at, _evidence(heard, source))
@@ -161,13 +169,18 @@ class Receipts:
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True
 
-    async def _put_back(self, number: int, session_id: str, why: str) -> None:
+    async def _put_back(self, number: int, session_id: str, why: str, since: str | None = None) -> None:
+        """`since`: what was acknowledged from then on was not: the end of the next turn came before this was known."""
         at = self._manager.now()
 
         async def unit(tx: Transaction) -> None:
             message = await _typed_to(tx, number, session_id)
             works = why == _PUT_BACK and tx.session(session_id).status is not Status.IDLE
-            if message is not None and message.state is MessageState.SUBMITTED and not works:
+            if message is None or works:
+                return
+            if since is not None and message.acknowledged_at is not None and message.acknowledged_at >= since:
+                message = tx.mail.move_message(message, MessageState.SUBMITTED, at, acknowledged_at=None)
+            if message.state is MessageState.SUBMITTED:
                 await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, why)
 
         await persist(lambda: self._store.write(unit))

@@ -417,6 +417,8 @@ def test_one_that_a_person_interrupts_and_throws_away_was_not_read(
 ) -> None:
     session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
     claudes.idle(session_id)
+    send(claudes, session_id, "before-thrown-1")  # with the first prompt claude writes more than that
+    claudes.idle(session_id)
     thrown = send(claudes, session_id, "thrown-1 [[hold:thrown]]")["message_id"]
     api.wait_for_hold("thrown")
     # What it leaves in its box in the next moments may be taken for a copy and removed: nothing is left to throw away.
