@@ -49,6 +49,8 @@ class Agent:
         """It leaves a copy of what it was given in its box."""
         self.enters_after_s = 0.0
         """How late it is with an Enter."""
+        self.rows = 1
+        """How many of them its box has: each key clears one."""
         self.ignores: set[str] = set()
         """Keys that it does not read."""
         self.deaf = False
@@ -102,7 +104,9 @@ class Agent:
         elif key == "C-s":
             self.text, self.stash = self.stash or "", self.text or None
         elif key == "C-u":
-            self.text = ""
+            self.rows -= 1
+            # What is left of it is a beginning of it.
+            self.text = self.text.rstrip()[:-1] if self.rows > 0 else ""
         elif key == "C-l":
             self.garbled = False
         elif key == "Escape":
@@ -502,6 +506,27 @@ def test_a_box_is_cleared_by_whichever_key_does_it() -> None:
         assert (await world.deliver()).end is End.ARRIVED
         assert world.agent.keys[1:] == ["C-u", "C-k"]
         assert world.agent.text == ""
+
+    in_world(body)
+
+
+def test_a_text_of_many_rows_is_cleared_row_by_row() -> None:
+    async def body(world: World) -> None:
+        world.agent.rows = 30
+        world.agent.copies = True
+        assert (await world.deliver()).end is End.ARRIVED
+        assert (world.agent.text, world.agent.keys[1:]) == ("", ["C-u"] * 30)
+
+    in_world(body)
+
+
+def test_a_draft_that_is_still_put_aside_is_not_sent_by_a_second_enter() -> None:
+    async def body(world: World) -> None:
+        world.agent.stash = "my draft"
+        world.agent.enters_after_s = 3.0
+        assert (await world.deliver()).end is End.ARRIVED
+        await asyncio.sleep(10)
+        assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
 
     in_world(body)
 

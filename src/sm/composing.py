@@ -51,7 +51,7 @@ _FIRST_LOOK_S = 0.005
 _LOOK_S = 0.02
 _SLOW_LOOK_S = 0.25
 _PUT_ASIDE_WITHIN_S = 1.0
-_KEYS_MAX = 100
+_KEYS_MAX = 300
 _KEY_SHOWS_S = 0.3
 _KEYS_UNSEEN_MAX = 4
 _DRAFT_LOOK_S = 0.5
@@ -203,6 +203,7 @@ class Composing:
             await self._draw_anew(it, hand, box, GARBLED_S)
             return Outcome(End.HELD, it.busy(box.closed))
         hand.garbled_s = None
+        hand.over_a_draft |= box.stashed  # by us before something came between, or by a person
         if hand.left and it.composer.is_ours(box.draft, hand.left, hand.left_shown or None):
             await self._remove(it, hand.left)
             return Outcome(End.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S)
@@ -438,9 +439,10 @@ class Composing:
         Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
         """
         keys = cycle(it.composer.clearing)
+        key, pressed = next(keys), 0
         before: str | None = None
         pressed_s, unseen = 0.0, 0
-        for _ in range(_KEYS_MAX):
+        while pressed < _KEYS_MAX:
             box = await self._look(it)
             if box is None or box.closed is not None or it.gone():
                 return
@@ -458,8 +460,10 @@ class Composing:
                 continue
             elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
                 return
-            before, pressed_s = box.draft, _now()
-            await self._press(it, next(keys))
+            else:
+                key = next(keys)  # the cursor stands where the other one does nothing
+            before, pressed_s, pressed = box.draft, _now(), pressed + 1
+            await self._press(it, key)
             await asyncio.sleep(_LOOK_S)
 
     async def _look(self, it: Delivery) -> Box | None:

@@ -232,7 +232,11 @@ def test_an_urgent_one_that_races_with_the_end_of_the_turn_arrives_once(
         timer.start()
         sent.append((f"{name}-now", send(claudes, editor, f"{name}-now", "--urgent")))
         timer.join()
-        time.sleep(2)  # the Escape, and what it may bring back, come after it has arrived
+        # The Escape, and what it may bring back, come after it has arrived, and before its turn has ended.
+        until(
+            lambda: message(claudes, editor, sent[-1][1]["message_id"])["status"] == "acknowledged",
+            "it is over",
+        )
         claudes.idle(editor)
     asked = conversation(claudes, api, editor)
     assert [times(asked, letter(one, text)) for text, one in sent] == [1] * len(sent)
@@ -293,7 +297,7 @@ def test_a_daemon_that_is_killed_over_it_sends_nothing_twice(
     for number in range(5):
         text = f"killed-{number}"
         sent.append((text, claudes.json("send", editor, text, "--no-wait")))
-        time.sleep(0.02 * number)
+        time.sleep(0.02 * number)  # waits for nothing: each kill comes at another moment of the typing
         claudes.kill_daemon()
         claudes.sm("daemon", "start")
 
@@ -344,7 +348,7 @@ def test_a_claude_that_leaves_a_shell_behind_gives_nothing_to_that_shell(
         )
         for _ in range(3)
     ]
-    time.sleep(0.1)  # some of them before, some after
+    time.sleep(0.1)  # waits for nothing: some of them come before the end, some after
     os.kill(pid, signal.SIGTERM)
     for each in sending:
         each.wait()
