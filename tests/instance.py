@@ -1,5 +1,6 @@
 """A whole instance of sm for a test: its own home, its own tmux server, the real command, the real daemon."""
 
+import contextlib
 import json
 import os
 import select
@@ -36,12 +37,15 @@ commands:
 
 
 def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S) -> T:
-    """Ask again until there is an answer; a deadline, never a guess at how long something takes."""
+    """Ask again until there is an answer; a deadline, never a guess at how long something takes.
+
+    A file that is not there yet is no answer yet: who writes it takes their time.
+    """
     deadline, pause_s = time.monotonic() + within_s, 0.01
     while True:
-        answer = found()
-        if answer:
-            return answer
+        with contextlib.suppress(FileNotFoundError):
+            if answer := found():
+                return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s} s: {what}")
         time.sleep(pause_s)

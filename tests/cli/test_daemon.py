@@ -6,14 +6,14 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Sm
+from tests.instance import until
 
 # What an agent of these tests does is the script in its prompt.
 CONFIG = """
@@ -23,14 +23,6 @@ commands:
   Sh: {{command: [sh, -c], prompt: argv}}
   Cat: {{command: [cat]}}
 """
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    """Wait for what no event tells."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -116,7 +108,7 @@ def test_stop_all_ends_every_agent_even_when_no_daemon_runs(live: Sm) -> None:
 
 def test_an_agent_cannot_stop_the_daemon(live: Sm, home: Path) -> None:
     session = spawn(live, "sm daemon stop; echo code $?; sleep 60")
-    until(lambda: "code 5" in live("output", session).out)
+    until(lambda: "code 5" in live("output", session).out, "its last words are read")
     assert not (home / "state" / "stopped").exists()
     assert health(live)["sessions"] == 1
 
@@ -141,7 +133,7 @@ def test_a_session_is_spawned_shown_and_ended(live: Sm, home: Path) -> None:
     done = live("spawn", "Sh", script, "--name", "one", "--working-dir", str(home))
     session = done.out.split("(")[1].partition(")")[0]
     assert done.out == f"Spawned sh-one ({session}) in tmux session command-{session}\n"
-    until(lambda: "Half" in live("checkpoints", "sh-one").out)
+    until(lambda: "Half" in live("checkpoints", "sh-one").out, "it has said so")
     assert f"sh-one ({session}) | running | " in live("children").out
     assert live("children").out.endswith("| Waiting\n")
     assert "its output\n" in live("output", session[:6]).out
@@ -159,7 +151,7 @@ def test_a_session_is_spawned_shown_and_ended(live: Sm, home: Path) -> None:
 
 def test_a_child_is_shown_below_its_parent_and_tells_it(live: Sm) -> None:
     parent = spawn(live, "sm spawn Sh 'sm complete Done' --name child; sm events --follow --since 0")
-    until(lambda: "completed: Child" in live("output", parent).out)
+    until(lambda: "completed: Child" in live("output", parent).out, "its parent was told")
     tree = live("children", "--recursive").out.splitlines()
     assert tree[0].startswith(f"sh-{parent} ({parent})")
     assert tree[1].startswith("  └─ sh-child (")
@@ -195,7 +187,7 @@ def test_what_an_agent_reports_while_the_daemon_is_stopped_is_not_lost(live: Sm,
     live("daemon", "stop")
     go.touch()
     spool = home / "state" / "spool" / session
-    until(lambda: spool.exists() and len(list(spool.glob("*.json"))) == 2)
+    until(lambda: len(list(spool.glob("*.json"))) == 2, "both are in the spool")
     live("daemon", "start")
     assert "One" in live("checkpoints", session).out
     assert status(live, session) == "completed"
@@ -204,7 +196,7 @@ def test_what_an_agent_reports_while_the_daemon_is_stopped_is_not_lost(live: Sm,
 
 def test_the_log_is_shown_for_people_and_for_programs(live: Sm) -> None:
     session = spawn(live, "true")
-    until(lambda: status(live, session) == "completed")
+    until(lambda: status(live, session) == "completed", "it has completed")
     assert f"sm_session={session}" in live("daemon", "logs", "-n", "1000").out
     records = [json.loads(line) for line in live("daemon", "logs", "--json", "-n", "2").out.splitlines()]
     assert len(records) == 2
@@ -225,7 +217,7 @@ def test_the_log_is_followed_over_a_rotation(live: Sm, home: Path) -> None:
                 if record.get("logger") == "test":
                     return str(record["message"])
 
-        until(lambda: _reads(follower.pid, log))
+        until(lambda: _reads(follower.pid, log), "it reads the log")
         for message in ("one", "two", "three"):
             with log.open("a") as file:
                 file.write(json.dumps({"logger": "test", "message": message}) + "\n")
@@ -243,7 +235,7 @@ def _reads(pid: int, path: Path) -> bool:
 
 def test_the_daemon_runs_in_the_foreground_until_it_is_told(live: Sm) -> None:
     with live.start("daemon", "run") as process:
-        until(lambda: live("daemon", "status", code=None).code == 0)
+        until(lambda: live("daemon", "status", code=None).code == 0, "a daemon answers")
         assert health(live)["pid"] == process.pid
         assert "runs already" in live("daemon", "start").out
         process.send_signal(signal.SIGTERM)
@@ -261,7 +253,7 @@ def test_attach_puts_the_agents_terminal_on_ours(live: Sm) -> None:
         os.execve(sys.executable, argv, live.environ | {"TERM": "xterm"})
     try:
         os.write(terminal, b"typed by a person\n")
-        until(lambda: live("output", session).out.count("typed by a person") == 2)
+        until(lambda: live("output", session).out.count("typed by a person") == 2, "both were typed")
     finally:
         os.write(terminal, b"\x02d")
         while True:  # until it is detached, and the terminal's other side is closed

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from sm.hostos import identify, is_alive
 from sm.models import Process
 from sm.notifiers.base import NotTold
 from sm.notifiers.command import CommandNotifier
+from tests.terminals.world import until
 
 BODY: dict[str, Any] = {"type": "error", "text": 'it said "grüß dich"', "occasion": "1a2b3c4d/ending:1"}
 LARGE = {**BODY, "text": "x" * 300_000}
@@ -33,16 +32,9 @@ async def refusal(command: tuple[str, ...], within_s: float = 20.0, body: dict[s
     return caught.value
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-
-
 async def processes(path: Path, count: int) -> list[Process]:
     """Those whose ids a program has written, one a line, when all of them are there."""
-    await until(lambda: path.exists() and path.read_text().count("\n") == count)
+    await until(lambda: path.read_text().count("\n") == count)
     found = [identify(int(line)) for line in path.read_text().split()]
     assert None not in found
     return [each for each in found if each is not None]
@@ -106,7 +98,7 @@ async def test_a_program_that_closes_its_stdin_may_go_on_working(tmp_path: Path)
     out, gate = tmp_path / "out", tmp_path / "gate"
     script = 'exec <&-; echo closed > "$1"; while [ ! -e "$2" ]; do sleep 0.02; done; echo done > "$1"'
     telling = asyncio.create_task(CommandNotifier(sh(script, out, gate)).tell(None, LARGE))
-    await until(lambda: out.exists() and out.read_text() == "closed\n")
+    await until(lambda: out.read_text() == "closed\n")
     assert not telling.done()
     gate.touch()
     await telling

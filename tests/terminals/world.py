@@ -1,6 +1,7 @@
 """A tmux world of its own for each test: a private socket directory, a private home, and no other server in reach."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
@@ -76,15 +77,19 @@ def ended(pid: int) -> bool:
 
 async def until(condition: Callable[[], T], *, within_s: float = 20.0) -> T:
     """Wait for what tmux or a process does in its own time; returns the true value."""
-    return await until_async(lambda: asyncio.sleep(0, condition()), within_s=within_s)
+
+    async def asked() -> T:
+        return condition()
+
+    return await until_async(asked, within_s=within_s)
 
 
 async def until_async(condition: Callable[[], Awaitable[T]], *, within_s: float = 20.0) -> T:
     async with asyncio.timeout(within_s):
         while True:
-            value = await condition()
-            if value:
-                return value
+            with contextlib.suppress(FileNotFoundError):  # who writes it takes their time as well
+                if value := await condition():
+                    return value
             await asyncio.sleep(0.01)
 
 
