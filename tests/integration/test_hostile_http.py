@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -277,23 +278,22 @@ def test_an_agent_socket_has_32_followers_and_answers_others(team: Team) -> None
     stream = request("GET /v1/events/stream HTTP/1.1", *shown(team, "agent"))
     wait = json.dumps({"sessions": [team.ids["child"]], "wait_s": 25}).encode()
     held = request("POST /v1/wait HTTP/1.1", *shown(team, "agent"), body=wait)
+
+    def refused(one: socket.socket) -> bool:
+        one.settimeout(0.2)
+        one.sendall(stream)
+        try:
+            return b" 429 " in one.recv(65536).partition(b"\r\n")[0]
+        except TimeoutError:
+            return False
+
+    # One that is not refused stays: it is one of the 32 until all end, and none is let go in between.
     with ExitStack() as stack:
         for number in range(32):
             follower = stack.enter_context(connected(path))
             follower.sendall(held if number % 2 else stream)
 
-        def refused(sent: bytes) -> bool:
-            one = stack.enter_context(connected(path))
-            one.settimeout(0.2)
-            one.sendall(sent)
-            try:
-                return b" 429 " in one.recv(65536).partition(b"\r\n")[0]
-            except TimeoutError:
-                return False
-            finally:
-                one.close()
-
-        until(lambda: refused(stream), "the 33rd is one too many")
+        until(lambda: refused(stack.enter_context(connected(path))), "the 33rd is one too many")
         status, answer = answered(exchange(path, held))
         assert (status, answer["error"]["code"]) == (429, "limit_reached")
         assert "32" in answer["error"]["message"]
@@ -301,7 +301,8 @@ def test_an_agent_socket_has_32_followers_and_answers_others(team: Team) -> None
         at_once = json.dumps({"sessions": [team.ids["child"]]}).encode()  # waits for nothing
         sent = request("POST /v1/wait HTTP/1.1", *shown(team, "agent"), body=at_once)
         assert answered(exchange(path, sent))[0] == 200
-    until(lambda: not refused(stream), "those that have gone are not counted")
+    with ExitStack() as stack:
+        until(lambda: not refused(stack.enter_context(connected(path))), "those that have gone are not counted")
 
 
 # Too slowly
