@@ -10,24 +10,18 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from sm.models import (
+from sm.mail import (
     BY_RULE,
     Answer,
-    Capabilities,
-    Exit,
     Message,
     MessageMode,
     MessageState,
-    Process,
     Question,
     Request,
     RequestKind,
     RequestState,
-    Session,
-    Status,
-    TrustLevel,
-    Workspace,
 )
+from sm.models import Capabilities, Exit, Process, Session, Status, TrustLevel, Workspace
 from sm.store import Store, Transaction
 from sm.usage import Position, ToolUse, Usage
 from tests.samples import AT, LAUNCH, session

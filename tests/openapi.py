@@ -19,16 +19,8 @@ from sm.dialogs import Outcome
 from sm.errors import BY_CODE
 from sm.evidence import Source
 from sm.handling import WAIT_MAX_S
-from sm.models import (
-    EventType,
-    MessageMode,
-    MessageState,
-    Mode,
-    RequestKind,
-    RequestState,
-    Status,
-    TrustLevel,
-)
+from sm.mail import MessageMode, MessageState, RequestKind, RequestState
+from sm.models import EventType, Mode, Status, TrustLevel
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
 Schema = dict[str, Any]

@@ -11,6 +11,7 @@ from sm.composing import (
     ARRIVES_WITHIN_S,
     ENTERS_MAX,
     GARBLED_S,
+    LEFT_COMES_WITHIN_S,
     LEFT_S,
     QUIET_S,
     RETURNS_WITHIN_S,
@@ -22,6 +23,7 @@ from sm.composing import (
 from sm.delivery import End, Outcome, Proof
 from sm.errors import CouldNotAsk, NoTerminal
 from sm.providers.base import Box, Composer
+from sm.providers.claude.composer import ClaudeComposer
 from tests.virtual_time import run
 
 ID = "1a2b3c4d"
@@ -424,6 +426,90 @@ def test_what_was_given_up_and_shows_at_last_is_removed_before_the_next() -> Non
         await asyncio.sleep(1)
         await world.deliver()
         assert (world.agent.given, world.agent.text) == ([f"{world.message.letter} "], "")
+
+    in_world(body)
+
+
+class Folding(Boxes):
+    """Shows a paste of three newlines or more by its lines only, as claude does."""
+
+    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
+        return CLAUDE.is_ours(draft, letter, shown)
+
+    def holds_ours(self, draft: str, letter: str) -> bool:
+        return CLAUDE.holds_ours(draft, letter)
+
+
+CLAUDE = ClaudeComposer()
+FIVE_LINES = "[sm] from operator, message 57\na\nb\nc\nd"
+
+
+def folded(number: int) -> str:
+    return f"[Pasted text #{number} +4 lines]"
+
+
+def fold(world: World) -> None:
+    """Its box folds what is pasted."""
+    agent, world.message.composer, world.message.letter = world.agent, Folding(), FIVE_LINES
+
+    def shows(text: str) -> None:
+        agent.text += folded(agent.pastes) if text.count("\n") >= 3 else text
+
+    agent._shows = shows  # type: ignore[method-assign]
+
+
+def person_pastes(world: World, number: int) -> None:
+    world.agent.text = folded(number)
+    world.message.letter = "[sm] from operator, message 58\nand the docs"
+
+
+async def left_in_peace(world: World, text: str) -> None:
+    """A person's draft is put aside for the next message, and not thrown away."""
+    for _ in range(20):
+        if (await world.deliver()).end is not End.HELD:
+            break
+        await asyncio.sleep(1)
+    assert "C-u" not in world.agent.keys
+    assert text in (world.agent.text, world.agent.stash)
+
+
+def test_a_persons_paste_that_looks_like_what_was_given_up_beside_their_words_stays() -> None:
+    async def body(world: World) -> None:
+        fold(world)
+        world.agent.after["paste"] = world.types("abc")
+        assert (await world.deliver()).end is End.UNCONFIRMED
+        person_pastes(world, 9)
+        await left_in_peace(world, folded(9))
+
+    in_world(body)
+
+
+def test_a_persons_paste_that_looks_like_what_never_showed_stays_when_that_was_long_ago() -> None:
+    async def body(world: World) -> None:
+        fold(world)
+        world.agent.deaf = True
+        assert (await world.deliver()).end is End.UNCONFIRMED
+        await asyncio.sleep(LEFT_COMES_WITHIN_S)
+        world.agent.deaf = False
+        person_pastes(world, 9)
+        await left_in_peace(world, folded(9))
+
+    in_world(body)
+
+
+def test_a_folded_paste_that_shows_at_last_is_removed_and_a_persons_after_it_is_not() -> None:
+    async def body(world: World) -> None:
+        fold(world)
+        world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
+        assert (await world.deliver()).end is End.UNCONFIRMED
+        await asyncio.sleep(30)
+        assert world.agent.text == folded(1)
+        assert (await world.deliver()).end is End.HELD
+        assert (world.agent.text, world.agent.keys) == ("", ["C-u"])
+        world.agent.keys.clear()
+        world.agent.shows_after_s = 0.0
+        person_pastes(world, 2)
+        await left_in_peace(world, folded(2))
 
     in_world(body)
 

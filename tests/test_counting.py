@@ -10,17 +10,8 @@ import pytest
 
 from sm.counting import Counting
 from sm.errors import LimitReached, RateLimited
-from sm.models import (
-    OPERATOR,
-    Caller,
-    CallerKind,
-    EventType,
-    Message,
-    MessageMode,
-    MessageState,
-    Session,
-    Status,
-)
+from sm.mail import Message, MessageMode, MessageState
+from sm.models import OPERATOR, Caller, CallerKind, EventType, Session, Status
 from sm.store import Store, Transaction
 from sm.views import later
 from tests.samples import AT, LAUNCH, session

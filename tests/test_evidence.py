@@ -105,6 +105,41 @@ def test_a_sub_agent_that_asks_is_not_hidden_by_another_that_works() -> None:
     assert believed(ledger, 4) is BUSY
 
 
+def of_use(at: float, activity: Activity, use: str | None) -> Observation:
+    return Observation(HOOK, activity, at, f"of {use}", "p1", use=use)
+
+
+def test_a_tool_that_asks_is_not_hidden_by_another_of_its_message() -> None:
+    ledger = after(of_use(1, BUSY, "u1"), of_use(1, BUSY, "u2"), of_use(2, BLOCKED, "u1"))
+    ledger.add(of_use(3, BUSY, "u2"))
+    verdict = ledger.verdict(3)
+    assert verdict is not None
+    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of u1")
+    ledger.add(of_use(4, BUSY, "u1"))
+    assert believed(ledger, 4) is BUSY
+
+
+def test_of_two_that_ask_the_one_that_is_answered_leaves_the_other() -> None:
+    ledger = after(of_use(1, BLOCKED, "u1"), of_use(1.1, BLOCKED, "u2"), of_use(2, BUSY, "u2"))
+    assert believed(ledger, 2) is BLOCKED
+    ledger.used("u1")  # a person has refused it: no hook tells of that
+    ledger.add(of_use(3, BUSY, "u3"))
+    assert believed(ledger, 3) is BUSY
+
+
+def test_who_asks_about_a_tool_is_heard_though_another_of_its_message_was_quicker() -> None:
+    ledger = after(of_use(1, BUSY, "u1"), of_use(3, BUSY, "u2"))
+    assert ledger.add(of_use(2, BLOCKED, "u1"), 3.1)
+    assert believed(ledger, 3.1) is BLOCKED
+    assert not ledger.add(of_use(1.5, BLOCKED, None), 3.2)
+
+
+@pytest.mark.parametrize(("asks", "goes_on"), [(None, "u2"), ("u1", None)])
+def test_whatever_goes_on_answers_where_the_use_is_not_known(asks: str | None, goes_on: str | None) -> None:
+    ledger = after(of_use(1, BLOCKED, asks), of_use(2, BUSY, goes_on))
+    assert believed(ledger, 2) is BUSY
+
+
 def test_what_was_granted_stays_so_while_others_work() -> None:
     ledger = after(
         published(0, BUSY), sub_agent(1, BLOCKED, "a"), published(1.1, BLOCKED), sub_agent(2, BUSY, "b")

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from sm.excerpt import asked_of
-from sm.models import Question, RequestKind
+from sm.mail import Question, RequestKind
 from sm.providers.base import Dialog
 
 

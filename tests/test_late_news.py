@@ -15,11 +15,8 @@ from sm.endings import Endings
 from sm.manager import KILL, Manager
 from sm.models import Launch, Process, Session, Signal, SignalKind, Status
 from sm.notices import Notices
-from sm.places import Places
 from sm.providers import PROVIDERS
 from sm.recovery import recover
-from sm.sandboxes.host import HostSandbox
-from sm.spawning import Spawning
 from sm.store import Store, Transaction
 from sm.terminals.base import Pane
 from sm.terminals.tmux import Tmux
@@ -48,15 +45,12 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     def now() -> str:
         return samples.AT
 
-    world, config, places = World(), Config(), Places(str(tmp_path), str(tmp_path))
+    world, config = World(), Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
     notices = Notices(config, now)
-    sandbox = HostSandbox(places)
     async with await Store.open(str(tmp_path / "sm.db")) as store, world.terminals() as tmux:
         manager = Manager(
             store=store,
-            spawning=Spawning(config, places, providers, dict, now),
-            sandbox=sandbox,
             providers=providers,
             notices=notices,
             endings=Endings(config, notices, now, KILL),
@@ -65,7 +59,6 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             now=now,
         )
         yield Parts(store, manager, tmux, Watcher(store, manager, tmux))
-    sandbox.close()
     await world.end()
 
 

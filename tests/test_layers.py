@@ -14,8 +14,8 @@ MODULES = {
 PURE = {
     f"sm.{name}"
     for name in (
-        "store.rows errors models evidence lifecycle policy trust text progress usage family wording views places wire"
-        " limits worktrees rules shell"
+        "store.rows errors models mail evidence lifecycle policy trust text progress usage family wording views places"
+        " wire limits worktrees rules shell naming tokens"
     ).split()
 }
 IMPURE_STANDARD = {
@@ -29,10 +29,10 @@ MAY_IMPORT = {
     "sm.client": {"sm", "sm.errors", "sm.places", "sm.wire"},
     # What the manager writes within its transactions, each part above those that it uses.
     "sm.recall": {"sm.errors", "sm.models", "sm.store"},
-    "sm.notices": {"sm.config", "sm.lifecycle", "sm.models", "sm.store", "sm.wording"},
-    "sm.asking": {"sm.errors", "sm.models", "sm.notices", "sm.store", "sm.text", "sm.wording"},
+    "sm.notices": {"sm.config", "sm.lifecycle", "sm.mail", "sm.models", "sm.store", "sm.wording"},
+    "sm.asking": {"sm.errors", "sm.mail", "sm.models", "sm.notices", "sm.store", "sm.text", "sm.wording"},
     "sm.endings": {
-        "sm.asking", "sm.config", "sm.lifecycle", "sm.models", "sm.notices", "sm.store", "sm.wording",
+        "sm.asking", "sm.config", "sm.lifecycle", "sm.mail", "sm.models", "sm.notices", "sm.store", "sm.wording",
     },
     "sm.capabilities": {"sm.errors", "sm.mcp_files", "sm.models", "sm.providers.base", "sm.text"},
     "sm.mcp_files": {"sm.errors", "sm.text"},
@@ -40,51 +40,74 @@ MAY_IMPORT = {
     # Definitions in files: it reads them, and knows of nobody but who configures what.
     "sm.agent_types": {"sm.config", "sm.errors", "sm.models", "sm.places", "sm.text"},
     "sm.manager": {
-        "sm.agent_types",
-        "sm.asking", "sm.audit", "sm.counting", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.lifecycle",
-        "sm.models", "sm.notices", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning",
-        "sm.store", "sm.text", "sm.wording",
+        "sm.audit", "sm.counting", "sm.endings", "sm.errors", "sm.family", "sm.lifecycle", "sm.mail", "sm.models",
+        "sm.notices", "sm.policy", "sm.providers.base", "sm.store", "sm.wording",
     },
-    # The use cases beside it: they call the manager, and know neither HTTP nor the outside world.
+    # The use cases above it: they call the manager, and know neither HTTP nor the outside world.
+    "sm.starts": {
+        "sm.agent_types", "sm.endings", "sm.errors", "sm.evidence", "sm.lifecycle", "sm.manager", "sm.models",
+        "sm.policy", "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.store", "sm.wording",
+    },
+    "sm.kills": {
+        "sm.errors", "sm.family", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.store",
+    },
     "sm.reports": {
-        "sm", "sm.asking", "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
-        "sm.recall", "sm.store", "sm.text", "sm.wording",
+        "sm", "sm.asking", "sm.endings", "sm.errors", "sm.lifecycle", "sm.mail", "sm.manager", "sm.models",
+        "sm.policy", "sm.recall", "sm.store", "sm.text", "sm.wording",
     },
-    "sm.excerpt": {"sm.asking", "sm.models", "sm.providers.base"},
+    "sm.excerpt": {"sm.asking", "sm.mail", "sm.providers.base"},
     "sm.dialogs": {
-        "sm.asking", "sm.config", "sm.errors", "sm.evidence", "sm.excerpt", "sm.manager", "sm.models", "sm.persisting",
-        "sm.providers.base", "sm.rules", "sm.store", "sm.terminals.base", "sm.text", "sm.views", "sm.wording",
+        "sm.asking", "sm.config", "sm.errors", "sm.evidence", "sm.excerpt", "sm.mail", "sm.manager", "sm.models",
+        "sm.persisting", "sm.providers.base", "sm.rules", "sm.store", "sm.terminals.base", "sm.text", "sm.views",
+        "sm.wording",
     },
-    "sm.dialog_routes": {"sm.dialogs", "sm.errors", "sm.handling", "sm.intake", "sm.models", "sm.wire"},
+    "sm.dialog_routes": {"sm.dialogs", "sm.errors", "sm.handling", "sm.intake", "sm.mail", "sm.wire"},
     "sm.requests": {
-        "sm.asking", "sm.dialogs", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.reports",
-        "sm.store", "sm.text", "sm.views", "sm.wording",
+        "sm.asking", "sm.dialogs", "sm.errors", "sm.mail", "sm.manager", "sm.models", "sm.policy", "sm.recall",
+        "sm.reports", "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.messages": {
-        "sm.asking", "sm.dialogs", "sm.errors", "sm.family", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
-        "sm.providers.base", "sm.recall", "sm.requests", "sm.store", "sm.text", "sm.views", "sm.wording",
+        "sm.asking", "sm.dialogs", "sm.errors", "sm.family", "sm.lifecycle", "sm.mail", "sm.manager", "sm.models",
+        "sm.policy", "sm.providers.base", "sm.recall", "sm.requests", "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.workspaces": {
-        "sm.config", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.store", "sm.text",
-        "sm.trust",
+        "sm.config", "sm.errors", "sm.manager", "sm.models", "sm.policy", "sm.recall", "sm.starts", "sm.store",
+        "sm.text", "sm.trust",
     },
     "sm.workspace_routes": {"sm.handling", "sm.intake", "sm.lifecycle", "sm.models", "sm.views"},
     "sm.records": {
         "sm.endings", "sm.errors", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy", "sm.recall",
         "sm.store", "sm.wording", "sm.worktrees",
     },
-    # It looks at processes, because the sessions that it adopts were started by nobody here.
     "sm.revival": {
-        "sm", "sm.asking", "sm.endings", "sm.errors", "sm.evidence", "sm.family", "sm.hostos", "sm.lifecycle",
-        "sm.manager", "sm.models", "sm.policy", "sm.providers.base", "sm.recall", "sm.sandboxes.base", "sm.spawning",
-        "sm.spool", "sm.store", "sm.terminals.base", "sm.text", "sm.wording",
+        "sm", "sm.errors", "sm.family", "sm.hostos", "sm.lifecycle", "sm.manager", "sm.models", "sm.policy",
+        "sm.recall", "sm.sandboxes.base", "sm.spawning", "sm.starts", "sm.store", "sm.terminals.base", "sm.tokens",
+        "sm.wording",
+    },
+    "sm.interrupts": {
+        "sm", "sm.asking", "sm.endings", "sm.errors", "sm.evidence", "sm.lifecycle", "sm.mail", "sm.manager",
+        "sm.models", "sm.policy", "sm.recall", "sm.revival", "sm.store",
+    },
+    # It looks at processes, because the sessions that it adopts were started by nobody here.
+    "sm.adoptions": {
+        "sm", "sm.errors", "sm.hostos", "sm.manager", "sm.models", "sm.policy", "sm.providers.base", "sm.recall",
+        "sm.spawning", "sm.spool", "sm.starts", "sm.store", "sm.terminals.base", "sm.text",
+    },
+    "sm.left_behind": {"sm", "sm.hostos", "sm.models"},
+    # Planning a spawn: each part decides, and writes nothing.
+    "sm.whereabouts": {"sm.config", "sm.errors", "sm.models", "sm.text", "sm.worktrees"},
+    "sm.environments": {"sm.config", "sm.models", "sm.places"},
+    "sm.spawning": {
+        "sm.agent_types", "sm.capabilities", "sm.config", "sm.environments", "sm.errors", "sm.models", "sm.naming",
+        "sm.places", "sm.policy", "sm.providers.base", "sm.text", "sm.tokens", "sm.trust", "sm.whereabouts",
+        "sm.worktrees",
     },
     "sm.waiting": {
         "sm.lifecycle", "sm.manager", "sm.models", "sm.notices", "sm.persisting", "sm.store",
     },
     "sm.mailroom": {
-        "sm.asking", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models", "sm.notices",
-        "sm.requests", "sm.store", "sm.views", "sm.waiting", "sm.wording",
+        "sm.asking", "sm.errors", "sm.kills", "sm.lifecycle", "sm.mail", "sm.manager", "sm.messages", "sm.models",
+        "sm.notices", "sm.requests", "sm.store", "sm.views", "sm.waiting", "sm.wording",
     },
     # What it writes, not what it is about: whoever decides hands it words.
     "sm.audit": {"sm.text"},
@@ -97,25 +120,37 @@ MAY_IMPORT = {
         "sm.transcripts", "sm.usage",
     },
     "sm.listening": {"sm.hostos"},
+    "sm.observed": {"sm.evidence", "sm.models", "sm.providers.base"},
+    "sm.news": {"sm.evidence", "sm.observed", "sm.providers.base"},
+    "sm.concluding": {
+        "sm.evidence", "sm.lifecycle", "sm.manager", "sm.measuring", "sm.models", "sm.persisting", "sm.store",
+        "sm.views",
+    },
+    "sm.reading": {
+        "sm.concluding", "sm.errors", "sm.evidence", "sm.listening", "sm.measuring", "sm.news", "sm.observed",
+        "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
+    },
     "sm.observer": {
-        "sm.errors", "sm.evidence", "sm.lifecycle", "sm.listening", "sm.manager", "sm.measuring", "sm.models",
-        "sm.persisting", "sm.providers.base", "sm.store", "sm.terminals.base", "sm.views",
+        "sm.concluding", "sm.errors", "sm.evidence", "sm.lifecycle", "sm.listening", "sm.manager", "sm.measuring",
+        "sm.models", "sm.news", "sm.observed", "sm.providers.base", "sm.reading", "sm.store", "sm.terminals.base",
+        "sm.views",
     },
     # What is typed into terminals: into an input box by what its terminal shows, and nothing else is known of it.
     "sm.delivery": {"sm.providers.base"},
     "sm.composing": {"sm.delivery", "sm.errors", "sm.providers.base"},
     "sm.typed": {
-        "sm.delivery", "sm.hostos", "sm.messages", "sm.models", "sm.providers.base", "sm.receipts", "sm.store",
+        "sm.delivery", "sm.hostos", "sm.mail", "sm.messages", "sm.models", "sm.providers.base", "sm.receipts",
+        "sm.store",
     },
     "sm.typist": {
-        "sm.composing", "sm.delivery", "sm.errors", "sm.lifecycle", "sm.manager", "sm.messages", "sm.models",
-        "sm.persisting", "sm.providers.base", "sm.receipts", "sm.store", "sm.terminals.base", "sm.text", "sm.typed",
-        "sm.wording",
+        "sm.composing", "sm.delivery", "sm.errors", "sm.lifecycle", "sm.mail", "sm.manager", "sm.messages",
+        "sm.models", "sm.persisting", "sm.providers.base", "sm.receipts", "sm.store", "sm.terminals.base", "sm.text",
+        "sm.typed", "sm.wording",
     },
     # What agents say that they have got, and who hears what else they say.
     "sm.receipts": {
-        "sm.errors", "sm.evidence", "sm.manager", "sm.messages", "sm.models", "sm.persisting", "sm.providers.base",
-        "sm.store", "sm.text", "sm.views", "sm.wording",
+        "sm.errors", "sm.evidence", "sm.mail", "sm.manager", "sm.messages", "sm.models", "sm.persisting",
+        "sm.providers.base", "sm.store", "sm.text", "sm.views", "sm.wording",
     },
     "sm.telling": {"sm.composing", "sm.dialogs", "sm.evidence", "sm.providers.base", "sm.receipts"},
     "sm.look_routes": {
@@ -124,11 +159,12 @@ MAY_IMPORT = {
     },
     # The HTTP side: from a body to a use case, and back to JSON.
     "sm.handling": {
-        "sm.audit", "sm.config", "sm.dialogs", "sm.errors", "sm.identity", "sm.mailroom", "sm.manager", "sm.measuring",
-        "sm.messages", "sm.models", "sm.observer", "sm.policy", "sm.records", "sm.reports", "sm.requests", "sm.revival",
-        "sm.store", "sm.summary", "sm.terminals.base", "sm.waiting", "sm.watcher", "sm.workspaces",
+        "sm.adoptions", "sm.audit", "sm.config", "sm.dialogs", "sm.errors", "sm.identity", "sm.interrupts", "sm.kills",
+        "sm.mailroom", "sm.manager", "sm.measuring", "sm.messages", "sm.models", "sm.observer", "sm.policy",
+        "sm.records", "sm.reports", "sm.requests", "sm.revival", "sm.starts", "sm.store", "sm.summary",
+        "sm.terminals.base", "sm.waiting", "sm.watcher", "sm.workspaces",
     },
-    "sm.identity": {"sm.errors", "sm.hostos", "sm.lifecycle", "sm.models", "sm.spawning", "sm.terminals.base"},
+    "sm.identity": {"sm.errors", "sm.hostos", "sm.lifecycle", "sm.models", "sm.terminals.base", "sm.tokens"},
     # Sockets: what comes in, as whom, within which bounds. None of them knows a use case.
     "sm.connections": {"sm.errors", "sm.handling", "sm.intake", "sm.places", "sm.wire"},
     "sm.edge": {
@@ -140,17 +176,35 @@ MAY_IMPORT = {
     },
     "sm.agent_routes": {"sm.handling", "sm.intake", "sm.manager", "sm.models", "sm.revival"},
     "sm.mail_routes": {
-        "sm.errors", "sm.handling", "sm.intake", "sm.lifecycle", "sm.messages", "sm.models", "sm.policy",
+        "sm.errors", "sm.handling", "sm.intake", "sm.lifecycle", "sm.mail", "sm.messages", "sm.models", "sm.policy",
         "sm.requests", "sm.views", "sm.waiting", "sm.wording",
     },
-    "sm.store.": {"sm.errors", "sm.lifecycle", "sm.models", "sm.store.", "sm.usage"},
+    "sm.store.": {"sm.errors", "sm.lifecycle", "sm.mail", "sm.models", "sm.store.", "sm.usage"},
     "sm.notifiers.": {"sm.config", "sm.errors", "sm.notices", "sm.notifiers."},
     "sm.notifiers.command": {"sm.notifiers.base"},
     "sm.notifiers.webhook": {"sm.config", "sm.notifiers.base"},
     "sm.terminals.": {"sm.errors", "sm.models", "sm.terminals."},
+    # The parts of `tmux` know none of each other but the finder.
+    "sm.terminals.finder": {
+        "sm.errors", "sm.terminals.base", "sm.terminals.panes", "sm.terminals.tmux_server",
+    },
+    "sm.terminals.adoption": {
+        "sm.errors", "sm.terminals.base", "sm.terminals.control", "sm.terminals.finder", "sm.terminals.panes",
+        "sm.terminals.tmux_server",
+    },
+    "sm.terminals.keyboard": {
+        "sm.errors", "sm.terminals.base", "sm.terminals.control", "sm.terminals.finder", "sm.terminals.panes",
+        "sm.terminals.tmux_server",
+    },
+    "sm.terminals.opening": {
+        "sm.errors", "sm.terminals.base", "sm.terminals.control", "sm.terminals.finder", "sm.terminals.panes",
+        "sm.terminals.tmux_server",
+    },
+    "sm.terminals.subscription": {"sm.terminals.tmux_server"},
     "sm.sandboxes.": {"sm", "sm.errors", "sm.hostos", "sm.models", "sm.places", "sm.sandboxes."},
     "sm.providers.": {
-        "sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.providers.", "sm.text", "sm.usage", "sm.wording",
+        "sm.config.", "sm.errors", "sm.evidence", "sm.mail", "sm.models", "sm.providers.", "sm.text", "sm.usage",
+        "sm.wording",
     },
     "sm.hostos": {"sm.errors", "sm.models"},
     "sm.config.": {"sm.config.", "sm.errors", "sm.evidence", "sm.models", "sm.rules", "sm.trust"},

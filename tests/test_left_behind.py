@@ -1,4 +1,4 @@
-"""What a session's process has left behind is known by its mark, and by nothing that others need (sm.revival)."""
+"""What a session's process has left behind is known by its mark, and by nothing that others need (sm.left_behind)."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sm import hostos
+from sm.left_behind import left_behind
 from sm.models import Exit, Process
-from sm.revival import left_behind
 from tests import samples
 
 ID, OTHER = "1a2b3c4d", "5e6f7a8b"

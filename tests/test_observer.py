@@ -19,12 +19,11 @@ from sm.manager import KILL, Manager
 from sm.measuring import Measuring
 from sm.models import Process, Status
 from sm.notices import Notices
+from sm.observed import USES_MAX
 from sm.observer import Observer
-from sm.places import Places
 from sm.providers import PROVIDERS
 from sm.providers.base import Heard
-from sm.sandboxes.host import HostSandbox
-from sm.spawning import Spawning
+from sm.providers.claude.decisions import read_dialog
 from sm.store import Store
 from sm.views import iso
 from tests import samples
@@ -88,16 +87,14 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     def now() -> str:
         return iso(NOW_S)
 
-    config, places, world = Config(), Places(str(tmp_path), str(tmp_path)), World()
+    config, world = Config(), World()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices, sandbox = Notices(config, now), HostSandbox(places)
+    notices = Notices(config, now)
     process = hostos.identify(os.getpid())
     assert process is not None
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         manager = Manager(
             store=store,
-            spawning=Spawning(config, places, providers, dict, now),
-            sandbox=sandbox,
             providers=providers,
             notices=notices,
             endings=Endings(config, notices, now, KILL),
@@ -120,7 +117,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         )
         yield Bench(observer, told, tmp_path, process)
         observer.close()
-    sandbox.close()
     await world.end()
 
 
@@ -160,14 +156,59 @@ async def test_a_tool_waits_for_what_is_typed_and_holds_up_no_other_hook(bench: 
     assert [what for what, *_ in bench.told.said] == ["heard", "begins"]
 
 
-async def test_the_tool_that_each_agent_is_using_is_known(bench: Bench) -> None:
-    await bench.hook("PreToolUse", tool_name="Bash", tool_use_id="toolu_1")
-    await bench.hook("PreToolUse", tool_name="Bash", tool_use_id="toolu_2", agent_id="a1")
-    assert [bench.observer.tool_begun(ID, who) for who in ("", "a1", "a2")] == ["toolu_1", "toolu_2", None]
-    await bench.hook("PostToolUse", tool_name="Bash", tool_use_id="toolu_2", agent_id="a1")
+async def begun(bench: Bench, id: str, command: str, **agent: Any) -> None:
+    await bench.hook(
+        "PreToolUse", tool_name="Bash", tool_use_id=id, tool_input={"command": command, "timeout": 1}, **agent
+    )
+
+
+def asked_about(bench: Bench, command: str, agent: str = "", session_id: str = ID) -> str | None:
+    """The use of a tool that a dialog about this command is about."""
+    dialog = read_dialog(
+        {
+            "hook_event_name": "PermissionRequest",
+            "tool_name": "Bash",
+            "tool_input": {"timeout": 1, "command": command},
+            "agent_id": agent,
+        },
+        cut=False,
+    )
+    assert dialog is not None
+    return bench.observer.tool_use(session_id, dialog.agent, dialog.what)
+
+
+async def test_a_dialog_is_about_the_use_of_a_tool_with_its_arguments(bench: Bench) -> None:
+    await begun(bench, "toolu_1", "ls")
+    await begun(bench, "toolu_2", "pwd")
+    await begun(bench, "toolu_3", "ls", agent_id="a1")
+    asked = [("ls", ""), ("pwd", ""), ("ls", "a1"), ("pwd", "a1"), ("id", "")]
+    assert [asked_about(bench, *each) for each in asked] == ["toolu_1", "toolu_2", "toolu_3", None, None]
+    assert asked_about(bench, "ls", session_id="5e6f7a8b") is None
+    await bench.hook("PostToolUse", tool_name="Bash", tool_use_id="toolu_2")
     await bench.hook("PostToolUse", tool_name="Bash", tool_use_id="toolu_0")
-    assert [bench.observer.tool_begun(ID, who) for who in ("", "a1")] == ["toolu_1", None]
-    assert bench.observer.tool_begun("5e6f7a8b", "") is None
+    assert [asked_about(bench, *each) for each in asked[:3]] == ["toolu_1", None, "toolu_3"]
+
+
+async def test_of_two_uses_that_are_the_same_a_dialog_may_be_about_either(bench: Bench) -> None:
+    await begun(bench, "toolu_1", "ls")
+    await begun(bench, "toolu_2", "ls")
+    assert asked_about(bench, "ls") is None
+    await bench.hook("PostToolUseFailure", tool_name="Bash", tool_use_id="toolu_1")
+    assert asked_about(bench, "ls") == "toolu_2"
+
+
+async def test_what_a_turn_has_begun_is_over_with_it_but_for_sub_agents(bench: Bench) -> None:
+    await begun(bench, "toolu_1", "ls")
+    await begun(bench, "toolu_2", "ls", agent_id="a1")
+    await bench.hook("Stop")
+    assert (asked_about(bench, "ls"), asked_about(bench, "ls", "a1")) == (None, "toolu_2")
+
+
+async def test_uses_whose_end_is_never_heard_are_forgotten_in_the_end(bench: Bench) -> None:
+    for number in range(USES_MAX + 1):
+        await begun(bench, f"toolu_{number}", f"ls {number}")
+    assert asked_about(bench, "ls 0") is None
+    assert asked_about(bench, "ls 1") == "toolu_1"
 
 
 async def test_what_the_transcript_says_is_passed_on(bench: Bench) -> None:

@@ -13,16 +13,14 @@ from sm.counting import Counting
 from sm.dialogs import Dialogs
 from sm.endings import Endings
 from sm.evidence import Source
+from sm.mail import IN_ITS_QUEUE, SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind
 from sm.manager import KILL, Manager
 from sm.messages import INBOX, TERMINAL, Messages
-from sm.models import IN_ITS_QUEUE, EventType, Message, MessageMode, MessageState, Status
+from sm.models import EventType, Status
 from sm.notices import Notices
-from sm.places import Places
 from sm.providers import PROVIDERS
 from sm.providers.base import Heard
 from sm.receipts import Receipts
-from sm.sandboxes.host import HostSandbox
-from sm.spawning import Spawning
 from sm.store import Store, Transaction
 from sm.text import letter
 from tests import samples
@@ -89,14 +87,12 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
     def now() -> str:
         return f"2026-01-27T15:10:{clock[0]:02}.500Z"
 
-    config, places, world = Config(), Places(str(tmp_path), str(tmp_path)), World()
+    config, world = Config(), World()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices, sandbox = Notices(config, now), HostSandbox(places)
+    notices = Notices(config, now)
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         manager = Manager(
             store=store,
-            spawning=Spawning(config, places, providers, dict, now),
-            sandbox=sandbox,
             providers=providers,
             notices=notices,
             endings=Endings(config, notices, now, KILL),
@@ -109,7 +105,6 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             await store.write(lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
         messages = Messages(store, manager, Dialogs(store, manager, world.terminals(), config))
         yield Post(store, Receipts(store, manager, messages), clock)
-    sandbox.close()
     await world.end()
 
 
@@ -366,3 +361,146 @@ async def test_the_end_of_the_turn_that_goes_on_without_it_acknowledged_nothing(
     await post.prompt("mine", 3, "a1")
     found = await post.message(57)
     assert (found.state, found.acknowledged_at) == (MessageState.UNCONFIRMED, None)
+
+
+# ---------------------------------------------------------------------------- refused by a hook of its user's
+
+REFUSED = 'a hook of its user refused it: "no secrets here"'
+
+
+async def refuse(post: Post, text: str, second: int = 2, **how: Any) -> None:
+    await post.heard(text, second, Source.TRANSCRIPT, **{"refused": "no secrets\nhere"} | how)
+
+
+@pytest.mark.parametrize("heard_first", [True, False])
+async def test_what_a_hook_of_its_user_refused_has_failed(post: Post, heard_first: bool) -> None:
+    sent = await post.sent(57)
+    if heard_first:
+        await post.heard(sent, 1)
+    await refuse(post, sent)
+    await post.heard(sent, 3)
+    found = await post.message(57)
+    assert (found.state, found.reason) == (MessageState.FAILED, REFUSED), "the hook of sm runs beside it"
+    assert post.undelivered() == ["message:57"], "its sender is told"
+
+
+async def test_what_was_refused_at_the_end_of_the_queue_has_failed(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.heard(sent, 1, Source.TRANSCRIPT, queued=True)
+    await refuse(post, sent)
+    assert await post.state(57) is MessageState.FAILED
+
+
+async def test_the_end_of_the_next_turn_acknowledges_nothing_that_was_refused(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.heard(sent, 1)
+    await post.receipts.turn_ended(ID, post.at(5))
+    assert await post.state(57) is MessageState.ACKNOWLEDGED
+    await refuse(post, sent, 2)
+    found = await post.message(57)
+    assert (found.state, found.acknowledged_at, found.reason) == (MessageState.FAILED, None, REFUSED)
+
+
+async def test_what_was_read_before_is_not_refused(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.heard(sent, 1)
+    await post.receipts.turn_ended(ID, post.at(2))
+    await refuse(post, sent, 4)
+    assert await post.state(57) is MessageState.ACKNOWLEDGED, "somebody has sent it a second time"
+
+
+async def test_a_hook_refuses_what_is_of_this_session_and_nothing_that_is_quoted(post: Post) -> None:
+    other, quoted = await post.sent(57, to=OTHER), await post.sent(58)
+    await post.heard(other, 1, to=OTHER)
+    await post.heard(quoted, 1)
+    await refuse(post, other)
+    await refuse(post, f"look at this:\n\n{quoted}\nwhich I got")
+    assert {await post.state(57), await post.state(58)} == {MessageState.SUBMITTED}
+
+
+async def test_what_was_refused_together_with_other_text_has_failed(post: Post) -> None:
+    mixed = f"a draft {await post.sent(57)}"
+    await post.heard(mixed, 1)
+    assert await post.state(57) is MessageState.UNCONFIRMED
+    await refuse(post, mixed)
+    assert await post.state(57) is MessageState.FAILED
+
+
+async def test_what_a_hook_of_its_user_stops_stands_in_the_conversation(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.heard(sent, 1)
+    await post.prompt(sent, 1, "a1")
+    await refuse(post, "", 2, kept=True)
+    found = await post.message(57)
+    assert (found.state, found.reason) == (
+        MessageState.UNCONFIRMED,
+        'a hook of its user stopped what it began: "no secrets here"; it is read with the next prompt',
+    )
+    assert post.undelivered() == ["message:57"]
+    await post.prompt(sent, 1, "a1")
+    assert await post.state(57) is MessageState.UNCONFIRMED
+
+
+@pytest.mark.parametrize("heard_first", [True, False])
+async def test_what_was_refused_unnamed_is_what_the_hook_told_of_last(post: Post, heard_first: bool) -> None:
+    before, sent = await post.sent(57), await post.sent(58)
+    await post.heard(before, 1)
+    await post.prompt(before, 1, "a1")
+    if heard_first:
+        await post.heard(sent, 3)
+    await refuse(post, "", 3)
+    if not heard_first:
+        await post.heard(sent, 3)
+    found = await post.message(58)
+    assert (found.state, found.reason) == (MessageState.UNCONFIRMED, REFUSED)
+    assert await post.state(57) is MessageState.SUBMITTED
+    await post.heard(sent, 5)
+    await post.prompt(sent, 5, "b2")
+    assert await post.state(58) is MessageState.SUBMITTED, "it was let through at last"
+
+
+async def test_what_was_refused_unnamed_may_be_a_persons(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.heard(sent, 1)
+    await post.heard("mine", 3)
+    await refuse(post, "", 3)
+    assert await post.state(57) is MessageState.SUBMITTED
+    await refuse(post, "", 5)
+    await post.heard("mine", 5)
+    await post.heard(await post.sent(58), 5)
+    await refuse(post, "", 7)
+    await refuse(post, "", 8)
+    await post.heard(await post.sent(59), 9)
+    assert (await post.state(58), await post.state(59)) == (
+        MessageState.UNCONFIRMED,
+        MessageState.SUBMITTED,
+    )
+
+
+async def test_a_stop_of_what_a_person_has_typed_concerns_no_message(post: Post) -> None:
+    sent = await post.sent(57)
+    await post.prompt(sent, 1, "a1")
+    await post.prompt("", 2, "b2")
+    await refuse(post, "", 3, kept=True)
+    assert await post.state(57) is MessageState.SUBMITTED
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept: bool) -> None:
+    text = "child claude-5e6f7a8b has ended"
+
+    async def unit(tx: Transaction) -> None:
+        sm = Message(
+            57, ID, SM_ITSELF, MessageMode.AUTO, MessageState.QUEUED, samples.AT, samples.AT, via=TERMINAL
+        )
+        notice = Notice(3, OTHER, ID, NoticeKind.ENDING, "ending:1", text, samples.AT)
+        await tx.mail.add_notice(notice)
+        tx.mail.add_message(sm, text)
+        tx.mail.settle_notices([notice], "sent", 57)
+
+    await post.store.write(unit)
+    sent = letter("sm", 57, text)
+    await post.prompt(sent, 1, "a1")
+    await refuse(post, "" if kept else sent, kept=kept)
+    assert await post.state(57) is MessageState.FAILED
+    assert [n.recipient for n in post.store.mail.open.notices.values()] == [None]

@@ -14,11 +14,8 @@ import pytest
 
 from sm.errors import Bug, IllegalState, NotFound
 from sm.lifecycle import decide
-from sm.models import (
+from sm.mail import (
     Answer,
-    Checkpoint,
-    EventType,
-    Exit,
     Message,
     MessageMode,
     MessageState,
@@ -28,11 +25,8 @@ from sm.models import (
     Request,
     RequestKind,
     RequestState,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
 )
+from sm.models import Checkpoint, EventType, Exit, Session, Signal, SignalKind, Status
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden

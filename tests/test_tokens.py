@@ -9,7 +9,7 @@ from sm.errors import Unauthenticated
 from sm.hostos import Peer, identify
 from sm.identity import Tokens
 from sm.models import Exit, Process, Session, Status, TrustLevel
-from sm.spawning import digest
+from sm.tokens import digest
 from tests.samples import session
 
 TOKEN = "5a" * 32

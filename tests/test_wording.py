@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.lifecycle import ENDED, decide
-from sm.models import (
+from sm.mail import (
     BY_RULE,
     BY_TERMINAL,
     Answer,
-    EventType,
-    Exit,
     Message,
     MessageMode,
     MessageState,
@@ -20,12 +18,8 @@ from sm.models import (
     Request,
     RequestKind,
     RequestState,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
-    TrustLevel,
 )
+from sm.models import EventType, Exit, Session, Signal, SignalKind, Status, TrustLevel
 from sm.text import ENTRY_MAX_BYTES
 from sm.wording import (
     asked,

@@ -53,7 +53,7 @@ class AgentRoutes:
 
     async def interrupt(self, request: web.Request) -> web.Response:
         key = read_key(request, await read_body(request))
-        done = await self._d.revival.interrupt(request[CALLER], request.match_info["ref"], key)
+        done = await self._d.interrupts.interrupt(request[CALLER], request.match_info["ref"], key)
         return json_answer({**self._view(request, done.session), "interrupted": done.stopped})
 
     async def fork(self, request: web.Request) -> web.Response:
@@ -69,7 +69,7 @@ class AgentRoutes:
 
     async def adopt(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        answer = await self._d.revival.adopt(
+        answer = await self._d.adoptions.adopt(
             request[CALLER],
             body.text("pane") or "",
             read_key(request, body),

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sm.errors import IllegalState
-from sm.models import (
+from sm.mail import (
     SM_ITSELF,
     Answer,
-    EventType,
     Message,
     MessageMode,
     MessageState,
@@ -17,8 +16,8 @@ from sm.models import (
     Request,
     RequestKind,
     RequestState,
-    Session,
 )
+from sm.models import EventType, Session
 from sm.notices import Notices
 from sm.store import Transaction
 from sm.text import quoted

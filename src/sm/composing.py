@@ -43,6 +43,8 @@ MIXED_S = 15.0
 """How long somebody's words may stand beside ours."""
 LEFT_S = 3.0
 """How long evidence may take for what the last daemon typed."""
+LEFT_COMES_WITHIN_S = 600.0
+"""How long what was given up before the box showed anything may take to show."""
 RETURNS_WITHIN_S = 2.0
 """How long after an interrupt the agent may put our text back into its box."""
 GARBLED_S = 2.0
@@ -77,9 +79,14 @@ class _Hand:
     """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
     shown: str = ""
     """The draft as which the message that is under way was seen in the box."""
+    beside: bool = False
+    """The box has shown something else since it was pasted."""
     left: str = ""
-    """What was given up while it stood in the box, or could still come to stand there."""
-    left_shown: str = ""
+    """What was given up while it stood in the box, or could still come to stand there,"""
+    left_shown: str | None = ""
+    """as which draft (`Composer.is_ours`); None: it has not shown yet, and is not waited for after"""
+    left_until_s: float = 0.0
+    """this."""
     over_a_draft: bool = False
     """A draft is put aside for the message that is under way."""
     put_aside: str = ""
@@ -149,7 +156,7 @@ class Composing:
         entered = 0
         try:
             async with hand.lock:
-                hand.overtaken, hand.over_a_draft, hand.shown = False, False, ""
+                hand.overtaken, hand.over_a_draft, hand.shown, hand.beside = False, False, "", False
                 held = await self._held(it, hand) or await self._put_aside(it, hand)
                 if held is not None:
                     return held
@@ -164,7 +171,9 @@ class Composing:
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
             outcome = await self._follow(it, hand, entered, ARRIVES_WITHIN_S, not_confirmed)
             hand.left = it.letter if outcome.end is End.UNCONFIRMED else ""
-            hand.left_shown = hand.shown
+            # Beside somebody's words it cannot be told from what they have pasted: it stays with them.
+            hand.left_shown = hand.shown or ("" if hand.beside else None)
+            hand.left_until_s = _now() + LEFT_COMES_WITHIN_S
             return outcome
         except TerminalHeld as error:
             return Outcome(End.HELD, error.message)
@@ -204,7 +213,10 @@ class Composing:
             return Outcome(End.HELD, it.busy(box.closed))
         hand.garbled_s = None
         hand.over_a_draft |= box.stashed  # by us before something came between, or by a person
-        if hand.left and it.composer.is_ours(box.draft, hand.left, hand.left_shown or None):
+        if hand.left_shown is None and _now() >= hand.left_until_s:
+            hand.left_shown = ""
+        if hand.left and it.composer.is_ours(box.draft, hand.left, hand.left_shown):
+            hand.left_shown = hand.left_shown or box.draft
             await self._remove(it, hand.left)
             return Outcome(End.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S)
         if not box.draft:
@@ -310,7 +322,9 @@ class Composing:
                     await self._draw_anew(it, hand, box, GARBLED_S)
                 since_s = now_s
                 continue
-            if self._is_ours(it, hand, box):
+            ours = self._is_ours(it, hand, box)
+            hand.beside |= bool(box.draft) and not ours
+            if ours:
                 since_s, mixed_s, pause_s, was_there = now_s, None, _LOOK_S, True
                 if now_s < enter_s:
                     continue

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from aiohttp import web
 
 from sm import __version__
+from sm.adoptions import Adoptions
 from sm.agent_sockets import AgentSockets
 from sm.archives import Archives
 from sm.audit import Audit
@@ -36,6 +37,8 @@ from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, S
 from sm.handling import Daemon
 from sm.hostos import check_platform, death_with_parent, raise_fd_limit
 from sm.identity import Identity, anywhere
+from sm.interrupts import Interrupts
+from sm.kills import Kills
 from sm.mailroom import Mailroom
 from sm.manager import KILL, Manager
 from sm.measuring import Measuring
@@ -56,6 +59,7 @@ from sm.sandboxes.host import HostSandbox
 from sm.server import Server
 from sm.spawning import Spawning
 from sm.spool import replay
+from sm.starts import Starts
 from sm.store import Store
 from sm.summary import Summary
 from sm.telling import Telling
@@ -218,8 +222,6 @@ async def run(
             spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
             manager = Manager(
                 store=store,
-                spawning=spawning,
-                sandbox=sandbox,
                 providers=providers,
                 notices=notices,
                 endings=endings,
@@ -227,17 +229,20 @@ async def run(
                 audit=audit.record,
                 now=now,
             )
+            starts = Starts(store, manager, spawning, sandbox, endings)
+            kills = Kills(store, manager)
             reports = Reports(store, manager, endings)
             watcher = Watcher(store, manager, terminals)
             archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
             notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
-            revival = Revival(store, manager, spawning, sandbox, terminals, providers)
+            revival = Revival(store, manager, starts, spawning, sandbox, terminals)
             agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
             identity = Identity(store.sessions, terminals, watcher.tty_owner)
             composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
             outbox = Outbox(
                 store,
                 manager,
+                starts,
                 terminals,
                 sandbox,
                 watcher.watch,
@@ -249,7 +254,7 @@ async def run(
             )
             dialogs = Dialogs(store, manager, terminals, config)
             messages, waiting = Messages(store, manager, dialogs), Waiting(store, manager)
-            mailroom = Mailroom(store, manager, messages, waiting, time.time)
+            mailroom = Mailroom(store, manager, kills, messages, waiting, time.time)
             receipts = Receipts(store, manager, messages)
             typist = Typist(store, manager, messages, terminals, composing, receipts)
             measuring = Measuring(store, config, now)
@@ -276,14 +281,18 @@ async def run(
                         config=config,
                         store=store,
                         manager=manager,
+                        starts=starts,
+                        kills=kills,
                         reports=reports,
                         messages=messages,
                         requests=Requests(store, manager, reports, dialogs),
                         dialogs=dialogs,
                         records=Records(store, manager),
                         revival=revival,
+                        adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
+                        interrupts=Interrupts(store, manager),
                         waiting=waiting,
-                        workspaces=Workspaces(store, manager),
+                        workspaces=Workspaces(store, manager, starts),
                         mailroom=mailroom,
                         observer=observer,
                         measuring=measuring,

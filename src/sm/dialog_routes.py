@@ -9,7 +9,7 @@ from sm.dialogs import Outcome, Told
 from sm.errors import NotPermitted, UsageError
 from sm.handling import CALLER, Daemon, hold, json_answer
 from sm.intake import Body, moment, read_body, read_key
-from sm.models import Request
+from sm.mail import Request
 from sm.wire import KEY_HEADER
 
 _LATE_S = 3.0
@@ -51,7 +51,7 @@ class DialogRoutes:
         dialog = self._d.dialogs.dialog(session_id, payload, cut=body.flag("cut"))
         if dialog is None or await self._is_over(session_id, emitted_at):
             return None, wait_s
-        tool_use = self._d.observer.tool_begun(session_id, dialog.agent)
+        tool_use = self._d.observer.tool_use(session_id, dialog.agent, dialog.what)
         return await self._d.dialogs.attach(session_id, dialog, key, tool_use), wait_s
 
     async def _is_over(self, session_id: str, emitted_at: str) -> bool:

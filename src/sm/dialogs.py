@@ -30,18 +30,9 @@ from sm.config import Config
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
 from sm.evidence import Activity
 from sm.excerpt import asked_of
+from sm.mail import BY_RULE, BY_TERMINAL, Answer, Request, RequestKind, RequestState
 from sm.manager import Manager
-from sm.models import (
-    BY_RULE,
-    BY_TERMINAL,
-    Answer,
-    Caller,
-    Request,
-    RequestKind,
-    RequestState,
-    Session,
-    Status,
-)
+from sm.models import Caller, Session, Status
 from sm.persisting import persist
 from sm.providers.base import Dialog, Reader
 from sm.rules import ruling

@@ -7,7 +7,8 @@ from typing import Any
 from sm.asking import call_off
 from sm.config import Config
 from sm.lifecycle import is_live
-from sm.models import IN_ITS_QUEUE, SM_ITSELF, EventType, MessageState, Session, Signal, SignalKind, Status
+from sm.mail import IN_ITS_QUEUE, SM_ITSELF, MessageState
+from sm.models import EventType, Session, Signal, SignalKind, Status
 from sm.notices import Notices, hearer
 from sm.store import Transaction
 from sm.wording import label, message_settled, sender_label, subject

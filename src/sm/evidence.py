@@ -52,8 +52,14 @@ class Observation:
     """Idle as the source cannot tell it from blocked (a title)."""
     who: str = ""
     """The sub-agent that it is about; empty: the agent itself."""
+    use: str | None = None
+    """The id of the use of a tool that it is about; None: of none, or of one that is not known."""
     patience_s: float = 0.0
     """Busy: how long it is believed against all that looks idle, because more is known to come."""
+
+    @property
+    def asks_about_use(self) -> bool:
+        return self.activity is Activity.BLOCKED and self.use is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,8 @@ class Ledger:
         self._entries: dict[Source, Entry] = {}
         self._turn: str | None = None
         self._past: deque[str] = deque(maxlen=_TURNS_KEPT)
-        self._asking: dict[str, Observation] = {}
-        """What each sub-agent, and the agent itself, waits for."""
+        self._asking: dict[tuple[str, str | None], Observation] = {}
+        """What each sub-agent, and the agent itself, waits for, by the use of a tool that it is about."""
         self._worked_at = 0.0
         """When another source than hooks said last that it is not idle: then what was awaited has come."""
 
@@ -111,12 +117,12 @@ class Ledger:
 
     def add(self, said: Observation, now: float | None = None) -> bool:
         """Take note at `now`; False for what comes too late to mean anything: older than what is known, or the end
-        of a turn before.
+        of a turn before. Not late is who asks about a known use of a tool: others of its message may overtake it.
         """
         if said.source in self._off:
             return False
         seen = said.at if now is None else now
-        if self.is_late(said.source, said.at, seen):
+        if self.is_late(said.source, said.at, seen) and not said.asks_about_use:
             return False
         known = self._entries.get(said.source)
         if said.source is not Source.HOOK and said.activity is not Activity.IDLE:
@@ -147,16 +153,25 @@ class Ledger:
         return True
 
     def _asking_first(self, said: Observation) -> Observation:
-        """While one sub-agent asks, what the others do does not hide it: until it goes on, or the turn ends."""
+        """While a dialog is open, what others do does not hide it: until that use goes on, or the turn ends.
+
+        Others are sub-agents, and the tools of one message that are used together.
+        """
         match said.activity:
             case Activity.BLOCKED:
-                self._asking[said.who] = said
+                self._asking[said.who, said.use] = said
             case Activity.BUSY if not said.opens:
-                self._asking.pop(said.who, None)
+                for who, use in list(self._asking):
+                    if who == said.who and (said.use is None or use in (None, said.use)):
+                        del self._asking[who, use]
             case _:
                 self._asking.clear()
         asking = list(self._asking.values())
         return asking[-1] if asking else said
+
+    def used(self, use: str) -> None:
+        """This use of a tool is over, whoever tells of it: nothing is asked about it any more."""
+        self._asking = {about: said for about, said in self._asking.items() if about[1] != use}
 
     def seen(self, source: Source, now: float) -> None:
         """A standing source was read, and says what it said before."""

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from sm.asking import Asked
-from sm.models import Question
+from sm.mail import Question
 from sm.providers.base import Dialog
 
 _ARGUMENTS_MAX_BYTES = 64 * 1024

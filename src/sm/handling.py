@@ -9,11 +9,14 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
+from sm.adoptions import Adoptions
 from sm.audit import Audit
 from sm.config import Config
 from sm.dialogs import Dialogs
 from sm.errors import RateLimited, SmError, TerminalError, Unauthenticated
 from sm.identity import refused
+from sm.interrupts import Interrupts
+from sm.kills import Kills
 from sm.mailroom import Mailroom
 from sm.manager import Manager
 from sm.measuring import Measuring
@@ -25,6 +28,7 @@ from sm.records import Records
 from sm.reports import Reports
 from sm.requests import Requests
 from sm.revival import Revival
+from sm.starts import Starts
 from sm.store import Store
 from sm.summary import Summary
 from sm.terminals.base import Terminals
@@ -64,12 +68,16 @@ class Daemon:
     config: Config
     store: Store
     manager: Manager
+    starts: Starts
+    kills: Kills
     reports: Reports
     messages: Messages
     requests: Requests
     dialogs: Dialogs
     records: Records
     revival: Revival
+    adoptions: Adoptions
+    interrupts: Interrupts
     waiting: Waiting
     workspaces: Workspaces
     mailroom: Mailroom

@@ -19,8 +19,8 @@ from sm.errors import NotPermitted, TerminalError, Unauthenticated
 from sm.hostos import Peer, ancestry, environ_value, identify, is_alive, tty_of
 from sm.lifecycle import is_live
 from sm.models import OPERATOR, Caller, CallerKind, Session, TrustLevel
-from sm.spawning import digest
 from sm.terminals.base import Terminals
+from sm.tokens import digest
 
 log = logging.getLogger(__name__)
 

@@ -14,22 +14,25 @@ class Listening:
 
     def __init__(self) -> None:
         self._files: FileWatch | None = None
-        self._listeners: dict[str, dict[str, tuple[str, Callable[[], None]]]] = {}
-        """Of each directory: of each file, whose it is, and what to call when it changes."""
+        self._listeners: dict[str, dict[tuple[str, str], Callable[[], None]]] = {}
+        """Of each directory: what to call when a file changes, by its name and by whose it is.
+
+        Two sessions share one when both go on with the same conversation.
+        """
         self._directories: dict[str, int] = {}
         self._terminals: dict[str, int] = {}
 
     def listen(self, path: str, whose: str, told: Callable[[], None]) -> None:
         """Call `told` when the file is made, changes or goes. Repeat it when the directory was not there yet."""
         directory, name = os.path.split(path)
-        self._listeners.setdefault(directory, {})[name] = (whose, told)
+        self._listeners.setdefault(directory, {})[name, whose] = told
         if directory in self._directories:
             return
 
         def happened(mask: int, changed: str) -> None:
             if mask & IN_IGNORED:  # the directory is gone
                 self._directories.pop(directory, None)
-            for name, (_, call) in tuple(self._listeners.get(directory, {}).items()):
+            for (name, _), call in tuple(self._listeners.get(directory, {}).items()):
                 if changed in (name, ""):
                     call()
 
@@ -49,10 +52,11 @@ class Listening:
 
     def forget(self, whose: str) -> None:
         self.leave_terminal(whose)
-        for directory, names in tuple(self._listeners.items()):
-            for name in [name for name, (owner, _) in names.items() if owner == whose]:
-                del names[name]
-            if not names:
+        for directory, calls in tuple(self._listeners.items()):
+            for name, owner in tuple(calls):
+                if owner == whose:
+                    del calls[name, owner]
+            if not calls:
                 del self._listeners[directory]
                 number = self._directories.pop(directory, None)
                 if number is not None:

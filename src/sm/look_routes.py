@@ -65,7 +65,7 @@ class LookRoutes:
         """What `sm spawn` finds: for a session what it may spawn, for the operator what is wrong besides."""
         query = request.query
         named = {"HOME": query.get("home"), "CLAUDE_CONFIG_DIR": query.get("claude_config_dir")}
-        found = await self._d.manager.agent_types(
+        found = await self._d.starts.agent_types(
             request[CALLER],
             query.get("workspace"),
             query.get("cwd"),

@@ -9,8 +9,9 @@ from sm.errors import IllegalState, NotFound, UsageError
 from sm.handling import CALLER, WAIT_MAX_S, Daemon, hold, json_answer
 from sm.intake import Body, number, read_body, read_key
 from sm.lifecycle import ENDED_OF_ANY_KIND, is_ended, reached
+from sm.mail import Message, MessageMode, MessageState, Request
 from sm.messages import BATCH_MAX, Letter
-from sm.models import Message, MessageMode, MessageState, Request, Session, Status
+from sm.models import Session, Status
 from sm.policy import Action
 from sm.requests import Verdict
 from sm.views import message_json, request_json

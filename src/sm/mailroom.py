@@ -8,19 +8,12 @@ from datetime import datetime
 
 from sm.asking import settle, tell
 from sm.errors import StorageFull
+from sm.kills import Kills
 from sm.lifecycle import is_ended
+from sm.mail import SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind, RequestState
 from sm.manager import Manager
 from sm.messages import INBOX, Messages
-from sm.models import (
-    SM_ITSELF,
-    Message,
-    MessageMode,
-    MessageState,
-    Notice,
-    NoticeKind,
-    RequestState,
-    Status,
-)
+from sm.models import Status
 from sm.notices import hearer
 from sm.store import Open, Store, Transaction
 from sm.views import iso
@@ -48,10 +41,17 @@ class Mailroom:
     """One task that does what is due, and sleeps until the next thing is."""
 
     def __init__(
-        self, store: Store, manager: Manager, messages: Messages, waiting: Waiting, wall: Callable[[], float]
+        self,
+        store: Store,
+        manager: Manager,
+        kills: Kills,
+        messages: Messages,
+        waiting: Waiting,
+        wall: Callable[[], float],
     ) -> None:
         self._store = store
         self._manager = manager
+        self._kills = kills
         self._messages = messages
         self._waiting = waiting
         self._wall = wall
@@ -106,7 +106,7 @@ class Mailroom:
         recipients: dict[str | None, list[Notice]] = {}
         for notice in open.notices.values():
             whom, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
-            if is_ending and whom in self._manager.killing:
+            if is_ending and whom in self._kills.killing:
                 waits.append(_PAUSE_S)
             elif not (is_ending and whom in self._held):
                 recipients.setdefault(notice.recipient, []).append(notice)

@@ -10,23 +10,9 @@ from sm.dialogs import Dialogs
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.family import Family
 from sm.lifecycle import is_ended, is_live
+from sm.mail import SM_ITSELF, Message, MessageMode, MessageState, NoticeKind, Request, RequestKind
 from sm.manager import START, Manager
-from sm.models import (
-    SM_ITSELF,
-    Caller,
-    EventType,
-    Message,
-    MessageMode,
-    MessageState,
-    NoticeKind,
-    Request,
-    RequestKey,
-    RequestKind,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
-)
+from sm.models import Caller, EventType, RequestKey, Session, Signal, SignalKind, Status
 from sm.policy import Action, may
 from sm.providers.base import Input
 from sm.requests import answer_text

@@ -9,17 +9,8 @@ from typing import Any
 
 from sm.config import Config
 from sm.lifecycle import Decision, is_ended, is_live
-from sm.models import (
-    SM_ITSELF,
-    Checkpoint,
-    EventType,
-    Message,
-    Notice,
-    NoticeKind,
-    Request,
-    Session,
-    Status,
-)
+from sm.mail import SM_ITSELF, Message, Notice, NoticeKind, Request
+from sm.models import Checkpoint, EventType, Session, Status
 from sm.store import Transaction
 from sm.wording import asked, ending, idle, milestone, undelivered
 

@@ -28,6 +28,8 @@ from sm.errors import (
     StorageFull,
     UsageError,
 )
+from sm.interrupts import INTERRUPTIBLE
+from sm.left_behind import left_behind
 from sm.lifecycle import is_live
 from sm.manager import KILL, RELEASE, START, TYPE, Lost, Manager
 from sm.models import Launch, Process, Session
@@ -35,8 +37,8 @@ from sm.notices import COMMAND, WEBHOOK
 from sm.notifiers.base import Notifier, NotTold
 from sm.persisting import persist
 from sm.records import REMOVE
-from sm.revival import INTERRUPTIBLE, left_behind, process_of
 from sm.sandboxes.base import Sandbox
+from sm.starts import Starts, process_of
 from sm.store import Effect, Store
 from sm.terminals.base import Pane, Stranger, Terminals
 from sm.text import marked
@@ -72,6 +74,7 @@ class Outbox:
         self,
         store: Store,
         manager: Manager,
+        starts: Starts,
         terminals: Terminals,
         sandbox: Sandbox,
         watch: Callable[[str, Process | None, Pane], None],
@@ -87,6 +90,7 @@ class Outbox:
         """
         self._store = store
         self._manager = manager
+        self._starts = starts
         self._terminals = terminals
         self._sandbox = sandbox
         self._watch = watch
@@ -183,7 +187,7 @@ class Outbox:
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
                 if effect.kind == START:  # nobody may wait for ever for what will not come
                     bug = Bug(dead)
-                    await persist(lambda bug=bug: self._manager.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
+                    await persist(lambda bug=bug: self._starts.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
                 else:
                     await self._finish(effect, dead=dead)
                 return
@@ -205,18 +209,18 @@ class Outbox:
             try:
                 await self._end_old(session, effect.payload)
             except OutsideFailed as error:
-                await self._manager.start_failed(effect, error)
+                await self._starts.start_failed(effect, error)
                 return
         if not is_live(session.status) and session.id not in await self._terminals_now():
             await self._manager.finished(effect)  # ended before it was started
             return
-        prepared = self._manager.prepared.pop(session.id, None)
+        prepared = self._starts.prepared.pop(session.id, None)
         try:
             launch, argv = (
                 await self._prepared_again(session.id, again=again) if prepared is None else prepared
             )
         except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
-            await self._manager.start_failed(effect, error)
+            await self._starts.start_failed(effect, error)
             return
 
         async def opened() -> tuple[Pane, Process | None]:
@@ -226,13 +230,13 @@ class Outbox:
 
         try:
             # The commit of "starting" waits for the disk meanwhile.
-            (pane, process), _ = await asyncio.gather(opened(), self._manager.launching(session.id))
+            (pane, process), _ = await asyncio.gather(opened(), self._starts.launching(session.id))
         except (CouldNotAsk, StorageFull):
             raise
         except SmError as error:
-            await self._manager.start_failed(effect, self._with_remedy(session, error))
+            await self._starts.start_failed(effect, self._with_remedy(session, error))
             return
-        await self._manager.started(effect, process, typed=launch.typed_prompt is not None)
+        await self._starts.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
         self._watch(session.id, process, pane)
 
@@ -276,10 +280,10 @@ class Outbox:
                 session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
             )
         except (NoTerminal, NoServer) as error:
-            await self._manager.start_failed(effect, error)
+            await self._starts.start_failed(effect, error)
             return
         # It will not say that it is ready: it was, before anybody here knew of it.
-        await self._manager.started(effect, process, typed=False, ready=True)
+        await self._starts.started(effect, process, typed=False, ready=True)
         self._watch(session.id, process, pane)
 
     async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from sm.errors import NotFound
 from sm.evidence import Source
+from sm.mail import IN_ITS_QUEUE, SM_ITSELF, Message, MessageState
 from sm.manager import Manager
 from sm.messages import TERMINAL, Messages
-from sm.models import IN_ITS_QUEUE, Message, MessageState, Status
+from sm.models import Status
 from sm.persisting import persist
 from sm.providers.base import Composer, Heard
 from sm.store import Store, Transaction
 from sm.text import MARK, letter, marked
 from sm.views import iso
-from sm.wording import sender_label
+from sm.wording import sender_label, words_of
 
 _HEADER = re.compile(
     rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
@@ -30,6 +31,11 @@ _PUT_BACK = (
     "it was interrupted before an answer began, and put back into the input box, from which it was taken"
 )
 _LEFT_OUT = "it was interrupted before an answer began, and the conversation goes on without it"
+_REFUSED = "a hook of its user refused it: {words}"
+_STOPPED = "a hook of its user stopped what it began: {words}; it is read with the next prompt"
+_WORDS_MAX = 200
+_BESIDE_S = 1.0
+"""How long the hook of sm may take to begin where another one runs beside it."""
 _RECENT = 20
 _BROKEN_OFF_WITHIN_S = 2.0
 """How long it may take until it is seen that a turn was broken off."""
@@ -58,6 +64,10 @@ class Receipts:
         self._messages = messages
         self._prompts: dict[str, tuple[str, int | None]] = {}
         """The last prompt of each session: behind what it stands, and which message it is."""
+        self._asked: dict[str, int | None] = {}
+        """Which message the hook of the last prompt told of, until the transcript tells what became of it."""
+        self._nameless: dict[str, Heard] = {}
+        """What was refused before the hook that runs beside told of it, and does not say what it was."""
         self._dealt_with: set[str] = set()
         """Sessions in which nothing that was typed waits for the end of a turn."""
 
@@ -68,7 +78,16 @@ class Receipts:
         if composer is None:
             return
         found = await self._found(heard, composer)
+        if heard.refused is not None:
+            await self._refused(session_id, heard, heard.refused, found)
+            return
+        refused: Heard | None = None
+        if source is Source.HOOK:
+            self._asked[session_id] = found.whole
+            refused = self._nameless.pop(session_id, None)
         if heard.parent is not None:
+            if self._asked.get(session_id) == found.whole:
+                self._asked.pop(session_id, None)
             await self._goes_on(session_id, heard.parent, iso(heard.at), found)
         if found == _Found():
             return
@@ -81,6 +100,8 @@ class Receipts:
                     await self._arrived_changed(tx, message)
 
         await persist(lambda: self._store.write(unit))
+        if refused is not None and heard.at < refused.at + _BESIDE_S:
+            await self._refused(session_id, refused, refused.refused or "", _Found())
 
     async def _found(self, heard: Heard, composer: Composer) -> _Found:
         """What of our messages stands in what was heard."""
@@ -127,6 +148,44 @@ class Receipts:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
             at = self._manager.now()
             await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
+
+    async def _refused(self, session_id: str, heard: Heard, words: str, found: _Found) -> None:
+        """What a hook of the agent's user kept from the model, though the hook of sm, which ran beside it, told of it.
+
+        The end of a later turn may have acknowledged it before this was known.
+        """
+        nameless = not heard.text and not heard.kept
+        if nameless and session_id not in self._asked:
+            self._nameless[session_id] = heard
+            return
+        whole = found.whole
+        if heard.kept:
+            _, whole = self._prompts.get(session_id, ("", None))
+        elif nameless:
+            whole = self._asked[session_id]
+        if self._asked.get(session_id) == whole:
+            self._asked.pop(session_id, None)
+        now, since = self._manager.now(), iso(heard.at)
+
+        async def unit(tx: Transaction) -> None:
+            why = (_STOPPED if heard.kept else _REFUSED).format(
+                words=words_of(tx.session(session_id), words, _WORDS_MAX)
+            )
+            for number in sorted(found.among if whole is None else {whole}):
+                message = await _typed_to(tx, number, session_id)
+                if message is None:
+                    continue
+                if message.acknowledged_at is not None and message.acknowledged_at >= since:
+                    message = tx.mail.move_message(message, MessageState.SUBMITTED, now, acknowledged_at=None)
+                waits = message.state in _WAITED_FOR
+                if not waits and (message.state is not MessageState.SUBMITTED or number != whole):
+                    continue
+                # A notice is told to somebody else: told again it would be refused again.
+                certain = not (heard.kept or nameless) or message.sender == SM_ITSELF
+                state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
+                await self._messages.settle(tx, message, state, now, why)
+
+        await persist(lambda: self._store.write(unit))
 
     async def returned(self, session_id: str, draft: str) -> str | None:
         """The letter of the message to this session that `draft`, in its input box, is; None: of none.

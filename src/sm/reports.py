@@ -8,19 +8,9 @@ from sm.asking import Asked, open_of, open_request
 from sm.endings import Endings
 from sm.errors import IllegalState, IllegalTransition, UsageError
 from sm.lifecycle import is_ended, is_live
+from sm.mail import Question, RequestKind
 from sm.manager import Answer, Manager
-from sm.models import (
-    Caller,
-    Checkpoint,
-    EventType,
-    Mode,
-    Question,
-    RequestKey,
-    RequestKind,
-    Session,
-    Signal,
-    SignalKind,
-)
+from sm.models import Caller, Checkpoint, EventType, Mode, RequestKey, Session, Signal, SignalKind
 from sm.policy import Action
 from sm.store import Store, Transaction
 from sm.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted

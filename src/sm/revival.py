@@ -1,68 +1,28 @@
-"""Sessions that go on: restored in a new process, interrupted, forked, adopted from a terminal of a person's own."""
+"""Sessions that go on in a new process: restored, or forked."""
 
 import asyncio
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sm import hostos, recall
-from sm.asking import open_of
-from sm.endings import INTERRUPT
-from sm.errors import (
-    IllegalState,
-    NameTaken,
-    NoServer,
-    NoTerminal,
-    NotFound,
-    NotInTime,
-    OutsideFailed,
-    SmError,
-    UsageError,
-)
-from sm.evidence import Source
+from sm.errors import IllegalState, NameTaken, NoServer, NotFound, NotInTime, SmError
 from sm.family import Family
 from sm.lifecycle import is_ended, is_live
 from sm.manager import KILL, START, Answer, Lost, Manager
-from sm.models import (
-    Caller,
-    EventType,
-    Launch,
-    Process,
-    RequestKey,
-    RequestKind,
-    Session,
-    Signal,
-    SignalKind,
-    SpawnRequest,
-    Status,
-    TrustLevel,
-)
+from sm.models import Caller, EventType, Launch, RequestKey, Session, Signal, SignalKind, Status
 from sm.policy import Action
-from sm.providers.base import Provider
 from sm.sandboxes.base import Sandbox
-from sm.spawning import Spawning, digest
-from sm.spool import read_at_most
+from sm.spawning import Spawning
+from sm.starts import START_WAIT_S, Starts, as_payload
 from sm.store import Store, Transaction
-from sm.terminals.base import Pane, Stranger, Terminals
-from sm.text import folded
+from sm.terminals.base import Pane, Terminals
+from sm.tokens import digest
 from sm.wording import subject
-
-INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})
-"""When there is something to interrupt in an agent that has turns."""
 
 RESTORE = "restore"
 """The source of a restored session's status."""
 
-_READY = frozenset({EventType.STARTED, EventType.RUNNING, EventType.IDLE})
-"""What only an agent that was ready can have come to."""
-_HISTORY = 200
-_START_WAIT_S = 20.0  # less than a client waits for an answer
 _KILLED_WITHIN_S = 5.0
-_PRESSED_WITHIN_S = 15.0
-_LEFT_OFF_WITHIN_S = 5.0
-_PUBLISHED_MAX_BYTES = 64 * 1024
-_USUAL_TYPE = "general-purpose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +33,24 @@ class Restored:
     failed: tuple[tuple[str, SmError], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
-    session: Session
-    stopped: bool | None
-    """Whether it left off what it did; None: an agent without turns does not say."""
-
-
 class Revival:
-    """The use cases of sessions that go on."""
+    """The use cases of sessions that go on in a new process."""
 
     def __init__(
         self,
         store: Store,
         manager: Manager,
+        starts: Starts,
         spawning: Spawning,
         sandbox: Sandbox,
         terminals: Terminals,
-        providers: Mapping[str, Provider],
     ) -> None:
         self._store = store
         self._manager = manager
+        self._starts = starts
         self._spawning = spawning
         self._sandbox = sandbox
         self._terminals = terminals
-        self._providers = providers
 
     # Restoring
 
@@ -120,7 +73,7 @@ class Revival:
         if not tree:
             panes = await self._panes()
             await self._begin_again(caller, session.id, key, panes)
-            return Restored((await self._started(caller, session.id, listens),))
+            return Restored((await self._starts.start_heard(caller, session.id, START_WAIT_S, listens),))
 
         def below(tx: Transaction) -> list[Session]:
             family = Family({s.id: s for s in tx.all_sessions()})
@@ -183,7 +136,7 @@ class Revival:
 
         async def settle(session_id: str) -> Session | None:
             try:
-                return await self._started(caller, session_id, listens)
+                return await self._starts.start_heard(caller, session_id, START_WAIT_S, listens)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -246,7 +199,7 @@ class Revival:
             payload = {
                 "again": True,
                 "pane_pid": None if pane is None else pane.pid,
-                "process": None if now.process is None else _as_payload(now.process),
+                "process": None if now.process is None else as_payload(now.process),
             }
             await tx.effect(START, session_id, payload, at)
             await recall.remember(tx, caller, key, session_id, at)
@@ -279,87 +232,8 @@ class Revival:
         except TimeoutError:
             raise NotInTime(f"session {session_id} is still being killed", "repeat it in a moment") from None
 
-    async def _started(self, caller: Caller, session_id: str, listens: Callable[[], bool]) -> Session:
-        try:
-            return await self._manager.start_of(session_id, _START_WAIT_S)
-        except SmError:
-            if listens():
-                await self._manager.heard(caller, [session_id])
-            raise
-
     async def _recalled(self, caller: Caller, key: RequestKey | None) -> str | None:
         return None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))
-
-    # Interrupting
-
-    async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> Interrupted:
-        """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
-
-        Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
-        OutsideFailed, NotInTime when it is not known whether the key was pressed: it is not pressed again.
-        """
-        session = self._manager.find(caller, reference, Action.INTERRUPT)
-        has_turns = self._manager.provider(session).has_turns
-        at = self._manager.now()
-        if has_turns and await self._stuck_at_start(session):
-            raise IllegalState(
-                f"session {session.id} was not ready yet: {session.status_reason}",
-                f"sm attach {session.id}; the key would end it, and so does sm kill {session.id}",
-            )
-
-        async def unit(tx: Transaction) -> int:
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return int(earlier)
-            _check_interruptible(tx.session(session.id), has_turns=has_turns)
-            await tx.effect(INTERRUPT, session.id, {"by": str(caller)}, at)
-            effect_id = tx.effects[-1].id
-            for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-                if request.hook is not None and not request.offered:  # the key closes its dialog
-                    tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
-            await recall.remember(tx, caller, key, str(effect_id), at)
-            return effect_id
-
-        effect_id = await self._store.write(unit)
-        try:
-            async with asyncio.timeout(_PRESSED_WITHIN_S):
-                await self._store.changed(lambda: effect_id not in self._store.mail.open.effects)
-        except TimeoutError:
-            raise NotInTime(
-                f"the terminal of session {session.id} does not answer; it will be interrupted when it does",
-                f"sm status {session.id}",
-            ) from None
-        if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
-            raise OutsideFailed(
-                f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
-            )
-        if not has_turns:
-            return Interrupted(self._store.sessions.get(session.id, session), None)
-
-        def left_off() -> bool:
-            now = self._store.sessions.get(session.id)
-            return now is None or now.status not in INTERRUPTIBLE
-
-        try:
-            async with asyncio.timeout(_LEFT_OFF_WITHIN_S):
-                await self._store.changed(left_off)
-        except TimeoutError:
-            return Interrupted(self._store.sessions.get(session.id, session), stopped=False)
-        return Interrupted(self._store.sessions.get(session.id, session), stopped=True)
-
-    async def _stuck_at_start(self, session: Session) -> bool:
-        """Whether something on its screen keeps it from its first input: then the key means to leave the program.
-
-        The same status and source as that of a dialog that somebody has opened since; so its history tells.
-        """
-        if session.status is not Status.WAITING_INPUT or session.status_source != Source.SCREEN:
-            return False
-        for event in reversed(await self._store.events(sessions=[session.id], limit=_HISTORY)):
-            if event.type in _READY:
-                return False
-            if event.type in (EventType.SPAWNED, EventType.REOPENED):
-                return event.type is EventType.SPAWNED or event.metadata.get("source") == RESTORE
-        return False
 
     # Forking
 
@@ -381,7 +255,7 @@ class Revival:
         parent = self._above(original)
         above = None if parent is None else await self._store.launch(parent.id)
         planned = await self._spawning.plan_fork(caller, original, parent, launch, above, name)
-        return await self._manager.begin(caller, planned, key, _START_WAIT_S, listens)
+        return await self._starts.begin(caller, planned, key, START_WAIT_S, listens)
 
     def _above(self, session: Session) -> Session | None:
         sessions, seen = self._store.sessions, {session.id}
@@ -390,138 +264,6 @@ class Revival:
             seen.add(above.id)
             above = sessions.get(above.parent_id or "")
         return None if above is None or above.exit is not None else above
-
-    # Adopting
-
-    async def adopt(
-        self,
-        caller: Caller,
-        target: str,
-        key: RequestKey | None,
-        *,
-        name: str | None,
-        agent_type: str | None,
-        trust: str | None,
-        listens: Callable[[], bool] = lambda: True,
-    ) -> Answer:
-        """Make a session of an agent that runs already, in the tmux pane that `target` names.
-
-        Nothing is done to the agent, and its pane is neither moved nor renamed. Raises NotFound without such a pane,
-        IllegalState when it is a session already or holds no agent, or more than one, and as a spawn does.
-        """
-        self._manager.require(caller, Action.ADOPT, target)
-        earlier = await self._recalled(caller, key)
-        if earlier is not None:
-            return Answer(await self._started(caller, earlier, listens))
-        try:
-            pane = await self._terminals.look(target)
-        except (NoTerminal, NoServer) as error:
-            raise NotFound(
-                f"no such pane: {folded(target, 80)} ({error.message})", "tmux list-panes -a"
-            ) from None
-        self._refuse_a_session(pane)
-        process, provider = await self._agent_in(pane)
-        request = SpawnRequest(
-            agent_type=agent_type or _usual_type(provider),
-            name=name,
-            working_dir=hostos.working_dir(process.pid),
-            trust=trust or TrustLevel.DIRECT.value,
-            environment=hostos.environment(process.pid),
-        )
-        planned = await self._spawning.plan(caller, request, None, None, runs=True)
-        if planned.session.provider != provider.name:
-            raise UsageError(
-                f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",
-                f"--type {_usual_type(provider)}",
-            )
-        session = replace(
-            planned.session,
-            status_reason=f"adopted from pane {pane.pane_id}",
-            effective_mode=TrustLevel.DIRECT,  # it runs where it runs
-            model=None,
-            conversation=await self._conversation(provider, planned.launch, process),
-            token_hash=None,  # a process that runs already cannot be given a token
-        )
-        flags = provider.flags_of(hostos.command_line(process.pid))
-        launch = replace(planned.launch, flags=flags)
-        planned = replace(planned, session=session, launch=launch)
-        adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **_as_payload(process)}
-
-        async def unit(tx: Transaction) -> Session:
-            starting = [e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == START]
-            if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
-                raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
-            return await self._manager.insert(tx, planned, caller, key, {"adopt": adopted})
-
-        inserted = await self._store.write(unit)
-        return Answer(await self._started(caller, inserted.id, listens), planned.warnings)
-
-    def _refuse_a_session(self, pane: Stranger) -> None:
-        if pane.taken:
-            raise IllegalState(
-                f"pane {pane.pane_id} stands in a terminal that sm has made, or that another sm uses",
-                "sm adopt takes agents that you have started yourself",
-            )
-        known = self._store.sessions.get(pane.session_id or "")
-        if known is not None and known.exit is None:
-            raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")
-
-    async def _agent_in(self, pane: Stranger) -> tuple[Process, Provider]:
-        """The one agent among the pane's process and what it started; what an agent itself started is none."""
-        root = hostos.identify(pane.pid)
-        tree = [] if root is None else await asyncio.to_thread(hostos.process_tree, root)
-        found: dict[int, tuple[Process, Provider]] = {}
-        for process in tree:
-            argv = hostos.command_line(process.pid)
-            for provider in self._providers.values():
-                if argv and provider.adopts(argv):
-                    found[process.pid] = (process, provider)
-        top = [each for pid, each in found.items() if not found.keys() & set(hostos.ancestry(pid)[1:])]
-        if len(top) == 1:
-            return top[0]
-        if not top:
-            raise IllegalState(f"no agent runs in pane {pane.pane_id}", "sm spawn starts one")
-        pids = ", ".join(str(process.pid) for process, _ in top)
-        raise IllegalState(
-            f"more than one agent runs in pane {pane.pane_id}: processes {pids}", "end all but one"
-        )
-
-    async def _conversation(self, provider: Provider, launch: Launch, process: Process) -> str | None:
-        """The conversation that the agent says it is in; None when it does not say."""
-        if provider.reader is None:
-            return None
-        path = provider.reader.state_file(launch.environment, process.pid)
-        text = await asyncio.to_thread(read_at_most, path, _PUBLISHED_MAX_BYTES)
-        state = provider.reader.state(text, process) if text else None
-        return None if state is None else state[1]
-
-
-def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
-    """What runs on with this session's mark since its `process` began, also out of its tree (setsid(2)). Blocks.
-
-    Neither this daemon nor anything that an agent of another session is below: a terminal server, for one.
-    """
-    boot, _, began = process.started.partition("/")
-    if boot != hostos.boot_id():
-        return []
-    living = [s.process.pid for s in sessions.values() if s.process is not None and s.exit is None]
-    spared = {above for pid in (os.getpid(), *living) for above in hostos.ancestry(pid)}
-    everything = hostos.process_tree(Process(0, f"{boot}/0"))  # 0: the parent of those that have none
-    return [
-        each
-        for each in everything
-        if int(each.started.partition("/")[2]) >= int(began)
-        and each.pid not in spared
-        and hostos.environ_value(each.pid, "SM_SESSION_ID") == session_id
-    ]
-
-
-def _usual_type(provider: Provider) -> str:
-    """The agent type of an agent that nobody has given one."""
-    types: Collection[str] = provider.agent_types
-    if not types:
-        raise UsageError(f"no agent type is configured for {provider.name}", "sm config shows those that are")
-    return _USUAL_TYPE if _USUAL_TYPE in types else next(iter(types))
 
 
 def _is_over(session: Session) -> bool:
@@ -568,21 +310,3 @@ def _refuse_a_strange_process(session: Session, pane: Pane | None) -> None:
         f"process {pane.pid} runs in the terminal of session {session.id}, and is not its agent",
         f"sm attach {session.id}, and end it",
     )
-
-
-def _check_interruptible(session: Session, *, has_turns: bool) -> None:
-    if is_ended(session.status):
-        raise IllegalState(f"session {session.id} has ended ({session.status})")
-    if session.process is None:
-        raise IllegalState(f"session {session.id} is still starting", f"sm status {session.id}")
-    if has_turns and session.status not in INTERRUPTIBLE:
-        raise IllegalState(f"session {session.id}: it is {session.status}: there is nothing to interrupt")
-
-
-def process_of(payload: Mapping[str, Any]) -> Process:
-    """The process that a START effect names: the agent that it adopts, or that of a restored session before."""
-    return Process(int(payload["pid"]), str(payload["started"]))
-
-
-def _as_payload(process: Process) -> Mapping[str, Any]:
-    return {"pid": process.pid, "started": process.started}

@@ -22,18 +22,19 @@ from sm.handling import CALLER, VISIT, Daemon, comes, connected, json_answer, la
 from sm.intake import event_type, narrowed, number, read_body, read_key
 from sm.lifecycle import is_ended, is_live
 from sm.look_routes import LookRoutes
+from sm.mail import SM_ITSELF
 from sm.mail_routes import MailRoutes
 from sm.manager import Answer
 from sm.messages import Letter
-from sm.models import NO_WORKSPACE, SM_ITSELF, Caller, Event, Session, SpawnRequest
+from sm.models import NO_WORKSPACE, Caller, Event, Session, SpawnRequest
 from sm.policy import Action, visible
+from sm.starts import START_WAIT_S
 from sm.views import checkpoint_json, event_json, nest, pruned, session_json
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
 from sm.workspace_routes import WorkspaceRoutes
 
 log = logging.getLogger(__name__)
 
-_SPAWN_WAIT_S = 20.0  # less than a client waits for an answer
 _LINES_MAX = 10_000
 _EVENTS_MAX = 10_000
 _LAST_LINES = 50
@@ -114,7 +115,7 @@ class Server:
         body = await read_body(request)
         killed: list[str] = []
         if body.flag("all"):
-            killed = await self._d.manager.kill_all()
+            killed = await self._d.kills.kill_all()
             with suppress(TerminalError):  # nothing is left to look at them with: ended ones go too
                 for pane in (await self._d.terminals.snapshot()).values():
                     await self._d.terminals.close(pane.name)
@@ -183,15 +184,15 @@ class Server:
         )
         wait_s = body.number("wait_s")
         until_s = time.monotonic() + (wait_s or 0.0)
-        answer = await self._d.manager.spawn(
+        answer = await self._d.starts.spawn(
             request[CALLER],
             wanted,
             read_key(request, body),
-            _SPAWN_WAIT_S if wait_s is None else wait_s,
+            START_WAIT_S if wait_s is None else wait_s,
             lambda: connected(request),
         )
         if wait_s is not None:
-            ready = await self._d.manager.ready(answer.session.id, max(0.0, until_s - time.monotonic()))
+            ready = await self._d.starts.ready(answer.session.id, max(0.0, until_s - time.monotonic()))
             answer = replace(answer, session=ready)
         return self._answer(request, answer)
 
@@ -241,7 +242,7 @@ class Server:
 
     async def kill(self, request: web.Request) -> web.Response:
         body = await read_body(request)
-        killed = await self._d.manager.kill(
+        killed = await self._d.kills.kill(
             request[CALLER],
             request.match_info["ref"],
             read_key(request, body),

@@ -1,29 +1,16 @@
 """Planning a spawn: from what was asked for to the session and the process to start. Decides, writes nothing."""
 
-import asyncio
-import hashlib
-import os
-import re
 import secrets
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from sm.agent_types import AgentType, AgentTypes, Catalog, check_name
 from sm.capabilities import Equipment, Equipping
 from sm.config import AgentConfig, Config, is_model
-from sm.errors import (
-    IllegalState,
-    NotFound,
-    NotPermitted,
-    PathRefused,
-    SandboxUnavailable,
-    UsageError,
-)
+from sm.environments import Environments, without
+from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError
 from sm.models import (
-    NO_WORKSPACE,
     Caller,
     CallerKind,
     Capabilities,
@@ -35,18 +22,17 @@ from sm.models import (
     TrustLevel,
     Workspace,
 )
+from sm.naming import friendly_name, title_kept
 from sm.places import Places
 from sm.policy import Action, may_at_all
 from sm.providers.base import AgentPlan, Provider, Start
 from sm.text import PROMPT_MAX, accepted, folded
+from sm.tokens import digest
 from sm.trust import child_trust, normalize_trust_level
-from sm.worktrees import PLACE, main_of, outside, within
+from sm.whereabouts import Whereabouts, require_directory, worktree
+from sm.worktrees import outside
 
-_ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
-_FRIENDLY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ARGUMENT_MAX = 4096
-TITLE_MAX = 200
-_TITLE_SIGNS = " _-.#:()"
 _NO_SANDBOX = (
     "there is no sandbox in this version: the session runs directly on this host "
     "(trust level sandboxed, effective mode direct)"
@@ -79,7 +65,8 @@ class Spawning:
         self._config = config
         self._places = places
         self._providers = providers
-        self._workspaces = workspaces
+        self._whereabouts = Whereabouts(config, workspaces)
+        self._environments = Environments(config, places)
         self._types = AgentTypes(config, places)
         self._equipping = Equipping(_defaults(config))
         self._now = now
@@ -100,14 +87,14 @@ class Spawning:
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
-        workspace = self._named_workspace(parent, request.workspace)
-        working_dir = await self._working_dir(parent, request, workspace)
-        tree = _worktree(request, working_dir)
+        workspace = self._whereabouts.workspace(parent, request.workspace)
+        working_dir = await self._whereabouts.working_dir(parent, request, workspace)
+        tree = worktree(request, working_dir)
         if parent is None and request.workspace is None:
             # A worktree is in the workspace of what it is one of.
             stands_for = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
-            workspace = await asyncio.to_thread(_nearest, stands_for, self._workspaces())
-        inherited = self._narrowed(request.environment) if above is None else above.inherited
+            workspace = await self._whereabouts.nearest(stands_for)
+        inherited = self._environments.narrowed(request.environment) if above is None else above.inherited
         types = await self._types.found(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
@@ -124,7 +111,7 @@ class Spawning:
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
             trust_level=trust_level,
             effective_mode=effective_mode,
-            title=None if request.title is None else _title(request.title),
+            title=None if request.title is None else title_kept(request.title),
             **tree,
         )
         equipment = Equipment() if runs else await self._equip(session, provider, inherited)
@@ -148,21 +135,15 @@ class Spawning:
         cannot be used.
         """
         provider = self._provider_of_session(session)
-        place = self._workspaces().get(session.workspace or "")
+        place = self._whereabouts.workspace_of(session)
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
                 f"workspace {place.slug} is deleted; nothing is started in it any more",
                 f"sm workspace create {place.slug} brings it back",
             )
-        trouble = await asyncio.to_thread(_trouble_with, session.working_dir)
-        if trouble is not None:
-            raise PathRefused(f"working directory {session.working_dir} {trouble}")
+        await require_directory(session.working_dir)
         if provider.reader is None:
-            environment = {
-                **launch.environment,
-                "SM_PARENT_ID": session.parent_id or "",
-                "SM_SOCKET": self._socket(session),
-            }
+            environment = self._environments.again(session, launch.environment)
             return replace(launch, environment=environment), secrets.token_hex(32), ()
         types = await self._types.found(place, launch.inherited, wanted=session.agent_type)
         conversation = _conversation(session)
@@ -189,9 +170,7 @@ class Spawning:
         """
         provider = self._provider_of_session(original)
         conversation = "" if provider.reader is None else _conversation(original)
-        trouble = await asyncio.to_thread(_trouble_with, original.working_dir)
-        if trouble is not None:
-            raise PathRefused(f"working directory {original.working_dir} {trouble}")
+        await require_directory(original.working_dir)
         session, token = self._new(
             caller,
             original.agent_type,
@@ -207,7 +186,7 @@ class Spawning:
             effective_mode=original.effective_mode,
         )
         types = await self._types.found(
-            self._workspaces().get(original.workspace or ""), launch.inherited, wanted=original.agent_type
+            self._whereabouts.workspace_of(original), launch.inherited, wanted=original.agent_type
         )
         equipment = await self._equip(session, provider, launch.inherited)
         start = self._start(session, parent, launch.inherited, provider, types, equipment)
@@ -227,14 +206,11 @@ class Spawning:
         environment: Mapping[str, str],
     ) -> Catalog:
         """What a spawn there would find; as `plan`. Raises NotFound, PathRefused, TextRefused."""
-        found = self._named_workspace(parent, workspace)
+        found = self._whereabouts.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
-            path = accepted(current_dir, "current directory", _ARGUMENT_MAX, one_line=True)
-            if not path.startswith("/"):
-                raise PathRefused(f"current directory {folded(path, 200)!r} is not an absolute path")
-            found = await asyncio.to_thread(_nearest, path, self._workspaces())
+            found = await self._whereabouts.around(current_dir)
         return await self._types.found(
-            found, self._narrowed(environment) if above is None else above.inherited
+            found, self._environments.narrowed(environment) if above is None else above.inherited
         )
 
     def _new(
@@ -248,7 +224,7 @@ class Spawning:
         session = Session(
             id=session_id,
             name=naming.fallback.format(agent_type=kind, short_id=session_id).lower(),
-            friendly_name=None if name is None else _friendly(naming.pattern, kind, name),
+            friendly_name=None if name is None else friendly_name(naming.pattern, kind, name),
             agent_type=agent_type,
             provider=provider.name,
             status=Status.SPAWNED,
@@ -279,7 +255,7 @@ class Spawning:
         return Start(
             session=session,
             sm=f"{self._places.bin}/sm",
-            environment=_without(inherited, provider.never_inherited),
+            environment=without(inherited, provider.never_inherited),
             parent=None if parent is None else parent.display_name,
             prompt_file=self._places.prompt_file(session.id),
             agent=AgentConfig() if kind is None else kind.agent,
@@ -289,8 +265,8 @@ class Spawning:
 
     async def _equip(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Equipment:
         """What the session is given of MCP servers and skills, as they are now. Raises UsageError."""
-        workspace = self._workspaces().get(session.workspace or "")
-        given = _without(inherited, provider.never_inherited)
+        workspace = self._whereabouts.workspace_of(session)
+        given = without(inherited, provider.never_inherited)
         return await self._equipping.equip(session, workspace, provider, given)
 
     def _launch(
@@ -303,8 +279,8 @@ class Spawning:
         *,
         has_prompt: bool,
     ) -> Launch:
-        given = _without({**inherited, **plan.environment}, provider.never_inherited)
-        environment = self._environment(session, given, plan.prompt_file is not None)
+        given = without({**inherited, **plan.environment}, provider.never_inherited)
+        environment = self._environments.whole(session, given, has_prompt_file=plan.prompt_file is not None)
         return Launch(
             argv=plan.argv,
             environment=environment,
@@ -332,29 +308,6 @@ class Spawning:
         for argument in request.extra_args:
             accepted(argument, "--args", _ARGUMENT_MAX)
 
-    def _named_workspace(self, parent: Session | None, slug: str | None) -> Workspace | None:
-        """The workspace that was asked for, or the parent's, which a child always has. Raises NotFound.
-
-        A session that asks for another one than its own hears what it would hear of one that does not exist.
-        """
-        if parent is not None:
-            if slug is not None and slug != (parent.workspace or NO_WORKSPACE):
-                raise NotFound(
-                    f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
-                )
-            return None if parent.workspace is None else self._workspaces().get(parent.workspace)
-        if slug is None or slug == NO_WORKSPACE:
-            return None
-        found = self._workspaces().get(slug)
-        if found is None or found.deleted_at is not None:
-            known = [w.slug for w in self._workspaces().values() if w.deleted_at is None]
-            near = get_close_matches(slug[:64], known, n=1)
-            raise NotFound(
-                f"no such workspace: {folded(slug, 80)}",
-                f"did you mean {near[0]}?" if near else "sm workspace list shows them",
-            )
-        return found
-
     def _trust(
         self, caller: Caller, parent: Session | None, workspace: Workspace | None, asked: str | None
     ) -> tuple[TrustLevel, TrustLevel, tuple[str, ...]]:
@@ -381,59 +334,6 @@ class Spawning:
                 f"there is no sandbox in this version, and a child of {parent.id} cannot do without one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
-
-    async def _working_dir(
-        self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
-    ) -> str:
-        path = request.working_dir
-        if path is None and parent is None and workspace is not None:
-            path = workspace.directory
-        if path is None and self._config.sessions.default_working_dir_behavior == "specify":
-            raise UsageError(
-                "a working directory must be given",
-                "--working-dir DIR (config: sessions.default_working_dir_behavior: specify)",
-            )
-        if path is None:
-            path = parent.working_dir if parent is not None else request.current_dir
-        if path is None or not path.startswith("/"):
-            raise PathRefused(f"working directory {folded(path or '', 200)!r} is not an absolute path")
-        accepted(path, "working directory", _ARGUMENT_MAX, one_line=True)
-        trouble = await asyncio.to_thread(_trouble_with, path)
-        if trouble is not None:
-            raise PathRefused(f"working directory {path} {trouble}")
-        return path
-
-    def _narrowed(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        names = {*_ALWAYS_INHERITED, *self._config.sessions.inherit_environment_vars}
-        return {
-            name: value
-            for name, value in environment.items()
-            if (name in names or name.startswith("LC_")) and name.isidentifier() and "\0" not in value
-        }
-
-    def _environment(
-        self, session: Session, given: Mapping[str, str], has_prompt_file: bool
-    ) -> Mapping[str, str]:
-        """Built from nothing; `SM_*` last, over anything a configuration says (design section 7)."""
-        environment = dict(given)
-        environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
-        environment |= {
-            "SM_SESSION_ID": session.id,
-            "SM_PARENT_ID": session.parent_id or "",
-            "SM_WORKSPACE_ID": session.workspace or "",
-            "SM_TRUST_LEVEL": session.effective_mode.value,
-            "SM_SOCKET": self._socket(session),
-            "SM_TOKEN_FILE": self._places.token_file(session.id),
-        }
-        if has_prompt_file:
-            environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
-        return environment
-
-    def _socket(self, session: Session) -> str:
-        """Where the session's commands find the daemon: a container holds nothing but its workspace's own socket."""
-        if session.effective_mode is TrustLevel.SANDBOXED:
-            return self._places.agent_socket(session.workspace)
-        return self._places.socket
 
 
 def _untold(session: Session, types: Catalog) -> tuple[str, ...]:
@@ -465,83 +365,9 @@ def _defaults(config: Config) -> Capabilities:
     )
 
 
-def _without(environment: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
-    return {name: value for name, value in environment.items() if name not in names}
-
-
 def _conversation(session: Session) -> str:
     if session.conversation is None:
         raise IllegalState(
             f"session {session.id} has no conversation to go on with", "sm spawn starts a new one"
         )
     return session.conversation
-
-
-def digest(token: str) -> str:
-    """How a token is stored: its SHA-256, so that the database opens no door."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _title(title: str) -> str:
-    """A title as it is kept: one line of letters and digits of any script and a few signs. Raises UsageError."""
-    kept = accepted(title, "title", TITLE_MAX, one_line=True).strip()
-    if not kept or not all(
-        c.isalnum() or unicodedata.category(c)[0] == "M" or c in _TITLE_SIGNS for c in kept
-    ):
-        raise UsageError(
-            f"title {folded(title, 80)!r} is not usable",
-            f"letters and digits of any script, blanks, and {' '.join(_TITLE_SIGNS.strip())}",
-        )
-    return kept
-
-
-def _worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
-    """The git worktree that the caller has made for the session. Raises UsageError and PathRefused."""
-    if (request.worktree is None) is not (request.branch is None):
-        raise UsageError("a worktree and its branch come together")
-    if request.worktree is None or request.branch is None:
-        return {}
-    worktree = os.path.normpath(accepted(request.worktree, "worktree", _ARGUMENT_MAX, one_line=True))
-    branch = accepted(request.branch, "branch", _ARGUMENT_MAX, one_line=True)
-    if main_of(worktree, branch) is None:
-        raise UsageError(
-            f"worktree {folded(worktree, 200)} with branch {folded(branch, 80)} is none that sm makes",
-            f"a worktree is DIRECTORY/{PLACE}/NAME, and its branch sm/NAME",
-        )
-    if not within(working_dir, worktree):
-        raise PathRefused(
-            f"working directory {working_dir} does not lie in the worktree {folded(worktree, 200)}"
-        )
-    return {"worktree": worktree, "branch": branch}
-
-
-def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
-    """The workspace whose directory is the nearest above, or is, the working directory."""
-    path = os.path.realpath(working_dir)
-    around = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
-    return max(around, key=lambda w: len(w.directory), default=None)
-
-
-def _friendly(pattern: str, kind: str, name: str) -> str:
-    """The friendly name for `--name`, in lower case, the agent type not doubled."""
-    name = name.lower()
-    if not _FRIENDLY.fullmatch(name):
-        raise UsageError(
-            f"name {folded(name, 80)!r} is not usable",
-            "letters a-z, digits, dot, dash and underscore, at most 64",
-        )
-    if name.startswith(f"{kind}-"):
-        return name
-    return pattern.format(agent_type=kind, friendly_name=name).lower()
-
-
-def _trouble_with(path: str) -> str | None:
-    try:
-        os.stat(path)
-    except OSError as error:
-        return (
-            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
-        )
-    if not os.path.isdir(path):
-        return "is not a directory"
-    return None if os.access(path, os.X_OK) else "cannot be entered: permission denied"

@@ -18,7 +18,7 @@ from sm.intake import fingerprint
 from sm.models import Caller, CallerKind, RequestKey, Session
 from sm.observer import Observer
 from sm.reports import Reports
-from sm.spawning import digest
+from sm.tokens import digest
 from sm.views import iso
 from sm.wire import SPOOL_MAX_BYTES
 

@@ -6,8 +6,9 @@ from contextlib import suppress
 
 from sm.delivery import Proof
 from sm.hostos import is_alive
+from sm.mail import IN_ITS_QUEUE, Message, MessageState
 from sm.messages import busy
-from sm.models import IN_ITS_QUEUE, Message, MessageState, Session
+from sm.models import Session
 from sm.providers.base import Composer
 from sm.store import Store
 

@@ -16,18 +16,10 @@ from sm.errors import (
     TerminalHeld,
 )
 from sm.lifecycle import is_ended
+from sm.mail import SM_ITSELF, Message, MessageMode, MessageState
 from sm.manager import START, TYPE, Manager
 from sm.messages import TERMINAL, Messages, busy, held
-from sm.models import (
-    SM_ITSELF,
-    Message,
-    MessageMode,
-    MessageState,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
-)
+from sm.models import Session, Signal, SignalKind, Status
 from sm.persisting import persist
 from sm.providers.base import Composer, Input
 from sm.receipts import Receipts
@@ -280,14 +272,14 @@ class Typist:
         taken = await self._take(message)
         if taken is None:
             return False
-        provider = self._manager.provider(session)
         done = 0
         try:
             if message.mode is MessageMode.URGENT:
-                await self._terminals.press(session.terminal, provider.interrupt_key)
+                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
                 await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
             for line in lines:
-                await self._terminals.type_line(session.terminal, line, provider.holds)
+                # Any program may show anything: what it would do with a line cannot be read from its screen.
+                await self._terminals.type_line(session.terminal, line)
                 done += 1
         except TerminalHeld as error:
             if done == 0:

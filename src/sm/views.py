@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sm.models import Checkpoint, Event, Message, Request, Session, Workspace
+from sm.mail import Message, Request
+from sm.models import Checkpoint, Event, Session, Workspace
 
 
 def iso(seconds: float) -> str:

@@ -2,21 +2,8 @@
 
 from typing import assert_never
 
-from sm.models import (
-    BY_RULE,
-    BY_TERMINAL,
-    EventType,
-    Message,
-    MessageState,
-    Question,
-    Request,
-    RequestKind,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
-    TrustLevel,
-)
+from sm.mail import BY_RULE, BY_TERMINAL, Message, MessageState, Question, Request, RequestKind
+from sm.models import EventType, Session, Signal, SignalKind, Status, TrustLevel
 from sm.text import folded, quoted
 
 _PLAN = "ExitPlanMode"

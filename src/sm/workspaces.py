@@ -14,6 +14,7 @@ from sm.errors import IllegalState, NameTaken, NotFound, OutsideFailed, PathRefu
 from sm.manager import Manager
 from sm.models import Caller, Capabilities, RequestKey, Session, TrustLevel, Workspace
 from sm.policy import Action, visible, visible_workspace
+from sm.starts import Starts
 from sm.store import Store, Transaction
 from sm.text import accepted, folded
 from sm.trust import normalize_trust_level
@@ -29,9 +30,10 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 class Workspaces:
     """The use cases of workspaces."""
 
-    def __init__(self, store: Store, manager: Manager) -> None:
+    def __init__(self, store: Store, manager: Manager, starts: Starts) -> None:
         self._store = store
         self._manager = manager
+        self._starts = starts
 
     def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""
@@ -156,7 +158,7 @@ class Workspaces:
         Looked for as for a session that inherits the daemon's environment.
         """
         try:
-            found = await self._manager.agent_types(caller, workspace.slug, None, os.environ)
+            found = await self._starts.agent_types(caller, workspace.slug, None, os.environ)
         except OutsideFailed as error:
             return (f"whether there are these agent types is not known: {error.message}",)
         return found.unmatched(workspace.capabilities.agents or ())

@@ -16,10 +16,12 @@ from typing import Any
 from sm import daemon
 from sm.manager import Manager
 from sm.sandboxes.host import HostSandbox
+from sm.starts import Starts
 from sm.store import Store, Transaction
+from sm.terminals.opening import Opening
 from sm.terminals.tmux import Tmux
 
-PARTS = {part.__name__: part for part in (HostSandbox, Manager, Store, Tmux, Transaction)}
+PARTS = {part.__name__: part for part in (HostSandbox, Manager, Opening, Starts, Store, Tmux, Transaction)}
 
 
 def crash_at(point: str) -> None:

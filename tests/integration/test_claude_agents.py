@@ -1,10 +1,10 @@
 """An agent type from a file, as the real Claude Code gets it."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi
@@ -24,18 +24,8 @@ disallowedTools: Write
 You are the strictest of reviewers.
 """
 
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api, more=MORE, claude_more='    IS_SANDBOX: "1"')
-    yield made
-    made.end()
+api = scripted_api("module")
+claudes = claude_instance("module", more=MORE, claude_more='    IS_SANDBOX: "1"')
 
 
 def asked(api: ScriptedApi, words: str) -> Request:

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests import mcp_probe
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_claude_start import answered, then
@@ -32,20 +31,8 @@ AGENTS = """
 WAIT = tool("WaitForMcpServers")
 """What claude has in place of the tools of servers that are still starting; later it is an error, and harmless."""
 
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as api:
-        yield api
-
-
-@pytest.fixture
-def claude(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api, more=AGENTS)
-    try:
-        yield made
-    finally:
-        made.end()
+api = scripted_api("module")
+claude = claude_instance("function", more=AGENTS)
 
 
 def server(claude: ClaudeInstance, label: str) -> dict[str, Any]:

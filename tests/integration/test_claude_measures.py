@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import Kind, ScriptedApi, Usage, tool, usage
@@ -20,11 +21,7 @@ from tests.scripted_api.script import parse
 
 ENDED = ("completed", "error", "abandoned", "killed")
 
-
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as api:
-        yield api
+api = scripted_api("function")
 
 
 @pytest.fixture

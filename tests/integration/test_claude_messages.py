@@ -6,6 +6,7 @@ import random
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 import unicodedata
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests import claude_cli
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
 from tests.scripted_api import Request, ScriptedApi, tool
@@ -25,19 +27,8 @@ ASKS = tool("Bash", command="python3 -c pass")
 POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 ARRIVED = ("submitted", "acknowledged")
 
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
-    yield made
-    made.end()
-
+api = scripted_api("module")
+claudes = claude_instance("module")
 
 _shared: dict[str, str] = {}
 
@@ -51,6 +42,24 @@ def editor(claudes: ClaudeInstance) -> str:
         _shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
+
+
+@pytest.fixture
+def refusing(claudes: ClaudeInstance) -> str:
+    """A session whose user has a hook that refuses what it does not like."""
+    if "refusing" not in _shared:
+        project = claudes.work / "refusing"
+        settings = project / ".claude" / "settings.json"
+        settings.parent.mkdir(parents=True)
+        (project / "refuses.py").write_text(REFUSES)
+        hook = {"type": "command", "command": f"{sys.executable} {project}/refuses.py"}
+        settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+        spawned = claudes.spawn("Plain", "--working-dir", str(project), "--wait", "60")
+        _shared["refusing"] = spawned["session_id"]
+        claudes.idle(_shared["refusing"])
+        send(claudes, _shared["refusing"], "first")  # nothing tells of a transcript whose directory is new
+    claudes.idle(_shared["refusing"])
+    return _shared["refusing"]
 
 
 def shown(claudes: ClaudeInstance, session_id: str) -> str:
@@ -382,6 +391,52 @@ def test_one_that_an_interrupt_puts_back_was_not_read_and_is_sent_by_nobody(
     after = api.wait_for(lambda: next(iter(api.turns("after-back-1")), None), "the next one is read")
     assert "put-back-1" not in json.dumps(after.body["messages"])
     assert "put-back-1" not in shown(claudes, session_id).rpartition("after-back-1")[2]
+
+
+REFUSES = """
+import json, sys
+said = {"decision": "block", "reason": "no such words"}
+match json.load(sys.stdin)["prompt"].partition("\\n")[2].partition(":")[0]:
+    case "block":
+        print(json.dumps(said))
+    case "unnamed":
+        how = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
+        print(json.dumps({**said, "hookSpecificOutput": how}))
+    case "exit 2":
+        sys.stderr.write("no such words")
+        sys.exit(2)
+    case "stop":
+        print(json.dumps({"continue": False, "stopReason": "no such words"}))
+"""
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["idle", "queued"])
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [("block", "failed"), ("exit 2", "failed"), ("unnamed", "unconfirmed"), ("stop", "unconfirmed")],
+)
+def test_one_that_a_hook_of_its_user_refuses_is_not_called_submitted(
+    claudes: ClaudeInstance, api: ScriptedApi, refusing: str, what: str, status: str, queued: bool
+) -> None:
+    name = f"{what.replace(' ', '-')}-{queued}-refused"
+    if queued:
+        send(claudes, refusing, f"work [[text:working]][[hold:{name}]]")
+        api.wait_for_hold(name)
+    sent = claudes.run("send", refusing, f"{what}: {name}", "--wait", "20", "--json")
+    number = json.loads(sent.stdout)["message_id"]
+    if queued:
+        api.release(name)
+    refused = until(
+        lambda: (found := message(claudes, refusing, number))["status"] == status and found, "it is said"
+    )
+    assert ("a hook of its user" in refused["reason"], "no such words" in refused["reason"]) == (True, True)
+    until(lambda: f"message {number} to " in claudes.sm("inbox"), "its sender is told")
+    assert not [turn for turn in api.turns(f"{what}: {name}") if turn.prompt.endswith(name)]
+    asked = conversation(claudes, api, refusing)
+    assert sum(text.startswith(f"[sm] from operator, message {number}\n") for text in asked.said) == (
+        1 if what == "stop" else 0
+    )
+    assert message(claudes, refusing, number)["status"] == status
 
 
 def test_what_waits_in_its_own_queue_when_it_is_killed_was_not_read(

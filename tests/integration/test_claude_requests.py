@@ -3,12 +3,12 @@
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
@@ -28,18 +28,8 @@ SIZES = {
 }
 NAME = {**COLOUR, "question": "Which name?", "header": "Name"}
 
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
-    yield made
-    made.end()
+api = scripted_api("module")
+claudes = claude_instance("module")
 
 
 class Agent:
@@ -294,6 +284,23 @@ def test_two_that_ask_at_once_get_each_its_own_answer(
 
     api.wait_for(lambda: (False, "42") in results("part-two"), "the second has its result")
     api.wait_for(lambda: (True, "operator said no: no forty-one") in results("part-one"), "the first is told")
+    agent.is_over()
+
+
+def test_what_ends_beside_a_dialog_does_not_answer_it(
+    claudes: ClaudeInstance, api: ScriptedApi, agent: Agent
+) -> None:
+    """Claude begins the tools of one message together: those that only read, and need no permission, end at once."""
+    outside, inside = claudes.home / "outside.txt", claudes.work / "inside.txt"
+    for file in (outside, inside):
+        file.write_text(f"this is {file.name}\n")
+    both = tool("Read", file_path=str(outside)) + tool("Read", file_path=str(inside))
+    request = agent.asks(asks("beside", both))
+    assert request["arguments"]["file_path"] == str(outside)
+    until(lambda: "a tool is done" in str(claudes.why(agent.id)), "the other has ended")
+    assert claudes.session(agent.id)["status"] == "waiting_input"
+    claudes.sm("approve", request["request_id"])
+    assert agent.became(request)["answered_by"] == "operator"
     agent.is_over()
 
 

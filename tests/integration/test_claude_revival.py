@@ -4,31 +4,19 @@ import json
 import os
 import shlex
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from sm import hostos
 from sm.models import Process
 from tests import claude_cli
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_endings import gone
 from tests.scripted_api import Request, ScriptedApi, tool
 
-
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
-
-
-@pytest.fixture
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
-    yield made
-    made.end()
+api = scripted_api("function")
+claudes = claude_instance("function")
 
 
 def asked(api: ScriptedApi, words: str) -> Request:

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import claude_cli
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi
@@ -83,19 +84,8 @@ class Claude(ClaudeInstance):
             raise AssertionError(f"{error}\n{self.why(session_id)}\n{self.screen(session_id)}") from None
 
 
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
-def claude(api: ScriptedApi) -> Iterator[Claude]:
-    made = Claude(api)
-    try:
-        yield made
-    finally:
-        made.end()
+api = scripted_api("module")
+claude = claude_instance("module", Claude)
 
 
 def then(*steps: str) -> str:

@@ -3,13 +3,13 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool
@@ -18,19 +18,8 @@ ASKS = tool("Bash", command="python3 -c pass")
 OPTIONS = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
 COLOUR = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": OPTIONS}]
 
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
-    yield made
-    made.end()
-
+api = scripted_api("module")
+claudes = claude_instance("module")
 
 _shared: dict[str, str] = {}
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import pytest
 
 from sm.client import Away, Client, new_key
+from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, whose
 from tests.instance import until
 from tests.integration.odd_texts import LONG, as_heard, odd_texts
@@ -390,10 +391,7 @@ def told(storm: Storm, messages: dict[int, dict[str, Any]], began: float) -> str
     return "\n".join(lines)
 
 
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        yield made
+api = scripted_api("function")
 
 
 @pytest.fixture

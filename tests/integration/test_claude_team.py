@@ -1,12 +1,13 @@
 """A coordinator that runs two others by itself: three real claudes, and nobody at a keyboard."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance, whose
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool
@@ -64,19 +65,8 @@ def maker(asked: Request) -> str | None:
     return "[[text:that was all]]"
 
 
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with ScriptedApi() as made:
-        for model in (coordinator, asker, maker):
-            made.when(model)
-        yield made
-
-
-@pytest.fixture
-def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-    made = ClaudeInstance(api)
-    yield made
-    made.end()
+api = scripted_api("function", coordinator, asker, maker)
+claudes = claude_instance("function")
 
 
 def story(claudes: ClaudeInstance, api: ScriptedApi) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sm.client import Client, new_key
-from sm.spawning import digest
+from sm.tokens import digest
 from tests.instance import SM, Instance, until
 from tests.integration.test_crash_in_spawn import Nursery, agents_of, left_over, starts
 from tests.integration.test_endings import gone, rows, tmux_server, written
@@ -376,11 +376,11 @@ POINTS = [
     "Tmux.close after 1",
     "HostSandbox.prepare after 2",
     "Tmux.open before 1",
-    "Tmux._start_agent after 1",
+    "Opening._start_agent after 1",
     "Tmux.open after 1",
     "HostSandbox.wait_started after 1",
-    "Manager.started before 1",
-    "Manager.started after 1",
+    "Starts.started before 1",
+    "Starts.started after 1",
 ]
 
 
@@ -430,7 +430,7 @@ def test_one_that_ends_at_once_is_not_started_again_by_a_crash(nursery: Nursery)
     session_id = instance.spawn("Sh", "echo $$ >> quick; exit 7")["session_id"]
     instance.ended(session_id)
     nursery.kill()
-    nursery.start("Manager.started before 1")
+    nursery.start("Starts.started before 1")
     instance.sm("restore", session_id)
     nursery.wait_dead()
     assert instance.ended(session_id)["exit_code"] == 7
@@ -729,7 +729,7 @@ def test_a_crash_at_any_step_of_an_adoption_makes_one_session() -> None:
         nursery.start()
         person = Person(nursery.instance)
         nursery.kill()
-        points = ("Manager.insert after", "Tmux.adopt after", "Manager.started after")
+        points = ("Starts.insert after", "Tmux.adopt after", "Starts.started after")
         for number, point in enumerate(points):
             nursery.start(f"{point} 1")
             pane = person.opens(f"mine{number}")

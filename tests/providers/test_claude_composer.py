@@ -226,6 +226,15 @@ def test_the_end_of_a_draft_that_is_taller_than_the_screen_is_read() -> None:
     assert not BOX.is_ours("…\nline 299 of many", whole)
 
 
+def test_the_end_of_a_draft_in_a_low_pane_is_known() -> None:
+    """As a phone shows it that attaches: 40 columns and 12 rows."""
+    whole = letter("operator", 57, "word " * 120)
+    rows = wrapped(whole, 36).split("\n")[-9:]
+    assert BOX.is_ours(BOX.box(tall(rows)).draft, whole)
+    assert not BOX.is_ours(BOX.box(tall([*rows[:-1], "word word word"])).draft, f"{whole} word work")
+    assert not BOX.is_ours(BOX.box(tall(["wo rd"] * 9)).draft, whole), "too little to tell it from another"
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.models import Answer, Question, Request, RequestKind, RequestState
+from sm.mail import Answer, Question, Request, RequestKind, RequestState
 from sm.providers.base import Dialog
 from sm.providers.claude.reader import ClaudeReader
+from sm.providers.claude.values import digest
 
 READER = ClaudeReader({})
 RED_OR_BLUE = {
@@ -43,7 +44,9 @@ def dialog(tool: object, arguments: object, *, cut: bool = False, **more: object
 @pytest.mark.parametrize("tool", ["Bash", "Edit", "ExitPlanMode", "mcp__files__write"])
 def test_use_of_a_tool_asks_for_a_permission(tool: str) -> None:
     arguments = {"command": "npm test", "plan": "1. do it"}
-    assert dialog(tool, arguments) == Dialog(RequestKind.PERMISSION, tool, arguments, working_dir="/srv/shop")
+    assert dialog(tool, arguments) == Dialog(
+        RequestKind.PERMISSION, tool, arguments, working_dir="/srv/shop", what=digest(tool, arguments)
+    )
 
 
 def test_questions_are_asked_with_the_labels_of_their_options() -> None:
@@ -54,7 +57,12 @@ def test_questions_are_asked_with_the_labels_of_their_options() -> None:
         Question("Anything else?"),
     )
     assert dialog("AskUserQuestion", arguments) == Dialog(
-        RequestKind.QUESTION, "AskUserQuestion", arguments, questions, working_dir="/srv/shop"
+        RequestKind.QUESTION,
+        "AskUserQuestion",
+        arguments,
+        questions,
+        working_dir="/srv/shop",
+        what=digest("AskUserQuestion", arguments),
     )
 
 

@@ -422,25 +422,7 @@ def test_reason_that_claude_printed_is_told_with_what_to_type() -> None:
     assert "; hint: " in signal.reason
 
 
-# ------------------------------------------------------------------------------------------------------- typing
-
-RULE = "─" * 40
-
-
-@pytest.mark.parametrize(
-    ("screen", "held"),
-    [
-        ([RULE, "\u276f ", RULE, "  ? for shortcuts"], None),
-        ([RULE, "\u276f half a line", RULE, "  ? for shortcuts"], "there is text in its input box"),
-    ],
-)
-def test_text_is_typed_into_an_empty_input_box_only(screen: list[str], held: str | None) -> None:
-    assert provider().holds(screen) == held
-
-
-@pytest.mark.parametrize("screen", [[], ["$ "], ["Do you want to proceed?", "\u276f 1. Yes", "  2. No"]])
-def test_nothing_is_typed_where_no_input_box_is_seen(screen: list[str]) -> None:
-    assert provider().holds(screen)
+# ------------------------------------------------------------------------------------------------------ adopting
 
 
 @pytest.mark.parametrize(

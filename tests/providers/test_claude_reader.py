@@ -134,6 +134,25 @@ def test_what_was_given_to_the_agent_is_heard() -> None:
     )
 
 
+def test_what_a_hook_of_its_user_refused_is_heard() -> None:
+    ours = "[sm] from a, message 7\nhi"
+    refused = f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {ours}"
+    lines = [
+        line("system", subtype="informational", content=words, preventContinuation=True)
+        for words in (
+            refused,
+            refused.partition("\n\n")[0],
+            refused.replace("[sm]", "my"),
+            "Operation stopped by hook: wait",
+        )
+    ]
+    assert READER.lines(lines, sidechain=False, todo=()).heard == (
+        Heard(ours, AT_S, refused="no"),
+        Heard("", AT_S, refused="no"),
+        Heard("", AT_S, refused="wait", kept=True),
+    )
+
+
 @pytest.mark.parametrize("sidechain", [False, True])
 def test_uses_of_tools_end_with_their_results(sidechain: bool) -> None:
     refused = {"block": {"is_error": True}, "toolUseResult": "User rejected tool use"}

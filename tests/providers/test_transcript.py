@@ -8,25 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.providers.claude.pricing import PRICES, Prices, context_window, cost_usd, prices_of
+from sm.providers.claude.actions import last_actions, tool_line
+from sm.providers.claude.todos import TODOS_MAX, TodoChange, TodoList, changed
 from sm.providers.claude.transcript import (
     SYNTHETIC,
-    TEXT_MAX,
-    TODOS_MAX,
     WHOLE_MAX,
     Compaction,
     Mark,
     MarkKind,
-    TodoChange,
-    TodoList,
     ToolResult,
-    changed,
     facts,
     facts_of,
-    last_actions,
-    shortened,
-    tool_line,
 )
+from sm.providers.claude.values import TEXT_MAX, shortened
 from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 AT = "2026-11-21T16:22:32.123Z"
@@ -279,6 +273,11 @@ def test_a_reminder_has_the_whole_list() -> None:
 # ------------------------------------------------------------------------------------------------- marks
 
 
+def by_hook(words: str) -> bytes:
+    """A hook of the user's has kept a prompt from the model."""
+    return line("system", subtype="informational", content=words, level="warning", preventContinuation=True)
+
+
 def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: Any) -> Mark:
     return Mark(kind, AT, text, prompt_id, **more)
 
@@ -363,6 +362,24 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             line("system", subtype="informational", content="Unknown command: /x"),
             mark(MarkKind.COMMAND_OUTPUT, "Unknown command: /x", None),
         ),
+        (
+            by_hook("UserPromptSubmit operation blocked by hook:\nno\nways\n\nOriginal prompt: do it"),
+            mark(MarkKind.REFUSED, "do it", None, detail="no\nways"),
+        ),
+        (
+            by_hook(f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {OURS}"),
+            mark(MarkKind.REFUSED, OURS, None, detail="no", whole=OURS),
+        ),
+        (
+            by_hook("UserPromptSubmit operation blocked by hook:\nhidden"),
+            mark(MarkKind.REFUSED, "", None, detail="hidden"),
+        ),
+        (by_hook("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
+        (by_hook("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
+        (
+            user("Operation stopped by hook: is what I read", promptSource="typed"),
+            mark(MarkKind.PROMPT, "Operation stopped by hook: is what I read", detail="typed"),
+        ),
         (user("<bash-input>ls</bash-input>"), mark(MarkKind.COMMAND, "!ls")),
         (
             user("<bash-stdout>a</bash-stdout><bash-stderr>b</bash-stderr>"),
@@ -430,6 +447,8 @@ def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
         line("system", subtype="stop_hook_summary", hookCount=1),
         user("Caveat: the messages below", isMeta=True),
         user("Stop hook feedback:\ngo on", isMeta=True),
+        user("Operation stopped by hook: wait"),
+        line("system", subtype="informational", content="UserPromptSubmit operation blocked by hook:\nno"),
         user("This session continues", isCompactSummary=True, isVisibleInTranscriptOnly=True),
         assistant("m", usage(0, 0), text("No response requested."), model=SYNTHETIC),
     ],
@@ -589,6 +608,8 @@ def test_marks_read_as_words() -> None:
         user("<command-name>/clear</command-name>"),
         user("<local-command-stdout></local-command-stdout>"),
         assistant("e", usage(0, 0), text("no"), isApiErrorMessage=True, error="rate_limit"),
+        by_hook("UserPromptSubmit operation blocked by hook:\nsecret\n\nOriginal prompt: do it"),
+        by_hook("Operation stopped by hook: wait"),
     ]
     assert [f"{a.kind}: {a.text}" for a in last_actions(lines, 20)] == [
         "mark: queued: hi",
@@ -598,6 +619,8 @@ def test_marks_read_as_words() -> None:
         "mark: taken back: ho",
         "mark: command /clear",
         "mark: rate_limit: no",
+        "mark: a hook refused a prompt: secret",
+        "mark: a hook stopped the turn: wait",
     ]
 
 
@@ -615,59 +638,3 @@ def test_marks_read_as_words() -> None:
 )
 def test_a_call_is_shown_by_what_it_is_about(name: str, arguments: dict[str, Any], shown: str) -> None:
     assert tool_line(ToolUse("t", name, AT, arguments), "/w/app/") == shown
-
-
-# ------------------------------------------------------------------------------------------------ prices
-
-
-@pytest.mark.parametrize(
-    ("model", "input"),
-    [
-        ("claude-opus-4-5-20251101", 5),
-        ("claude-opus-4-8", 5),
-        ("claude-opus-4-8[1m]", 5),
-        ("claude-sonnet-4-20250514", 3),
-        ("claude-sonnet-4-6", 3),
-        ("claude-haiku-4-5-20251001", 1),
-        ("claude-opus-4-1-20250805", None),
-        ("fast:claude-opus-4-8", None),
-        ("gpt-5", None),
-        ("", None),
-    ],
-)
-def test_a_model_costs_what_is_known_and_nothing_is_invented(model: str, input: int | None) -> None:
-    prices = prices_of(model)
-    assert (prices and prices.input) == input
-
-
-def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
-    million = 1_000_000
-    used = Usage("", OPUS, "", million, million, million, 3 * million, cache_write_1h=million)
-    assert cost_usd([used]) == pytest.approx(5 + 25 + 0.5 + 2 * 6.25 + 10)
-    both = [Usage("", OPUS, "", input=million), Usage("", "claude-haiku-4-5", "", output=million)]
-    assert cost_usd(both) == pytest.approx(5 + 5)
-    assert cost_usd([]) == 0
-
-
-def test_one_unknown_price_makes_the_cost_unknown() -> None:
-    assert cost_usd([Usage("", OPUS, "", 1), Usage("", "other", "", 1)]) is None
-    assert cost_usd([Usage("", OPUS, "", 1_000_000), Usage("", "other", "")]) == 5
-    assert cost_usd([Usage("", "other", "", 1)], {"oth": Prices.usual(1, 1)}) == pytest.approx(1e-6)
-
-
-def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
-    mine = {"claude-": Prices.usual(1, 1), "claude-opus": Prices.usual(2, 2), "gpt": Prices.usual(9, 9)}
-    assert [
-        p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
-    ] == [
-        2,
-        1,
-        9,
-        None,
-    ]
-    assert all(p.cache_write_1h == p.input * 2 for p in PRICES.values())
-
-
-def test_the_context_window_is_large_when_the_model_says_so() -> None:
-    assert context_window("claude-opus-4-8[1m]") == 1_000_000
-    assert context_window("claude-opus-4-8") == 200_000

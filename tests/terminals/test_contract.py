@@ -11,12 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from sm.errors import NoServer, NoTerminal, TerminalError, TerminalHeld
+from sm.errors import NoServer, NoTerminal, TerminalError
 from sm.models import Exit
 from sm.terminals.base import Pane, Terminals
 from tests.terminals.world import World, ended, sh, until, until_async
@@ -390,38 +390,14 @@ async def test_nothing_stands_in_the_box_of_a_process_that_has_ended(terminals: 
         await (terminals.styled(NAME) if call == "styled" else terminals.paste(NAME, "anybody?"))
 
 
-async def test_a_terminal_that_takes_no_text_now_is_left_alone(terminals: Terminals, tmp_path: Path) -> None:
-    out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", sh(f"echo Allow this?; cat > {out}"))
-    await until_async(lambda: ends_with(terminals, "Allow this?"))
-
-    def holds(screen: Sequence[str]) -> str | None:
-        return "a dialog is open" if any("Allow this?" in line for line in screen) else None
-
-    with pytest.raises(TerminalHeld, match="a dialog is open"):
-        await terminals.type_line(NAME, "yes", holds)
-    await terminals.press(NAME, "C-d")
-    await until(lambda: out.exists() and True)
-    assert out.read_text() == ""
-
-
-async def test_enter_is_not_pressed_when_a_dialog_has_opened_over_the_text(
+async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(
     terminals: Terminals, tmp_path: Path
 ) -> None:
     out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", sh(f"echo ready; cat > {out}"))
-    await until_async(lambda: ends_with(terminals, "ready"))
-    asked = []
-
-    def holds(screen: Sequence[str]) -> str | None:
-        asked.append(list(screen))
-        return "a dialog is open" if len(asked) == 2 else None
-
-    with pytest.raises(TerminalError, match="Enter was not pressed: a dialog is open"):
-        await terminals.type_line(NAME, "half", holds)
-    assert any(line == "half" for line in asked[1])
-    assert out.read_text() == ""
-    # It stands there unsent: whoever knows that it is theirs may still enter it, once.
+    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
+    await until(out.exists)
+    await terminals.paste(NAME, "half")
+    await until_async(lambda: ends_with(terminals, "half"))
     assert not await terminals.enter_if_unsent(NAME, "another text")
     assert await terminals.enter_if_unsent(NAME, "half")
     await until(lambda: out.read_text() == "half\n")
@@ -435,10 +411,8 @@ async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
     await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
     await until(out.exists)
     text = "0123456789" * 90
-    with pytest.raises(TerminalError):
-        await terminals.type_line(
-            NAME, text, lambda screen: "now" if "0123456789" in "".join(screen) else None
-        )
+    await terminals.paste(NAME, text)
+    await until_async(lambda: ends_with(terminals, text))
     assert await terminals.enter_if_unsent(NAME, text)
     await until(lambda: out.read_text() == text + "\n")
 

@@ -153,6 +153,19 @@ async def test_session_that_a_person_renamed_is_still_ours(world: World, tmux: T
     await until(lambda: ended(pane.pid))
 
 
+@pytest.mark.parametrize("hook", ["hook renames new session", "hook renames created session"])
+async def test_attach_command_knows_at_once_what_a_hook_made_of_the_name(hook: str) -> None:
+    world = World(None, HOSTILE[hook])
+    try:
+        async with world.terminals() as tmux:
+            for id, name in ((ID, NAME), ("99999999", "command-99999999")):
+                pane = await tmux.open(id, name, "/", FOREVER)
+                (called,) = world.tmux("display-message", "-p", "-t", pane.pane_id, "#{session_name}")
+                assert tmux.attach_command(name)[-1] == f"={called}:"
+    finally:
+        await world.end()
+
+
 async def test_pane_that_a_person_moved_into_their_own_session_is_still_ours(
     world: World, tmux: Tmux
 ) -> None:

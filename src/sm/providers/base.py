@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from sm.config import AgentConfig
 from sm.evidence import Observation
-from sm.models import Exit, Process, Question, Request, RequestKind, Session, Signal, SpawnRequest
+from sm.mail import Question, Request, RequestKind
+from sm.models import Exit, Process, Session, Signal, SpawnRequest
 from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 
@@ -109,6 +110,10 @@ class Heard:
     """It waits in the agent's queue for the end of the turn, or for the next result of a tool."""
     withdrawn: bool = False
     """It was taken back out of that queue, unread."""
+    refused: str | None = None
+    """A hook of the agent's user did not let the model have it, in these words; empty text: of a prompt of whoever."""
+    kept: bool = False
+    """Refused, and in the conversation nevertheless, as the last prompt: it is read with the next one."""
     parent: str | None = None
     """Behind what in the conversation it stands, where the agent says so. Of two with the same one the first is no more
     in it: it was interrupted before its answer began.
@@ -129,6 +134,8 @@ class Dialog:
     """The arguments are not whole: no answer can be made of them but yes and no."""
     working_dir: str = ""
     """Where the agent is, to whom relative paths in the arguments mean that; empty: unknown."""
+    what: str = ""
+    """A digest of the tool and its arguments, as `HookNews.what` of the use that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,8 @@ class HookNews:
     heard: Heard | None = None
     tool_begins: str | None = None
     """A tool is about to be used, under this id: a dialog may open as soon as the hook has ended."""
+    what: str = ""
+    """A digest of the tool that begins, or is asked about, and of its arguments."""
     tool_ended: str | None = None
     """The use of a tool under this id is over: nothing is asked about it any more."""
     turn_finished: bool = False
@@ -337,9 +346,3 @@ class Provider(Protocol):
 
     def input_of(self, agent_type: str) -> Input:
         """How agents of this type get messages; also for a type that is configured no more."""
-
-    def holds(self, screen: Sequence[str]) -> str | None:
-        """Why nothing may be typed into a terminal that shows `screen`: a dialog, a person's half-typed line.
-
-        None: it takes text. Asked before a text is pasted and again before Enter.
-        """

@@ -75,7 +75,3 @@ class CommandProvider:
     def input_of(self, agent_type: str) -> Input:
         command = self._commands.get(agent_type)
         return Input.INBOX if command is None else Input(command.input)
-
-    def holds(self, screen: Sequence[str]) -> str | None:
-        # Any program may show anything: what it would do with a line cannot be read from its screen.
-        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import aiosqlite
 
 from sm.errors import IllegalState, NotFound
-from sm.models import Message, MessageState, Notice, Request
+from sm.mail import Message, MessageState, Notice, Request
 from sm.store.rows import (
     MESSAGE_COLUMNS,
     NOTICE_COLUMNS,

@@ -8,27 +8,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from sm.models import (
+from sm.mail import (
     Answer,
-    Capabilities,
-    Exit,
-    Launch,
     Message,
     MessageMode,
     MessageState,
-    Mode,
     Notice,
     NoticeKind,
-    Process,
     Question,
     Request,
     RequestKind,
     RequestState,
-    Session,
-    Status,
-    TrustLevel,
-    Workspace,
 )
+from sm.models import Capabilities, Exit, Launch, Mode, Process, Session, Status, TrustLevel, Workspace
 
 
 def encoded(value: object) -> str:

@@ -103,14 +103,10 @@ class Terminals(Protocol):
         Raises NoTerminal, TerminalHeld when nothing was typed, CouldNotAsk when nobody knows.
         """
 
-    async def type_line(
-        self, name: str, text: str, holds: Callable[[Sequence[str]], str | None] = lambda screen: None
-    ) -> None:
+    async def type_line(self, name: str, text: str) -> None:
         """Paste one line of text, and press Enter as a key of its own.
 
-        `holds` says of the visible lines why nothing may be typed now. It is asked before the paste: then
-        TerminalHeld is raised, and nothing was typed; and again before Enter: then TerminalError is raised, and
-        the text stands there. Raises NoTerminal when nothing was typed, CouldNotAsk when nobody knows.
+        Raises NoTerminal, TerminalHeld when nothing was typed, CouldNotAsk when nobody knows.
         """
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:

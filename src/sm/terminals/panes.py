@@ -14,6 +14,10 @@ _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
 FOREIGN = "foreign"
 OWN = "own"
 """What `@sm_adopted` says: is the pane's first process somebody else's, or is it the agent."""
+# What tmux writes below the output of a dead pane, so that a person sees why nothing happens
+# (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
+DEAD_NOTE = "[sm] the agent has ended"
+DEAD_NOTE_3_2 = "Pane is dead ("
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
 ROW = (
     "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
@@ -36,6 +40,11 @@ def word(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
     return text
+
+
+def tag(instance: str, session_id: str, name: str) -> str:
+    """What `@sm_agent` and `@sm_terminal` say of a terminal."""
+    return f"{instance} {word(session_id)} {word(name)}"
 
 
 def literal(path: str) -> str:

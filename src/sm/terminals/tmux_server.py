@@ -1,6 +1,7 @@
 """Our standing connection to one tmux server: is it there, start it, keep a session in it, ask it."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -90,6 +91,11 @@ class Server:
         """The server's process. Raises NoServer, CouldNotAsk."""
         await self._connected(start=False)
         return self._pid
+
+    async def kill(self, command: str, target: str) -> None:
+        """Run `kill-session` or `kill-pane` on an id. One that is not there is fine. Raises as `ask`."""
+        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+            await self.ask((command, "-t", target))
 
     def tell(self, *commands: Command) -> None:
         """Send as one line without waiting, if there is a connection right now."""

@@ -63,7 +63,7 @@ class ClaudeComposer:
             # Each paste has a number of its own; of its text only the lines can be counted.
             return self._is_folded(folded, letter) and (shown is None or draft == shown.strip())
         if draft.startswith(_ABOVE):
-            return len(end := _seen(draft[len(_ABOVE) :])) >= _CUT_LEAVES and _seen(letter).endswith(end)
+            return len(end := _seen(draft[len(_ABOVE) :])) >= _ABOVE_LEAVES and _seen(letter).endswith(end)
         if (cut := _CUT.search(draft)) is not None and len(letter) > _CUT_FROM:
             return _is_cut(draft[: cut.start()], draft[cut.end() :], letter)
         return _seen(draft) == _seen(letter)
@@ -98,6 +98,8 @@ _CUT_LEAVES = 300
 """At least so many characters of each end; about 500 were seen."""
 _ABOVE = "…\n"
 """How a draft begins whose beginning is above the top of the screen."""
+_ABOVE_LEAVES = 100
+"""At least so many characters of its end: a pane of 40 columns and 12 rows has room for hardly more than 250."""
 _FOLDED = re.compile(r"\[Pasted text #\d+(?: \+(\d+) lines)?\]")
 _CUT = re.compile(r"\[\.\.\.Truncated text #\d+ \+\d+ lines\.\.\.\]")
 _BETTER_FOLDED = re.compile(r"\[(?:Pasted text|Image|\.\.\.Truncated text) #\d|\u200d")

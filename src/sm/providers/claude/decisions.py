@@ -8,8 +8,9 @@ import os.path
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from sm.models import Answer, Question, Request, RequestKind
+from sm.mail import Answer, Question, Request, RequestKind
 from sm.providers.base import Dialog
+from sm.providers.claude.values import digest
 from sm.text import folded, marked
 
 _ASKS = "AskUserQuestion"
@@ -36,6 +37,7 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         agent=_word(payload, "agent_id"),
         cut=cut,
         working_dir=_directory(payload.get("cwd")),
+        what=digest(tool, given),
     )
 
 

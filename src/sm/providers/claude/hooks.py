@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from sm.evidence import Activity, Observation, Source
 from sm.providers.base import FIRST_TURN_S, Heard, HookNews
-from sm.providers.claude.transcript import shortened, tool_line
+from sm.providers.claude.actions import tool_line
+from sm.providers.claude.values import digest, shortened
 from sm.text import folded
 from sm.usage import ToolUse
 
@@ -83,13 +84,15 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             begins, use = name == "PreToolUse", _word(payload, "tool_use_id") or None
             return replace(
                 HookNews(name) if sub else here,
-                said=said(Activity.BUSY, tool),
+                said=replace(said(Activity.BUSY, tool), use=use),
                 activity=tool if begins else None,
                 tool_begins=use if begins else None,
+                what=_what(payload) if begins else "",
                 tool_ended=use if name.startswith("Post") else None,  # who denied it the transcript says
             )
         case "PermissionRequest":
-            return replace(HookNews(name) if sub else here, said=said(Activity.BLOCKED, _asked(payload)))
+            blocked = said(Activity.BLOCKED, _asked(payload))
+            return replace(HookNews(name) if sub else here, said=blocked, what=_what(payload))
         case "Notification":
             return HookNews(name, _notified(payload, said))
         case "Stop" if not sub:
@@ -124,6 +127,10 @@ def _session_start(
         case _:  # of a resumed or forked one it names the conversation that it came from
             waits = said(Activity.IDLE, "it waits for its first input", final=True)
             return HookNews(here.name, waits, model=model, ready=True, started=True)
+
+
+def _what(payload: Mapping[str, Any]) -> str:
+    return digest(_word(payload, "tool_name"), payload.get("tool_input"))
 
 
 def _asked(payload: Mapping[str, Any]) -> str:

@@ -22,7 +22,6 @@ from sm.providers.claude.hooks import EVENTS, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
 from sm.providers.claude.reader import config_dir
-from sm.providers.claude.screen import read_screen
 from sm.text import folded
 
 HOOK_TIMEOUT_S = 5
@@ -234,12 +233,6 @@ class ClaudeProvider:
 
     def input_of(self, agent_type: str) -> Input:
         return Input.COMPOSER
-
-    def holds(self, screen: Sequence[str]) -> str | None:
-        seen = read_screen(screen)
-        if seen.composer is None:
-            return seen.what
-        return "there is text in its input box" if seen.composer else None
 
     def _preset(self, name: str | None) -> ModelArgs:
         if name is None:

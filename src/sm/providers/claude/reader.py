@@ -9,26 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from sm.evidence import Activity, Observation, Source
-from sm.models import Process, Request
+from sm.mail import Request
+from sm.models import Process
 from sm.providers.base import Dialog, Heard, HookNews, TranscriptNews, Trouble
+from sm.providers.claude.actions import last_actions
 from sm.providers.claude.decisions import decision, read_dialog
 from sm.providers.claude.hooks import conversation_id, read_hook
 from sm.providers.claude.pricing import Prices, context_window, cost_usd
 from sm.providers.claude.screen import Obstacle, State, read_screen, read_title
-from sm.providers.claude.transcript import (
-    Compaction,
-    Fact,
-    Mark,
-    MarkKind,
-    TodoList,
-    ToolResult,
-    changed,
-    facts_of,
-    is_time,
-    last_actions,
-    seconds_of,
-)
+from sm.providers.claude.todos import TodoList, changed
+from sm.providers.claude.transcript import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
 from sm.providers.claude.trouble import explain
+from sm.providers.claude.values import is_time, seconds_of
 from sm.text import folded
 from sm.usage import ActionLine, Todo, ToolUse, Usage
 
@@ -180,13 +172,21 @@ def _text(value: object) -> str:
 
 def _heard(fact: Fact) -> Heard | None:
     """What somebody has given to the agent."""
-    if not isinstance(fact, Mark) or fact.at is None or not (fact.whole or fact.parent is not None):
+    if not isinstance(fact, Mark) or fact.at is None:
         return None
-    at = seconds_of(fact.at)
-    if at is None:
+    kind, at = fact.kind, seconds_of(fact.at)
+    kept_back = kind in (MarkKind.REFUSED, MarkKind.STOPPED) and not (fact.text and not fact.whole)
+    if at is None or not (fact.whole or fact.parent is not None or kept_back):
         return None
-    kind = fact.kind
-    return Heard(fact.whole, at, kind is MarkKind.ENQUEUED, kind is MarkKind.WITHDRAWN, fact.parent)
+    return Heard(
+        fact.whole,
+        at,
+        queued=kind is MarkKind.ENQUEUED,
+        withdrawn=kind is MarkKind.WITHDRAWN,
+        refused=fact.detail if kept_back else None,
+        kept=kind is MarkKind.STOPPED,
+        parent=fact.parent,
+    )
 
 
 def _finished(facts: Sequence[Fact]) -> float | None:
@@ -241,6 +241,8 @@ def _marked(mark: Mark, said: Any) -> Observation | None:
             | MarkKind.DEQUEUED
             | MarkKind.REMOVED
             | MarkKind.WITHDRAWN
+            | MarkKind.REFUSED
+            | MarkKind.STOPPED
             | MarkKind.COMMAND
             | MarkKind.COMMAND_OUTPUT
         ):

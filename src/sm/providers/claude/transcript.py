@@ -13,47 +13,24 @@ writes the lines that it keeps a second time, and the first flush of a file can 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
-from sm.text import MARK, folded
-from sm.usage import ActionLine, Todo, ToolUse, Usage
+from sm.providers.claude import values
+from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
+from sm.text import MARK
+from sm.usage import ToolUse, Usage
 
-TEXT_MAX = 4_000
-"""Characters kept of a text: its two ends, for a report says at its end what came of it."""
-ARGUMENT_MAX = 200
-ARGUMENTS_MAX = 30
-TODOS_MAX = 200
-NAME_MAX = 100
 WHOLE_MAX = 300_000
-"""Bounds on what one line may leave in memory."""
+"""Characters of a text that may stay in memory whole."""
 SYNTHETIC = "<synthetic>"
 """The model of a message that Claude Code made up itself."""
 FAST = "fast:"
 """What stands before the model of a message from the fast mode, which has prices of its own."""
-_COUNT_MAX = 10**12
 
 # --------------------------------------------------------------------------------------------- the facts
-
-
-@dataclass(frozen=True, slots=True)
-class TodoList:
-    """The whole list, in place of the one before."""
-
-    items: tuple[Todo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TodoChange:
-    """One entry of the Task tools' list: new, or changed in what is not None."""
-
-    id: str
-    content: str | None
-    status: str | None
-    """`deleted`: it is on the list no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +81,10 @@ class MarkKind(StrEnum):
     """A person took a queued message back into the input box: it was not read."""
     CONSUMED = "consumed"
     """A queued message was handed to the model within a turn."""
+    REFUSED = "refused"
+    """A hook of the user's kept a prompt (the text, where it is said) from the model. detail: the hook's words."""
+    STOPPED = "stopped"
+    """A hook of the user's let no turn begin with the last PROMPT, which is read with the next. detail: its words."""
     COMMAND = "command"
     """A slash command, with its arguments, or `!command`. It may begin a turn, or not."""
     COMMAND_OUTPUT = "command_output"
@@ -158,45 +139,49 @@ class _Line:
 
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
         ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
-        whole = _HALF.sub("\ufffd", text) if ours else ""
+        whole = values.mended(text) if ours else ""
         placed = kind is MarkKind.PROMPT and "parentUuid" in self.value
-        parent = _name(self.value["parentUuid"]) if placed else None
+        parent = values.name(self.value["parentUuid"]) if placed else None
         return Mark(
-            kind, self.at, _cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
+            kind, self.at, values.cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
         )
 
 
-_GIVEN = frozenset({MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN})
+_GIVEN = frozenset(
+    {MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN, MarkKind.REFUSED}
+)
 _TASK = "<task-notification>"
 """How the words of a sub-agent begin, which are nobody's message."""
 
 
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
-    reader = _READERS.get(_name(value.get("type")))
+    reader = _READERS.get(values.name(value.get("type")))
     if reader is not None:
         line = _Line(
             value,
-            _time(value.get("timestamp")),
+            values.time(value.get("timestamp")),
             value.get("isSidechain") is True,
-            _name(value.get("promptId")) or None,
+            values.name(value.get("promptId")) or None,
         )
         yield from reader(line)
 
 
 def _assistant(line: _Line) -> Iterator[Fact]:
-    message = _mapping(line.value.get("message"))
+    message = values.mapping(line.value.get("message"))
     if line.value.get("isApiErrorMessage") is True:
         yield line.mark(
-            MarkKind.API_ERROR, _words(message.get("content")), _name(line.value.get("error")) or "unknown"
+            MarkKind.API_ERROR,
+            values.words(message.get("content")),
+            values.name(line.value.get("error")) or "unknown",
         )
         return
-    model = _name(message.get("model"))
+    model = values.name(message.get("model"))
     if model != SYNTHETIC:
         yield from _usage(line, message, model)
-    for block in _blocks(message.get("content")):
+    for block in values.blocks(message.get("content")):
         match block.get("type"):
             case "text":
-                text = _string(block.get("text"))
+                text = values.string(block.get("text"))
                 if model == SYNTHETIC and text != "No response requested.":
                     yield line.mark(MarkKind.TEXT, text, SYNTHETIC)
                 elif model != SYNTHETIC and text.strip():
@@ -209,18 +194,19 @@ def _assistant(line: _Line) -> Iterator[Fact]:
 
 def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usage]:
     usage = message.get("usage")
-    message_id = _name(message.get("id")) or _name(line.value.get("requestId"))
+    message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
     if not isinstance(usage, dict) or not message_id or not model:
         return
-    cache_write = _count(usage.get("cache_creation_input_tokens")) or 0
-    for_an_hour = _count(_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
+    cache_write = values.count(usage.get("cache_creation_input_tokens")) or 0
+    created = values.mapping(usage.get("cache_creation"))
+    for_an_hour = values.count(created.get("ephemeral_1h_input_tokens")) or 0
     yield Usage(
         message_id,
         f"{FAST}{model}" if usage.get("speed") == "fast" else model,
         line.at or "",
-        input=_count(usage.get("input_tokens")) or 0,
-        output=_count(usage.get("output_tokens")) or 0,
-        cache_read=_count(usage.get("cache_read_input_tokens")) or 0,
+        input=values.count(usage.get("input_tokens")) or 0,
+        output=values.count(usage.get("output_tokens")) or 0,
+        cache_read=values.count(usage.get("cache_read_input_tokens")) or 0,
         cache_write=cache_write,
         cache_write_1h=min(for_an_hour, cache_write),
         sidechain=line.sidechain,
@@ -228,21 +214,22 @@ def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usag
 
 
 def _tool_use(line: _Line, block: Mapping[str, Any]) -> Iterator[Fact]:
-    id, name, given = _name(block.get("id")), _name(block.get("name")), _mapping(block.get("input"))
+    id, name = values.name(block.get("id")), values.name(block.get("name"))
     if not id or not name:
         return
-    yield ToolUse(id, name, line.at or "", shortened(given), line.sidechain)
+    given = values.mapping(block.get("input"))
+    yield ToolUse(id, name, line.at or "", values.shortened(given), line.sidechain)
     # A sub-agent's TodoWrite is a list of its own; the list of the Task tools is one for the session.
     if name == "TodoWrite" and isinstance(given.get("todos"), list) and not line.sidechain:
-        yield _todo_list(given["todos"])
+        yield todo_list(given["todos"])
 
 
 def _user(line: _Line) -> Iterator[Fact]:
-    content = _mapping(line.value.get("message")).get("content")
-    results = [block for block in _blocks(content) if block.get("type") == "tool_result"]
+    content = values.mapping(line.value.get("message")).get("content")
+    results = [block for block in values.blocks(content) if block.get("type") == "tool_result"]
     for result in results:
         yield from _tool_result(line, result, alone=len(results) == 1)
-    text = _words(content)
+    text = values.words(content)
     if text.startswith("[Request interrupted by user"):
         yield line.mark(MarkKind.INTERRUPTED, text)
     elif not results and line.value.get("isCompactSummary") is not True:
@@ -250,7 +237,7 @@ def _user(line: _Line) -> Iterator[Fact]:
 
 
 def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Iterator[Fact]:
-    id = _name(block.get("tool_use_id"))
+    id = values.name(block.get("tool_use_id"))
     if not id:
         return
     meant = line.value.get("toolUseResult") if alone else None
@@ -258,8 +245,8 @@ def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Itera
     rejected = is_error and (
         meant == "User rejected tool use" or line.value.get("toolDenialKind") == "user-rejected"
     )
-    text = _cut(_words(block.get("content"))) if is_error else ""
-    todos = None if is_error else _task_change(_mapping(meant))
+    text = values.cut(values.words(block.get("content"))) if is_error else ""
+    todos = None if is_error else task_change(values.mapping(meant))
     yield ToolResult(id, line.at, line.sidechain, is_error, rejected, text, todos)
     if rejected:
         yield line.mark(MarkKind.REJECTED, text)
@@ -283,10 +270,13 @@ def _spoken(line: _Line, text: str) -> Iterator[Mark]:
         if output:
             yield _output(line, "\n".join(filter(None, output)))
             return
-    origin = _name(_mapping(line.value.get("origin")).get("kind"))
+    origin = values.name(values.mapping(line.value.get("origin")).get("kind"))
+    source = origin or values.name(line.value.get("promptSource"))
+    if not source and text.startswith(_STOPPED):
+        return  # a system line says the same
     # Meta lines are reminders to the model and hooks' answers within a turn, unless they say where they are from.
     if text.strip() and (origin or line.value.get("isMeta") is not True):
-        yield line.mark(MarkKind.PROMPT, text, origin or _name(line.value.get("promptSource")))
+        yield line.mark(MarkKind.PROMPT, text, source)
 
 
 def _within(text: str, tag: str) -> str | None:
@@ -302,43 +292,59 @@ def _output(line: _Line, text: str) -> Mark:
 
 def _system(line: _Line) -> Iterator[Fact]:
     value = line.value
-    content = _string(value.get("content"))
+    content = values.string(value.get("content"))
     match value.get("subtype"):
         case "turn_duration":
             counts = ("pendingBackgroundAgentCount", "pendingWorkflowCount")
-            background = sum(_count(value.get(key)) or 0 for key in counts)
+            background = sum(values.count(value.get(key)) or 0 for key in counts)
             yield line.mark(MarkKind.TURN_FINISHED, background=background)
         case "compact_boundary":
-            about = _mapping(value.get("compactMetadata"))
+            about = values.mapping(value.get("compactMetadata"))
             yield Compaction(
                 line.at,
-                _name(about.get("trigger")),
-                _count(about.get("preTokens")),
-                _count(about.get("postTokens")),
+                values.name(about.get("trigger")),
+                values.count(about.get("preTokens")),
+                values.count(about.get("postTokens")),
                 line.sidechain,
             )
         case "local_command" if content.lstrip().startswith("<"):
             yield from _spoken(line, content)
         case "informational" if content.startswith("Unknown command"):
             yield _output(line, content)
+        case "informational" if value.get("preventContinuation") is True:
+            yield from _kept_back(line, content)
         case _:
             pass
 
 
+_REFUSED = "UserPromptSubmit operation blocked by hook:\n"
+_OF_PROMPT = "\n\nOriginal prompt: "
+_STOPPED = "Operation stopped by hook"
+
+
+def _kept_back(line: _Line, text: str) -> Iterator[Mark]:
+    """A hook of the user's has answered a prompt with `decision: block`, exit 2 or `continue: false`."""
+    if text.startswith(_REFUSED):
+        why, _, prompt = text.removeprefix(_REFUSED).partition(_OF_PROMPT)
+        yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
+    elif text.startswith(_STOPPED):
+        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
+
+
 def _attachment(line: _Line) -> Iterator[Fact]:
-    about = _mapping(line.value.get("attachment"))
+    about = values.mapping(line.value.get("attachment"))
     content = about.get("content")
     match about.get("type"):
         case "queued_command":
             yield line.mark(
                 MarkKind.CONSUMED,
-                _words(about.get("prompt")),
-                _name(_mapping(about.get("origin")).get("kind")),
+                values.words(about.get("prompt")),
+                values.name(values.mapping(about.get("origin")).get("kind")),
             )
         case "task_reminder" if isinstance(content, list):
-            yield _todo_list(content)
+            yield todo_list(content)
         case "todo_reminder" if isinstance(content, list) and not line.sidechain:
-            yield _todo_list(content)
+            yield todo_list(content)
         case _:
             pass
 
@@ -353,9 +359,9 @@ _QUEUE = {
 
 
 def _queue(line: _Line) -> Iterator[Fact]:
-    kind = _QUEUE.get(_name(line.value.get("operation")))
+    kind = _QUEUE.get(values.name(line.value.get("operation")))
     if kind is not None:
-        yield line.mark(kind, _string(line.value.get("content")))
+        yield line.mark(kind, values.string(line.value.get("content")))
 
 
 _READERS: Mapping[str, Callable[[_Line], Iterator[Fact]]] = {
@@ -365,264 +371,3 @@ _READERS: Mapping[str, Callable[[_Line], Iterator[Fact]]] = {
     "attachment": _attachment,
     "queue-operation": _queue,
 }
-
-
-# ------------------------------------------------------------------------------------------- the todo list
-
-
-def _todo(value: object) -> Todo | None:
-    about = _mapping(value)
-    content = _string(about.get("content")) or _string(about.get("subject"))
-    status = _name(about.get("status"))
-    if not content or not status or _mapping(about.get("metadata")).get("_internal"):
-        return None
-    return Todo(_cut(content, ARGUMENT_MAX), status, _name(about.get("id")) or None)
-
-
-def _todo_list(values: Sequence[object]) -> TodoList:
-    return TodoList(tuple(todo for value in values[:TODOS_MAX] if (todo := _todo(value)) is not None))
-
-
-def _task_change(result: Mapping[str, Any]) -> TodoList | TodoChange | None:
-    """What the structured result of a Task tool says; its line does not name the tool, so the shape must be right.
-
-    TaskCreate: {task: {id, subject}}, TaskGet: {task: {id, subject, status, blockedBy, ...}},
-    TaskList: {tasks: [{id, subject, status, blockedBy}]}, TaskUpdate: {taskId, updatedFields, statusChange: {to}}.
-    """
-    tasks = result.get("tasks")
-    if isinstance(tasks, list):
-        return _todo_list(tasks) if all("blockedBy" in _mapping(task) for task in tasks) else None
-    task = _mapping(result.get("task"))
-    id, subject = _name(task.get("id")), _string(task.get("subject"))
-    if id and subject and (len(task) == 2 or "blockedBy" in task):
-        return TodoChange(id, _cut(subject, ARGUMENT_MAX), _name(task.get("status")) or "pending")
-    id, status = _name(result.get("taskId")), _name(_mapping(result.get("statusChange")).get("to"))
-    return TodoChange(id, None, status) if id and status and "updatedFields" in result else None
-
-
-def changed(todos: tuple[Todo, ...], change: TodoList | TodoChange) -> tuple[Todo, ...]:
-    """The list after the change, at most 200 entries."""
-    if isinstance(change, TodoList):
-        return change.items
-    if change.status == "deleted":
-        return tuple(todo for todo in todos if todo.id != change.id)
-    if any(todo.id == change.id for todo in todos):
-        return tuple(
-            Todo(change.content or todo.content, change.status or todo.status, todo.id)
-            if todo.id == change.id
-            else todo
-            for todo in todos
-        )
-    content = change.content or f"task {change.id}"
-    return (*todos, Todo(content, change.status or "pending", change.id))[-TODOS_MAX:]
-
-
-# -------------------------------------------------------------------------------------- for a person to read
-
-
-def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> tuple[ActionLine, ...]:
-    """The last `count` things that happened in one file's lines, oldest first.
-
-    Each is one line of at most 200 characters without control characters; paths below `working_dir` are
-    shown relative to it.
-    """
-    found: dict[ActionLine, None] = {}  # each once, although a compaction writes lines again
-    for line in reversed(lines):
-        if len(found) >= count + _DISORDER:
-            break
-        for fact in reversed(facts(line)):
-            action = _action(fact, working_dir)
-            if action is not None:
-                found[action] = None
-    latest = ""
-    timed = []
-    for action in reversed(found):
-        timed.append((action.at or latest, action))
-        latest = timed[-1][0]
-    timed.sort(key=lambda each: each[0])
-    return tuple(action for _, action in timed[-count:]) if count > 0 else ()
-
-
-_DISORDER = 20
-"""So many actions may stand before one that happened earlier."""
-
-
-def _action(fact: Fact, working_dir: str) -> ActionLine | None:
-    match fact:
-        case ToolUse():
-            return ActionLine(fact.at or None, "tool", tool_line(fact, working_dir))
-        case ToolResult():
-            if not fact.is_error or fact.rejected:  # a rejection is a mark
-                return None
-            return ActionLine(fact.at, "error", _line(fact.text))
-        case Compaction():
-            sizes = [f"{n:,}" if n is not None else "?" for n in (fact.pre_tokens, fact.post_tokens)]
-            return ActionLine(fact.at, "mark", f"compacted: {' → '.join(sizes)} tokens")
-        case Mark():
-            kind, text = _mark_words(fact)
-            return ActionLine(fact.at, kind, _line(text)) if text else None
-        case Usage() | TodoList():
-            return None
-        case _:
-            assert_never(fact)
-
-
-def _mark_words(mark: Mark) -> tuple[str, str]:
-    """(kind, text) of the action; an empty text is not shown."""
-    match mark.kind:
-        case MarkKind.PROMPT | MarkKind.CONSUMED:
-            return "prompt", mark.text
-        case MarkKind.TEXT:
-            return "text", mark.text
-        case MarkKind.TURN_FINISHED:
-            return "mark", "turn finished"
-        case MarkKind.INTERRUPTED:
-            return "mark", "interrupted"
-        case MarkKind.REJECTED:
-            return "mark", "a person rejected the tool"
-        case MarkKind.API_ERROR:
-            return "mark", f"{mark.detail}: {mark.text}"
-        case MarkKind.ENQUEUED:
-            return "mark", f"queued: {mark.text}"
-        case MarkKind.WITHDRAWN:
-            return "mark", f"taken back: {mark.text}"
-        case MarkKind.COMMAND:
-            return "mark", f"command {mark.text}"
-        case MarkKind.COMMAND_OUTPUT:
-            return "mark", mark.text
-        case MarkKind.DEQUEUED | MarkKind.REMOVED:
-            return "mark", ""  # the prompt itself follows
-        case _:
-            assert_never(mark.kind)
-
-
-_SHOWN_ARGUMENT = {
-    "Agent": "description",
-    "Bash": "command",
-    "Edit": "file_path",
-    "Glob": "pattern",
-    "Grep": "pattern",
-    "NotebookEdit": "notebook_path",
-    "Read": "file_path",
-    "Skill": "skill",
-    "Task": "description",
-    "TaskCreate": "subject",
-    "WebFetch": "url",
-    "WebSearch": "query",
-    "Write": "file_path",
-}
-"""The one argument that tells what a call is about; of any other tool it is the first text."""
-_PATHS = frozenset({"file_path", "notebook_path", "path"})
-
-
-def tool_line(tool: ToolUse, working_dir: str = "") -> str:
-    """A call as one line: `Write → tests/api.test.ts`, `Bash: npm test`."""
-    name = _SHOWN_ARGUMENT.get(tool.name) or next(
-        (key for key, value in tool.arguments.items() if isinstance(value, str)), ""
-    )
-    value = tool.arguments.get(name)
-    if not isinstance(value, str):
-        return _line(tool.name)
-    if name not in _PATHS:
-        return _line(f"{tool.name}: {value}")
-    below = f"{working_dir.rstrip('/')}/"
-    return _line(f"{tool.name} → {value.removeprefix(below) if working_dir else value}")
-
-
-def _line(text: str) -> str:
-    return folded(text, ARGUMENT_MAX)
-
-
-# -------------------------------------------------------------------------------------- values of any shape
-
-
-def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's arguments, cut to what may stay in memory: see `ToolUse.arguments`."""
-    return {_cut(key, NAME_MAX): _small(value) for key, value in list(arguments.items())[:ARGUMENTS_MAX]}
-
-
-def _small(value: object) -> object:
-    if isinstance(value, str):
-        return _cut(value, ARGUMENT_MAX)
-    if not isinstance(value, (dict, list)):
-        # A number can be a line long.
-        return (
-            value if not isinstance(value, int) or abs(value) <= _COUNT_MAX else f"{value.bit_length()} bits"
-        )
-    try:
-        whole = json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # thousands of brackets
-        whole = ""
-    if 0 < len(whole) <= ARGUMENT_MAX and not _ODD.search(whole):
-        return value
-    return f"{{{len(value)} keys}}" if isinstance(value, dict) else f"[{len(value)} items]"
-
-
-_HALF = re.compile("[\ud800-\udfff]")
-_ODD = re.compile("[\ud800-\udfff]|[0-9]{19}")
-"""What the daemon's JSON cannot hold: the half of an emoji, or an integer of more than 64 bits."""
-
-
-def _cut(text: str, limit: int = TEXT_MAX) -> str:
-    """`text` in at most `limit` characters: a long one loses its middle, a short limit its end."""
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[: half - 1]}…{text[-half:]}" if limit == TEXT_MAX else f"{text[: limit - 1]}…"
-    return _HALF.sub("\ufffd", text)
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _name(value: object) -> str:
-    """A short string, or nothing: ids, models, kinds."""
-    return _HALF.sub("\ufffd", value) if isinstance(value, str) and len(value) <= NAME_MAX else ""
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _blocks(content: object) -> list[Mapping[str, Any]]:
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-
-
-def _words(content: object) -> str:
-    """The text of a message: a string, or the text blocks of a list."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(_string(block.get("text")) for block in _blocks(content) if block.get("type") == "text")
-
-
-def _count(value: object) -> int | None:
-    """A number of tokens, or None for what is none. True is an int to Python, not to us."""
-    return value if type(value) is int and 0 <= value <= _COUNT_MAX else None
-
-
-# One form, because times are compared as texts.
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
-
-
-def _time(value: object) -> str | None:
-    """A time as claude writes it, or None: also for 30 February, and for a year that no clock shows."""
-    if not isinstance(value, str) or not _TIME.fullmatch(value, endpos=40):
-        return None
-    return value if seconds_of(value) is not None else None
-
-
-def seconds_of(at: str) -> float | None:
-    """Seconds since the epoch; None for what is no time."""
-    try:
-        found = datetime.fromisoformat(at)
-        return found.timestamp() if found.tzinfo is not None and is_time(found.timestamp()) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def is_time(at_s: float) -> bool:
-    """Whether a clock may have shown so many seconds since the epoch: after 1970, and before the year 5138.
-
-    Whatever is made of such a number is a time again.
-    """
-    return 0 < at_s < 1e11

@@ -1,6 +1,6 @@
 """What keeps claude from starting, in plain words, and what to type about it. Pure.
 
-How each obstacle looks is `screen.py`'s knowledge; what is done about it was measured on claude 2.1.197.
+How each obstacle looks is `screen`'s knowledge; what is done about it was measured on claude 2.1.197.
 """
 
 import shlex

@@ -1,0 +1,99 @@
+"""What a screen can say: `State`, `Obstacle`, a `Screen` of both, and their words for a person."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """What claude is doing, as far as its screen shows it."""
+
+    IDLE = "idle"
+    WORKING = "working"
+    PERMISSION = "permission"
+    """It asks whether it may run, write, fetch, or carry out its plan."""
+    QUESTION = "question"
+    """It asks something with options (the AskUserQuestion tool)."""
+    DIALOG = "dialog"
+    """A menu or a view that a person has opened: what is typed goes into that."""
+    BLOCKED = "blocked"
+    """It has not started yet, and will not before a person has done something (`Screen.obstacle`)."""
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+class Obstacle(StrEnum):
+    """What keeps claude from starting."""
+
+    ONBOARDING = "onboarding"
+    TRUST = "trust"
+    LOGIN = "login"
+    API_KEY = "api_key"
+    BYPASS_WARNING = "bypass_warning"
+    MCP_SERVER = "mcp_server"
+    IMPORTS = "imports"
+    # From here on: it has ended and said why.
+    BYPASS_AS_ROOT = "bypass_as_root"
+    UNKNOWN_OPTION = "unknown_option"
+    BAD_CHOICE = "bad_choice"
+    BAD_SESSION_ID = "bad_session_id"
+    SESSION_ID_IN_USE = "session_id_in_use"
+    NO_CONVERSATION = "no_conversation"
+    NO_FILE = "no_file"
+    NO_CONNECTION = "no_connection"
+    # And this one takes the prompt, and fails each turn.
+    BAD_MODEL = "bad_model"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One reading. It holds for the moment of the capture only."""
+
+    state: State
+    what: str
+    """One line for a person."""
+    composer: str | None = None
+    """The text in the input box as it is wrapped there; "" when it is empty, None when there is no box.
+
+    In shell mode it begins with "!": what is typed there is run. A suggestion that claude shows in dim letters
+    cannot be told from a draft without colours and is read as one, but for the hints that it always shows.
+    """
+    queued: bool = False
+    """Messages wait in claude for the turn's end or the next tool result."""
+    background: bool = False
+    """A shell or an agent that it has started goes on though its turn has ended."""
+    hint: str | None = None
+    """What to type, where a person is needed."""
+    obstacle: Obstacle | None = None
+    detail: str = ""
+    """What of the obstacle has a name, as it stands on the screen: the option, the model, the file, the session id."""
+
+
+_REASON_WORDS = {
+    Obstacle.ONBOARDING: "it wants to be set up",
+    Obstacle.TRUST: "it asks whether the directory is trusted",
+    Obstacle.LOGIN: "it asks for a login",
+    Obstacle.API_KEY: "it asks whether to use the API key of its environment",
+    Obstacle.BYPASS_WARNING: "it asks to accept what bypassing permissions means",
+    Obstacle.MCP_SERVER: "it asks about an MCP server of the project",
+    Obstacle.IMPORTS: "it asks about imports in CLAUDE.md",
+    Obstacle.BYPASS_AS_ROOT: "it does not bypass permissions as root",
+    Obstacle.UNKNOWN_OPTION: "it does not know an option",
+    Obstacle.BAD_CHOICE: "an option has a value that it does not know",
+    Obstacle.BAD_SESSION_ID: "its session id is not a UUID",
+    Obstacle.SESSION_ID_IN_USE: "its session id is in use",
+    Obstacle.NO_CONVERSATION: "there is no such conversation to resume",
+    Obstacle.NO_FILE: "a file is not there",
+    Obstacle.NO_CONNECTION: "it could not reach Anthropic",
+    Obstacle.BAD_MODEL: "it cannot use its model",
+}
+
+
+def reason_words(obstacle: Obstacle) -> str:
+    """What `obstacle` is, as the end of a sentence."""
+    return _REASON_WORDS[obstacle]
+
+
+def short(text: str, limit: int = 120) -> str:
+    """`text` as a part of `Screen.what`: on one line, its end cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
