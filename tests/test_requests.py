@@ -3,7 +3,7 @@
 import pytest
 
 from sm.errors import TextRefused, UsageError
-from sm.models import Question, Request, RequestKind, RequestState
+from sm.mail import Question, Request, RequestKind, RequestState
 from sm.requests import chosen
 from tests.samples import AT
 
@@ -23,7 +23,6 @@ OPTIONS = ("Red", "Dark Blue", "S, small", "S", "large, very, very large")
         ("DARK BLUE", "Dark Blue"),
         ("s, small", "S, small"),
         ("green", "green"),
-        ("1,2", "1,2"),
         ("red, s", "red, s"),
         ("  free  text ", "  free  text "),
     ],
@@ -92,6 +91,23 @@ def test_what_is_no_text_is_no_answer(said: str) -> None:
 def test_a_long_answer_takes_no_time() -> None:
     said = "," * 49_000 + "1"
     assert chosen(asks(Question("Which?", OPTIONS, multiple=True)), [said]) == ("Red",)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(",".join("a" * 999), "b"), tuple("a," * n + "b" for n in range(1, 400))],
+    ids=["an option with many commas", "many options"],
+)
+def test_a_long_list_of_what_options_begin_with_is_words_of_its_own(options: tuple[str, ...]) -> None:
+    """It took minutes once, and nobody else was answered (commas of an option squared, for each of the list)."""
+    said = ",".join("a" * 25_000)
+    assert chosen(asks(Question("Which?", options, multiple=True)), [said]) == (said,)
+
+
+@pytest.mark.parametrize("said", ["1,2", "2 , 1"])
+def test_of_two_numbers_only_one_may_be_chosen(said: str) -> None:
+    with pytest.raises(UsageError, match="r57 takes one option"):
+        chosen(asks(Question("Which colour?", ("red", "blue"))), [said])
 
 
 @pytest.mark.parametrize("slip", ["3", "0", "1,3", "7 , 1", "99"])

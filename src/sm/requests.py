@@ -8,19 +8,9 @@ from sm import recall
 from sm.asking import EXPIRES_S, OPEN_MAX, Asked, open_of, open_request, settle, tell, too_late
 from sm.dialogs import Dialogs
 from sm.errors import IllegalState, NotFound, UsageError
+from sm.mail import Answer, Question, Request, RequestKind, RequestState
 from sm.manager import Manager
-from sm.models import (
-    Answer,
-    Caller,
-    Question,
-    Request,
-    RequestKey,
-    RequestKind,
-    RequestState,
-    Session,
-    Signal,
-    SignalKind,
-)
+from sm.models import Caller, RequestKey, Session, Signal, SignalKind
 from sm.policy import Action, may
 from sm.reports import Reports
 from sm.store import Store, Transaction
@@ -246,7 +236,10 @@ def _check_numbers(request: Request, question: Question, words: str) -> None:
         return
     if any(character.isdigit() for character in "".join((question.question, *question.options))):
         return
-    for number in words.split(","):
+    numbers = words.split(",")
+    if len(numbers) > 1 and not question.multiple:
+        raise UsageError(f"{request.name} takes one option", f"sm answer {request.name} {numbers[0].strip()}")
+    for number in numbers:
         if not 1 <= int(number) <= len(question.options):
             raise UsageError(
                 f"{request.name} has no option {number.strip()}: it has {len(question.options)}",
@@ -265,27 +258,37 @@ def _named(question: Question) -> dict[str, str]:
     return by_words | exactly | {str(n): option for n, option in enumerate(question.options, 1)}
 
 
+_LISTED_MAX = 100
+"""Options of a question that are looked for in a list, and how many a list may have: more would take too long."""
+_BETWEEN = re.compile(r"[\s,]*")
+_END = re.compile(r"\s*(?:,|\Z)")
+
+
 def _several(words: str, named: Mapping[str, str]) -> str | None:
     """The options that `words` lists, joined by `, `; None when something in it is none of them.
 
     The words of an option may have commas themselves: of two readings the longer one counts.
     """
-    pieces = words.split(",")
-    longest = 1 + max((name.count(",") for name in named), default=0)
+    keys = sorted((key for key in named if key and key == _plain(key)), key=len, reverse=True)
+    if len(keys) > 2 * _LISTED_MAX:  # each has its words and its number
+        return None
+    rest = _plain(words)
     chosen: dict[str, None] = {}
-    at = 0
-    while at < len(pieces):
-        for end in range(min(at + longest, len(pieces)), at, -1):
-            option = named.get(_plain(",".join(pieces[at:end])))
-            if option is not None:
-                chosen[option] = None
-                at = end
-                break
-        else:
-            if pieces[at].strip():
-                return None
-            at += 1
-    return ", ".join(chosen) or None
+    at = _skipped(rest, 0)
+    for _ in range(_LISTED_MAX):
+        if at == len(rest):
+            return ", ".join(chosen) or None
+        key = next((k for k in keys if rest.startswith(k, at) and _END.match(rest, at + len(k))), None)
+        if key is None:
+            return None
+        chosen[named[key]] = None
+        at = _skipped(rest, at + len(key))
+    return None
+
+
+def _skipped(words: str, at: int) -> int:
+    found = _BETWEEN.match(words, at)
+    return at if found is None else found.end()
 
 
 async def answer_text(
