@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import HANG_UP, SILENCE, Peer, answer, error
-from tests.cli.samples import event, progress, session
+from tests.cli.peer import HANG_UP, SILENCE, Asked, Peer, answer, error
+from tests.cli.samples import event, progress, request, session
 
 
 def minutes_ago(minutes: int) -> str:
@@ -420,8 +420,31 @@ def test_completion_offers_commands_and_names_of_sessions(run: Sm, peer: Peer) -
     assert complete(run, "sm spawn --mo") == ["plain,--model"]
 
 
+@pytest.mark.parametrize("command", ["approve", "deny", "reject", "answer"])
+def test_completion_offers_what_waits_for_an_answer(run: Sm, peer: Peer, command: str) -> None:
+    evil = request(58, session_id="bbbbbbbb", name="engineer-$(rm -rf)")
+    peer.script("GET /v1/requests", answer([request(57), request(59), evil]))
+    assert complete(run, f"sm {command} r5") == ["plain,r57", "plain,r59", "plain,r58"]
+    assert complete(run, f"sm {command} eng") == ["plain,engineer-login"]
+    assert complete(run, f"sm {command} 1a") == ["plain,1a2b3c4d"]
+    assert complete(run, f"sm {command} r57 r") == [], "what it is told is nobody's name"
+    assert {asked.query for asked in peer.asked} == {""}, "only the open ones"
+
+
+@pytest.mark.parametrize("command", ["requests", "why"])
+def test_completion_offers_requests_beside_sessions(run: Sm, peer: Peer, command: str) -> None:
+    def requests(asked: Asked) -> bytes:
+        return answer([request(57), request(56, state="answered")] if "all" in asked.query else [request(57)])
+
+    peer.script("GET /v1/requests", requests)
+    peer.script("GET /v1/sessions", answer([session(friendly_name="rust-login")]))
+    assert complete(run, f"sm {command} r") == ["plain,r57", "plain,r56", "plain,rust-login"]
+    assert complete(run, f"sm {command} ") == ["plain,r57", "plain,rust-login", "plain,1a2b3c4d"]
+
+
 def test_completion_is_silent_without_a_daemon_and_starts_none(run: Sm, home: Path) -> None:
     assert complete(run, "sm kill eng") == []
+    assert complete(run, "sm why r") == []
     assert not (home / "state").exists()
 
 

@@ -234,6 +234,7 @@ def test_send_refuses_a_text_from_stdin_that_is_none(
     [
         (["hello"], "sm: an ID and a text are needed\nhint: sm send ID TEXT\n"),
         (["x", "hello", "--wait", "1", "--no-wait"], "sm: --wait and --no-wait exclude each other\n"),
+        (["x", "hello", "--mode", "idle", "--urgent"], "sm: --mode idle and --urgent exclude each other\n"),
         (["x", "hello", "--mode", "urgent"], "'urgent' is not one of"),
         (["x", "hello", "--ttl", "0"], "--ttl"),
     ],

@@ -3,12 +3,12 @@
 import click
 
 from sm.cli.answering import settle
-from sm.cli.parameters import json_option
+from sm.cli.parameters import json_option, request_argument
 from sm.cli.sending import words
 
 
 @click.command()
-@click.argument("request", metavar="REQUEST|ID")
+@request_argument
 @click.argument("answers", metavar="TEXT...", nargs=-1, required=True)
 @json_option
 def command(request: str, answers: tuple[str, ...], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from sm.cli.group import COMPLETE, sm
 def command(shell: str) -> None:
     """Print the completion script for a shell.
 
-    It completes commands, options and the names of sessions.
+    It completes commands, options and the names of sessions, requests, agent types and workspaces.
 
     \b
     Example:

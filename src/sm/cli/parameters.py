@@ -1,7 +1,7 @@
-"""Arguments and options that several commands share, and the completion of session names."""
+"""Arguments and options that several commands share, and the completion of names."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -17,20 +17,44 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
 
     Names that a shell could take for more than a word are left out.
     """
+    sessions = _listed("/v1/sessions")
+    return _fitting(
+        (name for s in sessions for name in (s["friendly_name"] or s["name"], s["session_id"])), incomplete
+    )
+
+
+def open_requests(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Open requests, and the sessions that have any, as `session_names`."""
+    requests = _listed("/v1/requests")
+    sessions = dict.fromkeys(name for r in requests for name in (r["name"] or "", r["session_id"]))
+    return _fitting([*(r["request_id"] for r in requests), *sessions], incomplete)
+
+
+def requests_and_sessions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Open requests and sessions, as `session_names`; settled requests too, once something is typed."""
+    requests = _listed("/v1/requests", {"all": bool(incomplete)})
+    return [
+        *_fitting((r["request_id"] for r in requests), incomplete),
+        *session_names(context, parameter, incomplete),
+    ]
+
+
+def _listed(path: str, query: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
+    """What the daemon that runs lists there; nothing when none does."""
     from sm.cli.instance import Instance
     from sm.errors import SmError
 
     try:
-        client = Instance(os.environ).client(start=False)
-        sessions = client.get("/v1/sessions", timeout_s=COMPLETION_S)
+        found: list[Mapping[str, Any]] = (
+            Instance(os.environ).client(start=False).get(path, query, timeout_s=COMPLETION_S)
+        )
     except (SmError, OSError):
         return []
-    names = [
-        name
-        for session in sessions
-        for name in (session["friendly_name"] or session["name"], session["session_id"])
-    ]
-    return [name for name in names if name.startswith(incomplete) and set(name) <= _SAFE]
+    return found
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name and name.startswith(incomplete) and set(name) <= _SAFE]
 
 
 def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str, object]:
@@ -56,14 +80,20 @@ def agent_types(context: click.Context, parameter: click.Parameter, incomplete: 
         found = instance.client(start=False).get("/v1/agents", query, timeout_s=COMPLETION_S)
     except (SmError, OSError):
         return []
-    usable = (a["name"] for a in found["agents"] if not a["problem"] and not a["shadowed_by"])
-    return [name for name in usable if name.startswith(incomplete) and set(name) <= _SAFE]
+    return _fitting(
+        (a["name"] for a in found["agents"] if not a["problem"] and not a["shadowed_by"]), incomplete
+    )
 
 
-def session_argument(*, required: bool = True, metavar: str = "ID") -> Callable[[Command], Command]:
+def session_argument(*, required: bool = True) -> Callable[[Command], Command]:
     """ID: an id, a unique prefix of one, a name or friendly name."""
-    shown = metavar if required else f"[{metavar}]"
+    shown = "ID" if required else "[ID]"
     return click.argument("session", metavar=shown, required=required, shell_complete=session_names)
+
+
+def request_argument(command: Command) -> Command:
+    """REQUEST|ID: the name of an open request, or a session that has exactly one."""
+    return click.argument("request", metavar="REQUEST|ID", shell_complete=open_requests)(command)
 
 
 def json_option(command: Command) -> Command:
@@ -89,14 +119,7 @@ def rate_wait_option(command: Command) -> Command:
 
 def workspaces(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Slugs of workspaces, as `session_names`."""
-    from sm.cli.instance import Instance
-    from sm.errors import SmError
-
-    try:
-        found = Instance(os.environ).client(start=False).get("/v1/workspaces", timeout_s=COMPLETION_S)
-    except (SmError, OSError):
-        return []
-    return [w["slug"] for w in found if w["slug"].startswith(incomplete)]
+    return _fitting((w["slug"] for w in _listed("/v1/workspaces")), incomplete)
 
 
 def workspace_option(command: Command) -> Command:

@@ -3,11 +3,11 @@
 import click
 
 from sm.cli.answering import settle
-from sm.cli.parameters import json_option
+from sm.cli.parameters import json_option, request_argument
 
 
 @click.command()
-@click.argument("request", metavar="REQUEST|ID")
+@request_argument
 @click.argument("message", required=False)
 @json_option
 def command(request: str, message: str | None, as_json: bool) -> None:

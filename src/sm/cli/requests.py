@@ -8,7 +8,7 @@ import click
 
 from sm.cli.asked import asked_block, asked_line
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_names
+from sm.cli.parameters import json_option, requests_and_sessions
 from sm.cli.render import Shown, age, columns, line, padded
 from sm.cli.screen import now, say, say_json, width
 from sm.wire import decode
@@ -17,7 +17,7 @@ _A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command()
-@click.argument("asked", metavar="[REQUEST|ID]", required=False, shell_complete=session_names)
+@click.argument("asked", metavar="[REQUEST|ID]", required=False, shell_complete=requests_and_sessions)
 @click.option(
     "--all", "everything", is_flag=True, help="Also those that are answered, expired or called off."
 )

@@ -69,6 +69,8 @@ def deliver(
     """Send one text to each session, say what became of it, and return the exit code."""
     if no_wait and wait is not None:
         raise UsageError("--wait and --no-wait exclude each other")
+    if urgent and mode == "idle":
+        raise UsageError("--mode idle and --urgent exclude each other")
     body = {"text": text, "mode": "urgent" if urgent else mode, "ttl_s": ttl}
     client = instance.client(rate_wait_s=rate_wait_s)
     sent: list[Shown] = []

@@ -8,7 +8,7 @@ import click
 
 from sm.cli.asked import expires, request_head, verdict
 from sm.cli.instance import Instance
-from sm.cli.parameters import json_option, session_argument
+from sm.cli.parameters import json_option, requests_and_sessions
 from sm.cli.render import Shown, age, columns, label, line, padded, seconds_since, span, status_of
 from sm.cli.screen import now, say, say_json
 from sm.client import quoted, session_path
@@ -18,7 +18,7 @@ _A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command()
-@session_argument(metavar="REQUEST|ID")
+@click.argument("session", metavar="REQUEST|ID", shell_complete=requests_and_sessions)
 @json_option
 def command(session: str, as_json: bool) -> None:
     """Show what a session's status rests on.
