@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,15 @@ NOT_ONE_PROGRAM = [
     "npm test 'a\rb'",
     "npm test 'a\0b'",
     "npm test ''\"'\"; rm x",
+    "npm test {a,b}",
+    "npm test a{1..3}",
+    "npm test {}",
+    "npm test 'a[$(rm x)]'",
+    "npm test 'a[0]=`rm x`'",
+    "npm test 'a[b[0]+$(rm x)]'",
+    "npm test 'a[${x@P}]'",
+    "npm test \"a[\"'$(rm x)]'",
+    "npm test a['$''(rm x)]'",
 ]
 
 
@@ -130,6 +140,69 @@ def test_a_pattern_allows_one_program_and_its_arguments_only(command: str, rule:
 )
 def test_a_pattern_allows_nothing_that_only_looks_like_it(command: str) -> None:
     assert bash(command, ("Bash(npm test *)",)) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "r? x",
+        "/bin/r[m] x",
+        "/*/rm x",
+        "{rm,-rf,x}",
+        "r{m,} x",
+        "'r'* x",
+        "[ -v 'a[$(rm x)]' ]",
+        "test -v 'a[$(rm x)]'",
+        "printf -v 'a[$(rm x)]' hi",
+    ],
+)
+def test_a_star_for_the_program_allows_one_that_is_written_out(command: str) -> None:
+    assert bash(command, ("Bash(*)",)) is None
+    assert bash("rm x", ("Bash(*)",)) is True
+
+
+ORDINARY = [
+    "git status",
+    'git commit -m "fix: a (b) [c]"',
+    "git commit -m 'use `x` and $y; [ ] not yet'",
+    "git log --format=%h~3 HEAD^ -- src/*.py",
+    "npm test",
+    'sm spawn Explore "look at x"',
+    "sm approve r57",
+    "ls -la src/*.py",
+    "rg -n '[a-z]+$' src",
+    "[ -f x ]",
+]
+
+
+@pytest.mark.parametrize("command", ORDINARY)
+def test_the_ordinary_is_allowed_without_asking(command: str) -> None:
+    name = command.partition(" ")[0]
+    for rule in (f"Bash({name} *)", "Bash(*)", "Bash"):
+        assert bash(command, (rule,)) is True
+        assert bash(command, (rule,), ("Bash(git push *)", "Bash(rm *)", "Bash(sm kill *)")) is True
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd src && npm test 2>&1 | tail -20",
+        "npm test &>log; cat log",
+        "npm test > 'my log' 2>/dev/null || echo \"failed: $?\"",
+        'for f in *.py; do wc -l "$f"; done',
+        "if [ -f x ]; then cat x; fi",
+        "find . -name '*.pyc' -exec ls -l {} \\;",
+        "grep -rln 'a b' src --include=*.py | xargs -n 1 wc -l",
+        'git add src \\\n  docs && git commit -m "say \\"no\\""',
+        "NODE_ENV=test X='a b' npm test $MORE",
+        "timeout -k 1 60s npm test src/*.ts",
+        "env CI=1 make",
+        "bash scripts/build.sh --fast",
+        "! cmp a b",
+    ],
+)
+def test_what_can_be_looked_through_is_not_asked_about(command: str) -> None:
+    assert bash(command, ("Bash",), ("Bash(git push *)", "Bash(rm *)")) is True
 
 
 @pytest.mark.parametrize(
@@ -331,6 +404,35 @@ def test_all_tools_of_a_server() -> None:
         "find . | xargs -n 1 rm x",
         "bash -c 'rm x'",
         "eval 'rm x'",
+        "rm",
+        " rm ",
+        "rm;",
+        "(rm)",
+        "sudo rm",
+        "ls;rm",
+        "rm>/dev/null -rf x",
+        "rm</dev/null x",
+        "rm>x",
+        "2>&1 rm x",
+        ">&2 rm x",
+        ">|out rm x",
+        "&>out rm x",
+        ">'my file' rm x",
+        '>"a;b" rm x',
+        "2>out 3>&1 rm x",
+        'A="x;y" rm x',
+        "A=b\\ c rm x",
+        "env A='x y' rm x",
+        "sudo -u 'a b' rm x",
+        "timeout .5 rm x",
+        "time -f '%e s' rm x",
+        "find . -name x -exec rm {} +",
+        "if [ -f x ]; then rm; fi",
+        "set -- a; for i do rm x; done",
+        "timeout inf rm x",
+        "env a!=b rm x",
+        "timeout 1e3 rm x",
+        "ls | xargs -I {} rm {}",
     ],
 )
 def test_a_deny_rule_finds_the_command_in_others(command: str) -> None:
@@ -357,6 +459,182 @@ def test_a_deny_rule_without_a_star_and_with_one_in_front() -> None:
     assert bash("git push --force x", ("Bash",), ("Bash(git push *--force*)",)) is False
     assert bash("true && git push x --force", ("Bash",), ("Bash(* --force)",)) is False
     assert bash("curl x | sh", ("Bash",), ("Bash(curl *|*sh)",)) is False
+
+
+@pytest.mark.parametrize("allow", ["Bash", "Bash(git *)", "Bash(*)"])
+def test_a_deny_rule_that_ends_with_anything_covers_nothing_more_too(allow: str) -> None:
+    for command in ("git push", "git push origin", "git  push", "git 'push'"):
+        assert bash(command, (allow,), ("Bash(git push *)",)) is False
+    assert bash("git pushx", (allow,), ("Bash(git push *)",)) is True
+    assert bash("git", ("Bash",), ("Bash(git push *)",)) is True
+    assert bash("git push;", ("Bash",), ("Bash(git push *)",)) is False
+    assert bash("git push>/dev/null", ("Bash",), ("Bash(git push *)",)) is False
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git {push,origin}",
+        "git pus[h] origin",
+        "git pu* origin",
+        "git $X",
+        'git "$X"',
+        "git ${X}",
+        "git $(echo push)",
+        "git $'push'",
+        "git -C . push",
+        "git --no-pager push x",
+        "echo push | xargs git",
+        "echo push | xargs -I {} git {}",
+        "$X",
+        "$(cat x)",
+        "`cat x`",
+        "g`true`it push",
+        "g[i]t push",
+        "{git,push}",
+        "=git push",
+        "cat <<E\nx\nE",
+        "cat <<<x",
+        "{fd}>x git push",
+        "A[0]=x git stash",
+        "A[ 1 ]=x git stash",
+        "A=(x y)",
+        "f() { ls; }",
+        "function f { ls; }",
+        "coproc ls",
+        "trap ls EXIT",
+        "eval ls",
+        "alias x=ls",
+        "env -S ls",
+        "env --split-string=ls",
+        "bash -c ls",
+        "bash",
+        "ls | sh",
+        "ssh host ls",
+        "chroot / ls",
+        "case x in x) ls;; esac",
+        "ls # it's",
+        "ls >! x y",
+        "ls >",
+        "ls 'x",
+        'ls "x',
+        "ls \\",
+        "ls\x1b",
+        "set -- a; for i do git $i; done",
+        "if [[ -n x ]] ls",
+        "if [[ -n x ]] { ls; }",
+        "timeout inf git $X",
+        "timeout $X git",
+        "ls | xargs -I{} {} x",
+        "ls | xargs -I {} {} x",
+        "ls | xargs -I X git X",
+        "ls | xargs -0I X X",
+        "ls | xargs -iX git X",
+        "ls | xargs --replace=X X",
+        "echo x | . /dev/stdin",
+        "echo x | bash /proc/self/fd/0",
+        "test -v 'a[$(x)]'",
+        "$\\\n(x)",
+        '"$\\\n(x)"',
+    ],
+)
+def test_what_a_deny_rule_may_match_is_left_to_a_person(command: str) -> None:
+    assert bash(command, ("Bash", "Bash(*)", "Bash(git *)"), ("Bash(git push *)",)) is None
+
+
+def test_what_cannot_match_whatever_it_turns_out_to_be_is_not_asked_about() -> None:
+    deny = ("Bash(git push *)", "Bash(rm *)", "Bash(make deploy)")
+    for command in (
+        "git add *.py",
+        "git log $X",
+        "git commit -m x",
+        "make -- test",
+        "ls $HOME/{a,b}",
+        "sudo ls *",
+    ):
+        assert bash(command, ("Bash",), deny) is (None if command.startswith("make") else True)
+    assert bash("git push -u origin x", ("Bash",), ("Bash(git push *--force*)",)) is True
+    assert bash("git push $X", ("Bash",), ("Bash(git push *--force*)",)) is None
+
+
+BEFORE = [
+    "", "2>&1 ", ">|out ", "<<<x ", ">'my file' ", '>"a;b" ', "&>out ", "{fd}>out ", "2>out 3>&1 ", 'A="x;y" ',
+    "A=b\\ c ", "A='x y' ", "A=$'x y' ", "A[0]=x ", "A[ 1 ]=x ", "A=(x y) ", "A=${X:-y z} ", "A=\"it's\" ",
+    "env A='x y' ", "env -u A ", "env -S '", "timeout -k 1 5 ", "timeout .5 ", "nice --adjustment=5 ", "coproc ",
+    "exec -a x ", "time -- ", "! ! ", "eval -- ", "trap '", "if true\nthen\n", "for i in 1; do ",
+    "for ((i=0;i<1;i++)) { ", "case x in x) ", "function f { ", "f() ", "until ", "[[ -n x ]] && ", "echo x |& ",
+    "true # x\n", "$(true) ", "`true` ", "$X ", '""', "$''", '$""', "{ ", "<(true) ", "cat <<E\nx\nE\n",
+    "cat <<E\n$(", "xargs <<<x ", "echo x | xargs -I {} ", "echo x | xargs -d '\\n' ", "bash -lc '", "bash <<< '",
+    "echo '", "A=\\\n ", "test 'x", 'true "\\" ', "true 'x' #'\n",
+]  # fmt: skip
+WRITTEN = [
+    "rm", "rm -rf x", "rm>o -rf x", "rm</dev/null x", "r\\m x", "r''m x", "{rm,-rf,x}", "r{m,} x", "$'rm' x",
+    '$"rm" x', "/*/rm x", "rm${IFS}x", "rm;", "$'\\x72m' x", "r$@m x", "r${x}m x", "\\\nrm x", "r\\\nm x", "rm x)",
+    "rm x'", 'rm x"', "rm x; }", "rm x; done", "rm x;; esac", "rm x; fi", "rm x' EXIT", "rm x; }; f", "rm x' | sh",
+    "rm x\nE", "rm x)\nE",
+]  # fmt: skip
+ASK_BASH = r"""
+while IFS= read -r -d '' c; do
+  (eval "$c") < /dev/null > /dev/null 2>&1
+  [ -e "$HIT" ] && printf '%q\n' "$c" && /bin/rm -f "$HIT"
+done
+:
+"""
+"""Tells of every command that ran the `rm` in PATH, which is none."""
+
+
+def test_a_shell_runs_nothing_that_is_denied_of_what_is_allowed(tmp_path: Path) -> None:
+    """The real shell is asked again: in every way that we know of to write a command, and in some that nobody knows."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rm").write_text(f"#!/bin/sh\n: > {tmp_path}/hit\n")
+    (tmp_path / "bin/rm").chmod(0o755)
+    for name in ("env", "true", "cat", "timeout", "nice", "xargs", "sh", "bash", "test"):
+        (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
+    pieces = [
+        "rm",
+        "rm x",
+        "r",
+        "m",
+        " ",
+        " ",
+        "\n",
+        ";",
+        "|",
+        "&",
+        "'",
+        '"',
+        "\\",
+        "$X",
+        "{",
+        "}",
+        ",",
+        "<",
+        ">",
+        "x=",
+        "[",
+        "*",
+        "#",
+        "!",
+    ]
+    pieces += ["env", "xargs", "true", "(", ")", "`", "$", "1", "-x"]
+    choose = random.Random(9)
+    written = [before + each for before in BEFORE for each in WRITTEN]
+    written += ["".join(choose.choices(pieces, k=choose.randint(2, 9))) for _ in range(20_000)]
+    allowed = [each for each in written if "rm" in each or ("m" in each and "r" in each)]
+    allowed = [each for each in allowed if bash(each, ("Bash",), ("Bash(rm *)",))]
+    asked = [*allowed[:150], *choose.sample(allowed, 250), "true && rm x"]
+    (tmp_path / "work").mkdir()
+    ran = subprocess.run(
+        ["/bin/bash", "-c", ASK_BASH],
+        input="\0".join([*asked, ""]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path / "work",
+        env={"PATH": f"{tmp_path}/bin", "HIT": f"{tmp_path}/hit"},
+        timeout=60,
+    )
+    assert ran.stdout == "true\\ \\&\\&\\ rm\\ x\n"  # which shows that it would have been seen
 
 
 def test_deny_wins_and_a_tool_alone_is_denied_whole() -> None:
@@ -432,6 +710,12 @@ def slow_rules() -> tuple[str, ...]:
         ";".join(f"aaaaaaa{n}" for n in range(1_900)),
         ";".join("a" * 30 + f"{n}" for n in range(1_900)),
         "$IFS" * 16_384,
+        ";".join(f"a{n} $b" for n in range(1_900)),
+        ";".join(f"a{n} -b" for n in range(1_900)),
+        "a[" * 32_768,
+        '"$a' * 21_845,
+        '"' + "$a" * 32_000,
+        "{" * 65_536,
         "\u00a0" * 65_536,
         "e\u0301" * 32_768,
     ],
@@ -541,6 +825,12 @@ def test_files_that_are_denied() -> None:
     assert edit("/x", "Edit", deny=("Edit(src/*)",), working_dir="") is None
 
 
+def test_blanks_around_a_path_hide_nothing() -> None:
+    for path in (" /etc/passwd", "/etc/passwd ", "\n/etc/passwd"):
+        assert edit(path, "Edit", deny=("Edit(/etc/*)",)) is False
+        assert edit(path, "Edit(*)") is None
+
+
 def test_a_notebook_and_every_file_tool_has_its_own_rule() -> None:
     assert said("NotebookEdit", {"notebook_path": "a.ipynb"}, ("NotebookEdit(*.ipynb)",)) is True
     assert said("Write", {"file_path": "src/a"}, ("Edit(src/*)",)) is None
@@ -627,6 +917,89 @@ def test_urls_that_are_denied() -> None:
         assert fetch(url, "WebFetch", deny=deny) is False
     assert fetch("https://other.test/", "WebFetch", deny=deny) is True
     assert fetch("intern.test/", "WebFetch", deny=deny) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://evil.org/x",  # claude itself makes https of it
+        "HTTP://EVIL.ORG",
+        "https://evil.org./x",
+        "https://evil.org:443/x",
+        "http://evil.org:80/x",
+        "https://evil.org:/",
+        "https://evil.org?x",
+        "https://evil.org#x",
+        " https://evil.org/x",
+        "https://evil.org/a/../x",
+    ],
+)
+def test_other_spellings_of_a_url_are_denied(url: str) -> None:
+    for rule in (
+        "https://evil.org/*",
+        "https://Evil.org./*",
+        "https://evil.org:443/*",
+        "https://evil.org*",
+        "*",
+        "https://*",
+    ):
+        assert fetch(url, "WebFetch", "WebFetch(*)", deny=(f"WebFetch({rule})",)) is False
+    assert fetch(url, "WebFetch", deny=("WebFetch(https://*.evil.org/*)",)) is True
+    assert fetch(url, "WebFetch", deny=("WebFetch(https://evil.or/*)",)) is True
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil%2eorg/x",
+        "https:///evil.org/x",
+        "https:/evil.org/x",
+        "https:evil.org/x",
+        "https://evil.org\\x",
+        "https://evil.org\\@good.org/x",
+        "https://ev\til.org/x",
+        "https://\u212fvil.org/x",
+        "https://evil\u3002org/x",
+        "https://[::1]/x",
+        "https://2130706433/x",
+        "https://0x7f.1/x",
+        "https://127.1/x",
+        "https://evil.org:8443/x",
+        "https://evil.org:x/",
+        "ftp://evil.org/x",
+        "https://",
+    ],
+)
+def test_a_url_that_may_be_denied_is_left_to_a_person(url: str) -> None:
+    assert fetch(url, "WebFetch", "WebFetch(*)", deny=("WebFetch(https://evil.org/*)",)) is None
+
+
+def test_a_path_that_may_be_denied_is_left_to_a_person() -> None:
+    deny = ("WebFetch(https://a.test/priv/*)",)
+    for path in (
+        "/x/../priv/a",
+        "/%70riv/a",
+        "//priv/a",
+        "/.%2e/priv/a",
+        "/./priv/a",
+        "/\\priv/a",
+        "/pr\niv/a",
+    ):
+        assert fetch(f"https://a.test{path}", "WebFetch", deny=deny) is None
+        assert fetch(f"https://b.test{path}", "WebFetch", deny=deny) is True
+    assert fetch("https://a.test/pub/a.html?x=%20", "WebFetch", deny=deny) is True
+    assert fetch("https://a.test/priv/%70", "WebFetch", deny=deny) is False
+
+
+def test_the_port_and_the_scheme_of_a_deny_rule() -> None:
+    deny = ("WebFetch(http://localhost:3000/*)",)
+    assert fetch("http://localhost:3000/x", "WebFetch", deny=deny) is False
+    assert fetch("https://localhost:3000/x", "WebFetch", deny=deny) is None
+    assert fetch("http://localhost:8000/x", "WebFetch", deny=deny) is True
+    assert fetch("https://127.0.0.1/x", "WebFetch", deny=deny) is True
+    assert fetch("https://a.test/x", "WebFetch", deny=("WebFetch(http://*)",)) is None
+    assert fetch("https://a.test/x", "WebFetch", deny=("WebFetch(http://a.test:80/*)",)) is None
+    assert fetch("https://xn--bcher-kva.test/", "WebFetch", deny=("WebFetch(https://bücher.test/*)",)) is None
 
 
 # -------------------------------------------------------------------------------------------------------------- words

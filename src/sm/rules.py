@@ -1,18 +1,19 @@
 """What the configuration answers by itself: `auto_allow` and `auto_deny` of an agent type. Pure.
 
-A rule is `Tool`, or `Tool(PATTERN)` with `*` for anything. What is not certain is not allowed; a deny rule looks for
-more than what is written, and is no wall all the same: a shell has more ways to name a command than anybody can list.
+A rule is `Tool`, or `Tool(PATTERN)` with `*` for anything. What is not certain is not allowed, and what a deny rule may
+match neither; it is no wall all the same: there are more ways to a program than its name.
 """
 
+import ipaddress
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sm.shell import TooMuch, commands_in, one_program, printable, words_of
+from sm.shell import Opaque, commands_in, one_program, printable, programs_of, words_of
 from sm.text import quoted
 
 RULES_MAX = 100
@@ -44,6 +45,11 @@ _SERVER = re.compile(r"mcp__[A-Za-z0-9_-]{1,90}__\*")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*-]")
 """What claude writes `_` for in the names of servers and their tools (2.1.197)."""
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_HOST = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z0-9_-]+")
+_HOST_AND_PORT = re.compile(r"(.*?)\.?(?::([0-9]{0,5}))?")
+_ODD_PATH = re.compile(r"[^?#]*?(?:[%\\]|//|/\.|[^!-~])")
+"""A server, or claude, may make another path of it."""
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ def ruling(
                 return Ruling(False, rule.text, f"auto_deny has {rule.text}")
         patterns = [(rule, rule.pattern) for rule in mine if rule.pattern is not None]
         denied = _denied(patterns, tool, arguments, at) if patterns else None
-    except (_Unsure, TooMuch):
+    except (_Unsure, Opaque):
         return None
     if denied:
         rule, matched = denied
@@ -234,7 +240,7 @@ def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], at: _Place) 
         main = at.working_dir
     if tool == "Glob" and not _stays_below(arguments.get("pattern")):
         return None
-    if main.startswith("~") or not printable(main) or not at.known:
+    if main.startswith("~") or main != main.strip() or not printable(main) or not at.known:
         return None
     path = _absolute(main, at.working_dir)
     pieces = _path_pieces(pattern, at.base)
@@ -316,40 +322,90 @@ def _command_denied(rules: Sequence[tuple[Rule, str]], command: str) -> tuple[Ru
     joined = command.replace("\\\n", "")
     for text in dict.fromkeys((command, joined, words_of(joined))):
         for rule, pieces in split:
-            if _fits(pieces, text):
+            if _covers(pieces, text):
                 return rule, text
+    begins = tuple({pieces[0] for _, pieces in split})
     # What begins and ends with `*` would have been found in the whole.
     rest = [(rule, pieces) for rule, pieces in split if pieces[0] or pieces[-1]]
-    if not rest:
-        return None
-    begins = tuple({pieces[0] for _, pieces in rest})
-    ends = tuple({pieces[-1] for _, pieces in rest})
-    for part in commands_in(joined):
-        if part.startswith(begins) and part.endswith(ends):
-            for rule, pieces in rest:
-                if _fits(pieces, part):
-                    return rule, part
+    if rest:
+        found = _first_covered(rest, commands_in(joined))
+        if found is not None:
+            return found
+    programs = list(programs_of(command))
+    found = _first_covered(split, (program.text for program in programs))
+    if found is None and any(program.may_begin(begins) for program in programs):
+        raise _Unsure
+    return found
+
+
+def _first_covered(
+    rules: Sequence[tuple[Rule, Sequence[str]]], commands: Iterable[str]
+) -> tuple[Rule, str] | None:
+    begins = tuple({pieces[0] for _, pieces in rules})
+    ends = tuple({pieces[-1] for _, pieces in rules})
+    for command in commands:
+        if f"{command} ".startswith(begins) and command.endswith(ends):
+            for rule, pieces in rules:
+                if _covers(pieces, command):
+                    return rule, command
     return None
+
+
+def _covers(pieces: Sequence[str], command: str) -> bool:
+    """Whether a deny rule matches: `X *` also means X with nothing more."""
+    return _fits(pieces, command) or (pieces[-1] == "" and _fits(pieces, f"{command} "))
 
 
 def _url_denied(rules: Sequence[tuple[Rule, str]], url: str) -> tuple[Rule, str] | None:
-    host = _AUTHORITY.match(url.strip())
-    if host is None:
-        raise _Unsure
-    lowered = re.sub("//[^/]*@", "//", host.group().lower())
-    rest = url.strip()[host.end() :]
+    """However the same page is spelled; claude makes https of http itself. Raises _Unsure, also for others' ports."""
+    scheme, host, port, rest = _url_parts(url.strip())
+    pages = {(scheme, port), ("https", 443 if port == 80 else port)} if scheme == "http" else {(scheme, port)}
+    texts = (host + rest, host) if rest == "/" else (host + rest,)
+    odd = _ODD_PATH.match(rest) is not None
+    unsure = False
     for rule, pattern in rules:
         wanted = _AUTHORITY.match(pattern)
-        head = wanted.group().lower() if wanted else ""
-        for text in (url, lowered + rest, f"{lowered}/{rest}"):
-            if matches(head + pattern[len(head) :], text):
+        if wanted is None:  # `*`
+            return rule, url
+        wanted_scheme, _, authority = wanted.group().lower().partition("://")
+        parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
+        assert parts is not None
+        wanted_host, usual_port = parts.group(1), _PORTS.get(wanted_scheme)
+        wanted_port = int(parts.group(2) or usual_port or 0)
+        if any(matches(wanted_host + pattern[wanted.end() :], text) for text in texts):
+            if (wanted_scheme, wanted_port) in pages:
                 return rule, url
+            unsure = unsure or wanted_port in (usual_port, port)
+        unsure = unsure or (odd and matches(wanted_host, host))
+        unsure = unsure or ("xn--" in host and not wanted_host.isascii())
+    if unsure:
+        raise _Unsure
     return None
+
+
+def _url_parts(url: str) -> tuple[str, str, int, str]:
+    """Scheme, host, port, and the rest from the path on. Raises _Unsure for what clients read in different ways."""
+    found = _AUTHORITY.match(url)
+    if found is None:
+        raise _Unsure
+    scheme, _, authority = found.group().lower().partition("://")
+    parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
+    if parts is None or scheme not in _PORTS or "\\" in authority or not _HOST.fullmatch(parts.group(1)):
+        raise _Unsure
+    host = parts.group(1)
+    if re.fullmatch("[0-9]+|0x.*", host.rpartition(".")[2]):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            raise _Unsure from None
+    rest = url[found.end() :]
+    return scheme, host, int(parts.group(2) or _PORTS[scheme]), rest if rest.startswith("/") else f"/{rest}"
 
 
 def _path_denied(
     rules: Sequence[tuple[Rule, str]], tool: str, main: str, arguments: Mapping[str, Any], at: _Place
 ) -> tuple[Rule, str] | None:
+    main = main.strip()  # as claude does
     if main.startswith("~") or not (main.startswith("/") or at.known):
         raise _Unsure
     path = _absolute(main, at.working_dir)
