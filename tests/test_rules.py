@@ -816,6 +816,28 @@ def test_an_agent_that_has_gone_elsewhere_takes_no_rule_with_it() -> None:
     assert there("../srv/shop/.env", ("Edit",), ("Edit(.env)",)) is False
 
 
+def test_a_directory_of_two_names_is_meant_by_either() -> None:
+    def there(path: str) -> bool | None:
+        rules = ("Edit(src/*)",), ("Edit(src/secret*)",)
+        found = ruling(*rules, "Edit", {"file_path": path}, "/real", False, "/link", "/real")
+        return None if found is None else found.approved
+
+    assert [there(f"{base}src/a") for base in ("", "/link/", "/real/", "/else/")] == [True, True, True, None]
+    assert [there(f"{base}src/secret") for base in ("", "/link/", "/real/")] == [False] * 3
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Edit", "Glob"])
+def test_marks_without_end_are_left_to_a_person_at_once(tool: str) -> None:
+    """To put them in order takes the square of their number: ten seconds for what an agent may write."""
+    text = "/srv/shop/a" + "\u0301\u0316" * 30_000
+    began = time.process_time()
+    for key in ("path", "pattern"):
+        arguments = {"command": text, "file_path": text, "path": "/srv", key: text}
+        assert said(tool, arguments, (tool,), (f"{tool}(/etc/*)",)) is None
+    assert said(tool, arguments, (tool,), (f"{tool}(/etc/*)",), working_dir=f"/{text}") is None
+    assert time.process_time() - began < 1
+
+
 def test_files_that_are_denied() -> None:
     for path in (".env", "./.env", "/srv/shop/.env", "src/../.env", "//srv//shop/.env", "/srv/shop/.ENV"):
         assert edit(path, "Edit", deny=("Edit(.env)",)) is False

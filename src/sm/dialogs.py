@@ -7,6 +7,7 @@ told that it is over.
 
 import asyncio
 import logging
+import os.path
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -121,13 +122,14 @@ class Dialogs:
         """
         asked = asked_of(dialog, key, tool_use)
         at = self._manager.now()
+        real_dir = await self._real_dir(session_id)
 
         async def unit(tx: Transaction) -> Request:
             found = _its_own(await tx.mail.request_of_hook(key), session_id)
             if found is not None and not self._by_other_rules(found):
                 return found
             session = tx.session(session_id)
-            decided = self._decided(session, dialog, asked)
+            decided = self._decided(session, dialog, asked, real_dir)
             if found is not None and decided is not None:
                 return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
             if found is not None:
@@ -151,7 +153,12 @@ class Dialogs:
             await self._manager.notices.of_request(tx, session, after)
         return after
 
-    def _decided(self, session: Session, dialog: Dialog, asked: Asked) -> Decided | None:
+    async def _real_dir(self, session_id: str) -> str:
+        """Where the session's directory leads: its agent names files there, and whoever writes rules need not."""
+        session = self._store.sessions.get(session_id)
+        return "" if session is None else await asyncio.to_thread(os.path.realpath, session.working_dir)
+
+    def _decided(self, session: Session, dialog: Dialog, asked: Asked, real_dir: str) -> Decided | None:
         """What the rules of its agent type say, where the hook can hand that on."""
         agent = self._config.claude.agent_configs.get(session.agent_type)
         if agent is None:
@@ -164,6 +171,7 @@ class Dialogs:
             dialog.working_dir or session.working_dir,
             asked.cut,
             session.working_dir,
+            real_dir,
         )
         return None if found is None else Decided(Answer(found.approved), BY_RULE, found.why)
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from sm.shell import Opaque, commands_in, one_program, printable, programs_of, words_of
-from sm.text import quoted
+from sm.text import overlong_marks, quoted
 
 RULES_MAX = 100
 RULE_MAX = 500
@@ -73,11 +73,12 @@ class Rule:
 @dataclass(frozen=True, slots=True)
 class _Place:
     working_dir: str
-    base: str
+    bases: tuple[str, ...]
+    """What relative paths in rules are relative to: the same directory by each of its names."""
 
     @property
     def known(self) -> bool:
-        return self.working_dir.startswith("/") and self.base.startswith("/")
+        return all(path.startswith("/") for path in (self.working_dir, *self.bases))
 
 
 class _Unsure(Exception):
@@ -143,15 +144,15 @@ def ruling(
     arguments: Mapping[str, Any],
     working_dir: str,
     cut: bool,
-    base: str = "",
+    *bases: str,
 ) -> Ruling | None:
     """What the rules say of this use of a tool; None: nothing, so a person decides. A deny rule wins.
 
     The rules are such that `parsed` accepts them. `working_dir` is where the agent is now, to which its paths are
-    relative; those in rules are to `base`, else to `working_dir`. `cut` says that texts in `arguments` are only
-    beginnings. Takes time in proportion to rules and arguments.
+    relative; those in rules are to each of `bases`, else to `working_dir`. `cut` says that texts in `arguments` are
+    only beginnings. Takes time in proportion to rules and arguments.
     """
-    at = _Place(working_dir, base or working_dir)
+    at = _Place(working_dir, bases or (working_dir,))
     mine = [rule for rule in map(parsed, deny) if _names(rule.tool, tool)]
     try:
         for rule in mine:
@@ -243,9 +244,9 @@ def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], at: _Place) 
     if main.startswith("~") or main != main.strip() or not printable(main) or not at.known:
         return None
     path = _absolute(main, at.working_dir)
-    pieces = _path_pieces(pattern, at.base)
-    fits = _fits(pieces, path) or (tool in _TREES and _fits(pieces, path.rstrip("/") + "/"))
-    return path if fits else None
+    found = [path, path.rstrip("/") + "/"] if tool in _TREES else [path]
+    wanted = [_path_pieces(pattern, base) for base in at.bases]
+    return path if any(_fits(pieces, each) for pieces in wanted for each in found) else None
 
 
 def _that_can_allow(allow: Sequence[str], tool: str, arguments: Mapping[str, Any]) -> Iterator[Rule]:
@@ -310,6 +311,10 @@ def _denied(
         main = at.working_dir
     if not isinstance(main, str) or len(main) > LOOKED_AT_MAX:
         raise _Unsure
+    names = arguments.get("pattern") if tool == "Glob" else None
+    for text in (main, names, at.working_dir):
+        if isinstance(text, str) and not text.isascii() and overlong_marks(text) is not None:
+            raise _Unsure  # to put them in order takes the square of their number
     if tool == "Bash":
         return _command_denied(rules, main)
     if tool == "WebFetch":
@@ -422,11 +427,12 @@ def _path_denied(
         if not at.known and not pattern.startswith("/"):
             unsure = True
             continue
-        pieces = [_folded(piece) for piece in _path_pieces(pattern, at.base)]
-        if any(_fits(pieces, _folded(each)) for each in candidates):
-            return rule, path
-        # It searches a directory in which something of what is denied lies.
-        unsure = unsure or (tool in _TREES and pieces[0].startswith(_folded(candidates[1])))
+        for base in at.bases:
+            pieces = [_folded(piece) for piece in _path_pieces(pattern, base)]
+            if any(_fits(pieces, _folded(each)) for each in candidates):
+                return rule, path
+            # It searches a directory in which something of what is denied lies.
+            unsure = unsure or (tool in _TREES and pieces[0].startswith(_folded(candidates[1])))
     if unsure or (tool == "Glob" and not _stays_below(arguments.get("pattern"))):
         raise _Unsure
     return None

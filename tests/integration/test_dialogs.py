@@ -26,8 +26,8 @@ claude:
   agent_configs:
     Plain: {{}}
     Ruled:
-      auto_allow: ["Bash(make *)", "Read"]
-      auto_deny: ["Bash(* --force)"]
+      auto_allow: ["Bash(make *)", "Write(src/*)", "Read"]
+      auto_deny: ["Bash(* --force)", "Write(src/secret*)"]
 """
 ALLOWED = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
 ID = "5e55aaaa-0000-4000-8000-000000000001"
@@ -140,8 +140,8 @@ class Stage(Instance):
         self.start_daemon()
         self._agents: list[Agent] = []
 
-    def agent(self, kind: str = "Plain", **options: Any) -> Agent:
-        made = Agent(self, self.spawn(kind, "work", **options)["session_id"])
+    def agent(self, kind: str = "Plain", *arguments: str, **options: Any) -> Agent:
+        made = Agent(self, self.spawn(kind, "work", *arguments, **options)["session_id"])
         self._agents.append(made)
         return made
 
@@ -481,6 +481,22 @@ def test_rules_answer_without_asking_anybody(stage: Stage) -> None:
     assert not any(
         f"{r} " in each["text"] for each in stage.json("inbox") for r in (dialog.name, denied.name)
     )
+
+
+def test_rules_hold_where_the_directory_is_reached_by_a_link(stage: Stage) -> None:
+    """Its agent names files where the link leads."""
+    real, link = stage.home / "real", stage.home / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    agent = stage.agent("Ruled", "--working-dir", str(link))
+    assert stage.session(agent.id)["working_dir"] == str(link)
+    for directory in (real, link):
+        said = [
+            agent.uses("Write", {"file_path": f"{directory}/src/{name}"}, cwd=str(real)).told["output"]
+            for name in ("a", "secret")
+        ]
+        decisions = [json.loads(each)["hookSpecificOutput"]["decision"]["behavior"] for each in said]
+        assert decisions == ["allow", "deny"]
 
 
 def test_what_a_rule_has_answered_is_asked_when_no_hook_takes_it(stage: Stage) -> None:
