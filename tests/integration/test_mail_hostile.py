@@ -53,11 +53,14 @@ def test_a_message_waits_for_a_tmux_that_does_not_answer_and_is_typed_then(home:
     try:
         home.sm("send", tty, "while it is silent", "--no-wait")
 
-        def held() -> bool:
-            message = home.json("log", tty)[-1]
-            return message["status"] == "queued" and "does not answer" in message["reason"]
+        client = Client(str(home.socket))
 
-        until(held, "it is held and not given up")
+        def held() -> bool:
+            # Between two tries, which is the shorter part of the time: a command would take too long to see it.
+            message = client.get("/v1/messages", {"session": tty})[-1]
+            return message["status"] == "queued" and "does not answer" in (message["reason"] or "")
+
+        until(held, "it is held and not given up", 60)
     finally:
         os.kill(server, signal.SIGCONT)
     until(lambda: "while it is silent" in read_by(home, tty), "it is typed", 40)
