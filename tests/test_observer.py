@@ -59,6 +59,9 @@ class Told:
     async def turn_ends(self, session_id: str) -> None:
         self.said.append(("ends", session_id))
 
+    def gone(self, session_id: str) -> None:
+        self.said.append(("gone", session_id))
+
     async def turn_ended(self, session_id: str, at: float) -> None:
         self.said.append(("turn", session_id, at))
 
@@ -67,6 +70,7 @@ class Told:
 class Bench:
     observer: Observer
     told: Told
+    store: Store
     home: Path
     process: Process
 
@@ -115,7 +119,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             transcripts_every_s=60.0,
             clock=lambda: NOW_S,
         )
-        yield Bench(observer, told, tmp_path, process)
+        yield Bench(observer, told, store, tmp_path, process)
         observer.close()
     await world.end()
 
@@ -197,11 +201,32 @@ async def test_of_two_uses_that_are_the_same_a_dialog_may_be_about_either(bench:
     assert asked_about(bench, "ls") == "toolu_2"
 
 
-async def test_what_a_turn_has_begun_is_over_with_it_but_for_sub_agents(bench: Bench) -> None:
+@pytest.mark.parametrize("end", ["Stop", "StopFailure"])
+async def test_what_a_turn_has_begun_is_over_with_it_but_for_sub_agents(bench: Bench, end: str) -> None:
     await begun(bench, "toolu_1", "ls")
     await begun(bench, "toolu_2", "ls", agent_id="a1")
-    await bench.hook("Stop")
+    await bench.hook(end, late_s=1)
+    assert asked_about(bench, "ls") == "toolu_1", "it was the end of the turn before"
+    await bench.hook(end)
     assert (asked_about(bench, "ls"), asked_about(bench, "ls", "a1")) == (None, "toolu_2")
+
+
+async def test_a_dialog_that_comes_after_the_conversation_has_changed_changes_nothing_back(
+    bench: Bench,
+) -> None:
+    other = "5e55aaaa-0000-4000-8000-000000000002"
+    asked = {"tool_name": "Bash", "tool_input": {"command": "ls", "timeout": 1}, "session_id": CONVERSATION}
+    await begun(bench, "toolu_1", "ls")
+    await bench.hook("SessionStart", source="clear", session_id=other)
+    await bench.hook("PermissionRequest", late_s=1, **asked)
+    session = bench.store.sessions[ID]
+    assert (session.conversation, session.status) == (other, Status.IDLE)
+
+
+async def test_who_is_told_of_hooks_is_told_that_there_will_be_no_more(bench: Bench) -> None:
+    await begun(bench, "toolu_1", "ls")
+    bench.observer.forget(ID)
+    assert bench.told.said[-1] == ("gone", ID)
 
 
 async def test_uses_whose_end_is_never_heard_are_forgotten_in_the_end(bench: Bench) -> None:

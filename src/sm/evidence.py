@@ -21,11 +21,6 @@ class Source(StrEnum):
     SCREEN = "screen"
 
 
-_STRENGTH: Mapping[Source, int] = {source: rank for rank, source in enumerate(Source)}
-STANDING = frozenset({Source.STATE_FILE, Source.TITLE, Source.SCREEN})
-"""Sources that say how it is, each time they are read; the others say what happened."""
-
-
 class Activity(StrEnum):
     BUSY = "busy"
     BLOCKED = "blocked"
@@ -170,7 +165,7 @@ class Ledger:
         return asking[-1] if asking else said
 
     def used(self, use: str) -> None:
-        """This use of a tool is over, whoever tells of it: nothing is asked about it any more."""
+        """This use of a tool is over, whoever tells of it: from the next hook on nothing is asked about it."""
         self._asking = {about: said for about, said in self._asking.items() if about[1] != use}
 
     def seen(self, source: Source, now: float) -> None:

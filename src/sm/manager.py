@@ -13,11 +13,7 @@ from typing import Any
 from sm.audit import ALLOWED, REFUSED, Record
 from sm.counting import Counting
 from sm.endings import Endings
-from sm.errors import (
-    NotFound,
-    NotPermitted,
-    SmError,
-)
+from sm.errors import NotFound, NotPermitted, SmError
 from sm.family import Family
 from sm.lifecycle import decide
 from sm.mail import Notice, NoticeKind

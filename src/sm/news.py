@@ -29,6 +29,9 @@ class News(Protocol):
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn was finished, at this time in seconds since the epoch."""
 
+    def gone(self, session_id: str) -> None:
+        """Its process is gone: what it said last means nothing for another one."""
+
 
 async def tell_of_hook(
     news: News, observed: Observed, hook: HookNews, at: float, clock: Callable[[], float]
@@ -39,7 +42,6 @@ async def tell_of_hook(
     if hook.heard is not None:
         await news.heard(session_id, hook.heard, Source.HOOK)
     if hook.turn_finished:
-        observed.uses.turn_ends()
         await news.turn_ended(session_id, at)
         if clock() - at < _WAITS_FOR_HOOK_S:
             await news.turn_ends(session_id)

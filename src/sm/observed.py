@@ -34,13 +34,16 @@ class Uses:
     def ends(self, id: str) -> None:
         self._begun.pop(id, None)
 
+    def forget(self) -> None:
+        self._begun.clear()
+
     def turn_ends(self) -> None:
         """What the agent itself has begun is over; a sub-agent may go on."""
         self._begun = {id: use for id, use in self._begun.items() if use[0]}
 
     def find(self, who: str, what: str) -> str | None:
         """The id of this use; None when it is not known, and when there are several: any may be the one."""
-        found = [id for id, use in self._begun.items() if use == (who, what)]
+        found = [id for id, use in self._begun.items() if what and use == (who, what)]
         return found[0] if len(found) == 1 else None
 
 

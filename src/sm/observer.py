@@ -98,6 +98,7 @@ class Observer:
             return
         self._listening.forget(session_id)
         self._measuring.forget(session_id)
+        self._news.gone(session_id)
         if observed.task is not None:
             observed.task.cancel()
 
@@ -209,25 +210,29 @@ class Observer:
                 return
             await self._reading.prepare(observed)
             news = observed.reader.hook(payload, at, expects_turn=observed.expects_turn)
-            await self._take(observed, news, at)
+            late = observed.ledger.is_late(Source.HOOK, at, self._clock())
+            await self._take(observed, news, late=late)
         observed.poke(state=True, transcript=True)
+        if not late and (news.turn_finished or (news.said is not None and news.said.final)):
+            observed.uses.turn_ends()
         await tell_of_hook(self._news, observed, news, at, self._clock)
 
-    async def _take(self, observed: Observed, news: HookNews, at: float) -> None:
+    async def _take(self, observed: Observed, news: HookNews, *, late: bool) -> None:
         observed.hook_seen = True
         said = news.said
         if said is not None and said.activity is Activity.BLOCKED:
             said = replace(said, use=observed.uses.find(said.who, news.what))  # no dialog says it itself
-        late = observed.ledger.is_late(Source.HOOK, at, self._clock())
         if late and news.ending is None and not (said is not None and said.asks_about_use):
             return  # it was overtaken: by now the conversation may be another
         if news.started:
+            observed.uses.forget()
             observed.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
         if news.ending is not None:
             await self._measuring.ends(observed.session_id, news.ending)
         if news.activity is not None:
             observed.activity = news.activity
-        await self._concluding.learn(observed.session_id, news.conversation, news.transcript, news.model)
+        if not late:
+            await self._concluding.learn(observed.session_id, news.conversation, news.transcript, news.model)
         taken = said is not None and observed.add(said, self._clock())
         if news.ready:
             await self._reading.ready(observed, "hook", f"{news.name}: it takes input")

@@ -244,6 +244,11 @@ class Receipts:
 
         await persist(lambda: self._store.write(unit))
 
+    def forget(self, session_id: str) -> None:
+        """Its process is gone."""
+        for known in (self._prompts, self._asked, self._nameless):
+            known.pop(session_id, None)
+
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn was finished at `at`: what was read before has been dealt with, also in a turn that was broken off."""
         if session_id in self._dealt_with:

@@ -31,3 +31,6 @@ class Telling:
 
     async def turn_ended(self, session_id: str, at: float) -> None:
         await self.receipts.turn_ended(session_id, at)
+
+    def gone(self, session_id: str) -> None:
+        self.receipts.forget(session_id)

@@ -20,8 +20,14 @@ _COUNT_MAX = 10**12
 
 
 def digest(tool: str, arguments: object) -> str:
-    """The same for the same use of a tool, in whichever event: what claude asks about has no id of the use."""
-    return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
+    """The same for the same use of a tool, in whichever event: what claude asks about has no id of the use.
+
+    Empty: it cannot be had.
+    """
+    try:
+        return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
+    except RecursionError:  # thousands of brackets
+        return ""
 
 
 def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
