@@ -71,7 +71,8 @@ class Post:
 
     async def prompt(self, text: str, second: int, parent: str) -> None:
         """A line of its transcript."""
-        await self.receipts.heard(ID, Heard(text, self.at(second), parent=parent), Source.TRANSCRIPT)
+        told = Heard(text, self.at(second), parent=parent, id=f"after {parent}")
+        await self.receipts.heard(ID, told, Source.TRANSCRIPT)
 
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
@@ -430,7 +431,7 @@ async def test_what_a_hook_of_its_user_stops_stands_in_the_conversation(post: Po
     sent = await post.sent(57)
     await post.heard(sent, 1)
     await post.prompt(sent, 1, "a1")
-    await refuse(post, "", 2, kept=True)
+    await refuse(post, "", 2, kept=True, parent="after a1")
     found = await post.message(57)
     assert (found.state, found.reason) == (
         MessageState.UNCONFIRMED,
@@ -481,7 +482,15 @@ async def test_a_stop_of_what_a_person_has_typed_concerns_no_message(post: Post)
     sent = await post.sent(57)
     await post.prompt(sent, 1, "a1")
     await post.prompt("", 2, "b2")
-    await refuse(post, "", 3, kept=True)
+    await refuse(post, "", 3, kept=True, parent="after b2")
+    assert await post.state(57) is MessageState.SUBMITTED
+
+
+async def test_a_stop_of_a_persons_command_concerns_no_message(post: Post) -> None:
+    """A command leaves no prompt: the last one is a message that was let through."""
+    sent = await post.sent(57)
+    await post.prompt(sent, 1, "a1")
+    await refuse(post, "", 3, kept=True, parent="a line of the command")
     assert await post.state(57) is MessageState.SUBMITTED
 
 
@@ -501,6 +510,6 @@ async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept
     await post.store.write(unit)
     sent = letter("sm", 57, text)
     await post.prompt(sent, 1, "a1")
-    await refuse(post, "" if kept else sent, kept=kept)
+    await refuse(post, "" if kept else sent, kept=kept, parent="after a1")
     assert await post.state(57) is MessageState.FAILED
     assert [n.recipient for n in post.store.mail.open.notices.values()] == [None]
