@@ -557,6 +557,75 @@ def test_what_cannot_match_whatever_it_turns_out_to_be_is_not_asked_about() -> N
     assert bash("git push $X", ("Bash",), ("Bash(git push *--force*)",)) is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("git push --force *", "git push origin main --force"),
+        ("git push --force*", "git push origin main --force"),
+        ("git push --force *", "git push origin main --forc"),
+        ("git push --force *", "git push origin main --force-with-lease=x"),
+        ("git push --force *", "git push origin main -uf"),
+        ("git push --force *", "cd x && sudo /usr/bin/git push origin '--force'"),
+        ("git push --*", "git push origin --tags"),
+        ("git push --force *", "git push origin $X"),
+        ("git push --force *", "git push origin -$X"),
+        ("git push --force *", "git push origin {main,--force}"),
+        ("git push --force *", "cat x | xargs git push origin"),
+        ("git reset --hard *", "git reset HEAD~1 --hard"),
+        ("rm -rf *", "rm x -rf"),
+        ("rm -rf *", "rm x -f -r"),
+        ("rm -rf *", "rm x --recursive"),
+        ("rm -*", "rm x -v"),
+    ],
+)
+def test_an_option_of_a_deny_rule_that_stands_further_behind_is_left_to_a_person(
+    rule: str, command: str
+) -> None:
+    assert bash(command, ("Bash",), (f"Bash({rule})",)) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("git push --force *", "git push origin main"),
+        ("git push --force *", "git push origin main --tags"),
+        ("git push --force *", "git pushx origin --force"),
+        ("git push --force *", "git commit -m --force"),
+        ("git -c *", "git commit -m x"),
+        ("git -c *", "git log --oneline"),
+        ("python3 -c *", "python3 x.py - -- -v"),
+        ("rm -rf *", "rm x -v"),
+    ],
+)
+def test_other_options_further_behind_are_not_asked_about(rule: str, command: str) -> None:
+    assert bash(command, ("Bash",), (f"Bash({rule})",)) is True
+
+
+@pytest.mark.parametrize(
+    "command", ["command -v rm", "command -V rm x", "sudo command -pv rm", "command -v rm ls"]
+)
+def test_looking_for_a_program_does_not_run_it(command: str) -> None:
+    assert bash(command, ("Bash",), ("Bash(rm *)",)) is True
+    assert bash(command, ("Bash",), ("Bash(command *)",)) is False
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "command -v x; rm x",
+        "command -v $(rm x)",
+        "command -p rm -v",
+        "command -- rm -v",
+        "command rm -v",
+        "command -v x && command rm x",
+        "./command -v rm",
+        "xargs -v rm x",
+    ],
+)
+def test_what_is_run_beside_looking_for_a_program_is_denied(command: str) -> None:
+    assert bash(command, ("Bash",), ("Bash(rm *)",)) is False
+
+
 BEFORE = [
     "", "2>&1 ", ">|out ", "<<<x ", ">'my file' ", '>"a;b" ', "&>out ", "{fd}>out ", "2>out 3>&1 ", 'A="x;y" ',
     "A=b\\ c ", "A='x y' ", "A=$'x y' ", "A[0]=x ", "A[ 1 ]=x ", "A=(x y) ", "A=${X:-y z} ", "A=\"it's\" ",
@@ -1022,6 +1091,75 @@ def test_the_port_and_the_scheme_of_a_deny_rule() -> None:
     assert fetch("https://a.test/x", "WebFetch", deny=("WebFetch(http://*)",)) is None
     assert fetch("https://a.test/x", "WebFetch", deny=("WebFetch(http://a.test:80/*)",)) is None
     assert fetch("https://xn--bcher-kva.test/", "WebFetch", deny=("WebFetch(https://bücher.test/*)",)) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "url"),
+    [
+        ("http://localhost:3000*", "http://localhost:3000/x"),
+        ("http://localhost:3000*", "http://localhost:3000"),
+        ("http://localhost:3000*", "HTTP://x@LOCALHOST.:03000?x"),
+        ("https://localhost:3000*", "http://localhost:3000/x"),
+        ("http://localhost:*", "http://localhost:3000/x"),
+        ("http://localhost:*", "http://localhost"),
+        ("http://localhost:*/*", "http://localhost:3000/x"),
+        ("http://localhost:*/*", "http://localhost/x"),
+        ("http://localhost*", "http://localhost:3000/x"),
+        ("http://localhost.:3*/*", "http://localhost:3000/x"),
+        ("https://evil.org:*/*", "https://evil.org:8443/x"),
+        ("https://evil.org:8*/*", "https://evil.org:8443/x"),
+        ("https://evil.org:4*/*", "https://evil.org/x"),
+        ("http://127.0.0.1*", "http://127.0.0.1:8000/x"),
+        ("http://10.*", "http://10.0.0.1:8000/x"),
+        ("http://10.*", "http://10.1/x"),
+        ("https://*evil*", "https://x.evil.org:8443/x"),
+        ("https://*evil*", "https://x.org/evil%20"),
+        ("https://evil.org.*", "https://evil.org./x"),
+        ("https://*.evil.org/*", "https://a%2e.evil.org/x"),
+        ("https://[::1]/*", "https://[::1]/x"),
+        ("https://[::1]/*", "http://[::1]/x"),
+        ("https://[::1]/*", "https://[::1]:443/x"),
+        ("https://[::1]:*", "https://[::1]:8443/x"),
+        ("https://[::1]*", "https://[::1]:8443/x"),
+        ("https://*:443", "http://localhost/x"),
+        ("http://*evil*:3000", "http://u@evil.org:3000/%78"),
+        ("https://localhost:44*", "http://localhost:80/x"),
+        ("*", "nowhere"),
+    ],
+)
+def test_a_url_that_a_deny_rule_plainly_matches_is_denied(rule: str, url: str) -> None:
+    assert fetch(url, "WebFetch", deny=(f"WebFetch({rule})",)) is False
+    assert fetch(url, "WebFetch", deny=("WebFetch(https://b%/*)", f"WebFetch({rule})")) is False
+
+
+@pytest.mark.parametrize(
+    ("rule", "url"),
+    [
+        ("http://localhost:3000*", "https://localhost:3000/x"),
+        ("http://localhost:*", "https://localhost:3000/x"),
+        ("http://localhost:3000*", "http://localhost:x/"),
+        ("https://evil.org:8*/x/*", "https://evil.org:8443/%78/y"),
+        ("https://[::1]/*", "https://[::1]:8443/x"),
+        ("https://[::1]/*", "https://[0::1]/x"),
+        ("https://evil%2eorg/*", "https://a.test/x"),
+        ("https://evil.org:x/*", "https://a.test/x"),
+        ("https:///x", "https://a.test/x"),
+    ],
+)
+def test_a_rule_or_url_that_cannot_be_taken_apart_is_left_to_a_person(rule: str, url: str) -> None:
+    assert fetch(url, "WebFetch", deny=(f"WebFetch({rule})",)) is None
+
+
+def test_a_deny_rule_with_a_star_for_the_port_leaves_others_alone() -> None:
+    for rule in (
+        "http://localhost:3000*",
+        "http://localhost:3*/*",
+        "https://[::1]*",
+        "https://b.test*k=*",
+        "ftp://*",
+    ):
+        for url in ("http://localhost:8000/x", "http://localhost.test:3000/x", "https://a.test/x"):
+            assert fetch(url, "WebFetch", deny=(f"WebFetch({rule})",)) is True
 
 
 # -------------------------------------------------------------------------------------------------------------- words

@@ -46,10 +46,12 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_*-]")
 """What claude writes `_` for in the names of servers and their tools (2.1.197)."""
 _AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _HOST = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z0-9_-]+")
-_HOST_AND_PORT = re.compile(r"(.*?)\.?(?::([0-9]{0,5}))?")
+_HOST_PATTERN = re.compile(r"(?=.)(?:[a-z0-9_.-]|[^\x00-\x7f]|\[[0-9a-f:.]*\]?)*(?:\*.*)?")
+_PORT_PATTERN = re.compile(r"[0-9]*(?:\*.*)?")
+_HOST_AND_PORT = re.compile(r"(.*?)\.?(?::0*([^:\]]*))?")
 _ODD_PATH = re.compile(r"[^?#]*?(?:[%\\]|//|/\.|[^!-~])")
 """A server, or claude, may make another path of it."""
-_PORTS = {"http": 80, "https": 443}
+_PORTS = {"http": "80", "https": "443"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +340,16 @@ def _command_denied(rules: Sequence[tuple[Rule, str]], command: str) -> tuple[Ru
             return found
     programs = list(programs_of(command))
     found = _first_covered(split, (program.text for program in programs))
-    if found is None and any(program.may_begin(begins) for program in programs):
+    if found is not None:
+        return found
+    optional: dict[str, list[str]] = {}
+    for begin in begins:
+        before, dash, option = begin.partition(" -")
+        if dash:
+            optional.setdefault(f"{before} ", []).append(f"-{option.partition(' ')[0]}")
+    if any(program.may_begin(begins) or program.may_have(optional) for program in programs):
         raise _Unsure
-    return found
+    return None
 
 
 def _first_covered(
@@ -362,49 +371,73 @@ def _covers(pieces: Sequence[str], command: str) -> bool:
 
 
 def _url_denied(rules: Sequence[tuple[Rule, str]], url: str) -> tuple[Rule, str] | None:
-    """However the same page is spelled; claude makes https of http itself. Raises _Unsure, also for others' ports."""
-    scheme, host, port, rest = _url_parts(url.strip())
-    pages = {(scheme, port), ("https", 443 if port == 80 else port)} if scheme == "http" else {(scheme, port)}
-    texts = (host + rest, host) if rest == "/" else (host + rest,)
-    odd = _ODD_PATH.match(rest) is not None
-    unsure = False
+    """As it is written, and however the same page is spelled; claude makes https of http itself. Raises _Unsure, also
+    for others' ports.
+    """
+    url = url.strip()
+    head, rest = _url_halves(url)
     for rule, pattern in rules:
-        wanted = _AUTHORITY.match(pattern)
-        if wanted is None:  # `*`
+        start, behind = _url_halves(pattern)
+        if matches(pattern, url) or matches(start.lower() + behind, head.lower() + rest):
             return rule, url
-        wanted_scheme, _, authority = wanted.group().lower().partition("://")
-        parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
-        assert parts is not None
-        wanted_host, usual_port = parts.group(1), _PORTS.get(wanted_scheme)
-        wanted_port = int(parts.group(2) or usual_port or 0)
-        if any(matches(wanted_host + pattern[wanted.end() :], text) for text in texts):
-            if (wanted_scheme, wanted_port) in pages:
-                return rule, url
-            unsure = unsure or wanted_port in (usual_port, port)
-        unsure = unsure or (odd and matches(wanted_host, host))
-        unsure = unsure or ("xn--" in host and not wanted_host.isascii())
+    scheme, host, port = _url_head(head)
+    port = port or _PORTS.get(scheme, "")
+    rest = rest if rest.startswith("/") else f"/{rest}"
+    pages = {(scheme, port)}
+    if scheme == "http":
+        pages.add(("https", _PORTS["https"] if port == _PORTS["http"] else port))
+    without_port = (host + rest, host) if rest == "/" else (host + rest,)
+    odd = _ODD_PATH.match(rest) is not None
+    unsure = "\\" in head or not _is_plain(scheme, host, port)
+    for rule, pattern in rules:
+        start, behind = _url_halves(pattern)
+        wanted_scheme, wanted_host, wanted_port = _url_head(start)
+        usual = _PORTS.get(wanted_scheme, "")
+        # Its last `*` before a path may stand for a port, or for what is behind one, too.
+        wanted = f"{wanted_host}{wanted_port and f':{wanted_port}'}{behind}"
+        elsewhere = any(matches(wanted_host + behind, text) for text in without_port)
+        ports = [
+            each
+            for each in dict.fromkeys((port, usual, *(port for _, port in pages)))
+            if (elsewhere and matches(wanted_port or usual, each)) or matches(wanted, f"{host}:{each}{rest}")
+        ]
+        if any((wanted_scheme, each) in pages for each in ports):
+            return rule, url
+        unsure = (
+            unsure
+            or (bool(usual or wanted_port) and bool(ports))
+            or (odd and matches(wanted_host, host))
+            or ("xn--" in host and not wanted_host.isascii())
+            or not (_HOST_PATTERN.fullmatch(wanted_host) and _PORT_PATTERN.fullmatch(wanted_port))
+        )
     if unsure:
         raise _Unsure
     return None
 
 
-def _url_parts(url: str) -> tuple[str, str, int, str]:
-    """Scheme, host, port, and the rest from the path on. Raises _Unsure for what clients read in different ways."""
+def _url_halves(url: str) -> tuple[str, str]:
+    """Scheme and host with all around it, and the rest."""
     found = _AUTHORITY.match(url)
-    if found is None:
-        raise _Unsure
-    scheme, _, authority = found.group().lower().partition("://")
+    return (found.group(), url[found.end() :]) if found else ("", url)
+
+
+def _url_head(head: str) -> tuple[str, str, str]:
+    """Scheme, host and port, of a URL or a pattern, without what makes no difference."""
+    scheme, _, authority = head.lower().partition("://")
     parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
-    if parts is None or scheme not in _PORTS or "\\" in authority or not _HOST.fullmatch(parts.group(1)):
-        raise _Unsure
-    host = parts.group(1)
+    return (scheme, parts.group(1), parts.group(2) or "") if parts else (scheme, "", "")
+
+
+def _is_plain(scheme: str, host: str, port: str) -> bool:
+    """Whether all clients read it in the same way."""
+    if scheme not in _PORTS or not _HOST.fullmatch(host) or not re.fullmatch("[0-9]{1,5}", port):
+        return False
     if re.fullmatch("[0-9]+|0x.*", host.rpartition(".")[2]):
         try:
             ipaddress.IPv4Address(host)
         except ValueError:
-            raise _Unsure from None
-    rest = url[found.end() :]
-    return scheme, host, int(parts.group(2) or _PORTS[scheme]), rest if rest.startswith("/") else f"/{rest}"
+            return False
+    return True
 
 
 def _path_denied(

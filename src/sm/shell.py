@@ -6,7 +6,7 @@ Whatever is not certain counts as more: a shell is not imitated here. `commands_
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _PARTS_MAX = 2_000
@@ -43,6 +43,8 @@ _OPAQUE = frozenset({
     "chrt", "strace", "ltrace", "unshare", "nsenter",
 })  # fmt: skip
 """What runs others in ways of its own, or makes words mean something else."""
+_LOOKS_ONLY = re.compile(r"-p*[vV][pvV]*")
+"""What makes `command` tell of a program instead of running it."""
 _RUNS_OF_FIND = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 _TOKEN = re.compile(
@@ -80,6 +82,8 @@ class Program:
     """The text up to what a shell works out; None: all of it."""
     ordered: str | None
     """The text up to the first option, where words from behind it may stand as well; None: it has no option."""
+    options: tuple[str, ...]
+    """Its options, wherever they stand; `-` is one that is not known, or that may be one."""
 
     def may_begin(self, starts: tuple[str, ...]) -> bool:
         """Whether it may be a command that begins with one of these, although it is not written so."""
@@ -91,6 +95,34 @@ class Program:
             if text is not None
             for each in starts
         )
+
+    def may_have(self, wanted: Mapping[str, Sequence[str]]) -> bool:
+        """Whether it begins with such words and may have one of their options, at another place than is written.
+
+        `wanted` has the beginnings of options by what is before them, which ends with a blank.
+        """
+        text = f"{self.text} "
+        if not self.options or not text.startswith(tuple(wanted)):
+            return False
+        return any(
+            text.startswith(before)
+            and any(_alike(option, each) for option in options for each in self.options)
+            for before, options in wanted.items()
+        )
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two options may be the same: shortened, several letters in one, or a letter for a long name."""
+    names = [each.lstrip("-") for each in (one, other)]
+    if not all(names):
+        return True
+    if one.startswith("--") and other.startswith("--"):
+        one, other = (name.partition("=")[0] for name in names)
+        return one.startswith(other) or other.startswith(one)
+    letters = [
+        name[0] if each.startswith("--") else name for each, name in zip((one, other), names, strict=True)
+    ]
+    return not set(letters[0]).isdisjoint(letters[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +189,8 @@ def _run_by(words: Sequence[str]) -> Iterator[str]:
     while start < min(len(words), _LEADING_MAX):
         word = words[start]
         name = word.rpartition("/")[2]
+        if word == "command" and _LOOKS_ONLY.fullmatch(" ".join(words[start + 1 : start + 2])):
+            return
         if name in _RUN_ANOTHER:
             wrapped, unsure = True, False
         elif wrapped and word.startswith("-"):
@@ -263,6 +297,8 @@ def _programs(words: Sequence[_Word]) -> Iterator[Program]:
             raise Opaque
         if name == "env" and rest and rest[0].text.startswith("-"):
             raise Opaque
+        if word.text == "command" and rest and _LOOKS_ONLY.fullmatch(rest[0].text):
+            continue
         if name in _KEYWORDS:
             starts.append((start + 1, fed))
         elif name in _WRAPPERS:
@@ -275,13 +311,19 @@ def _program(words: Sequence[_Word], fed: bool) -> Program:
     """`fed`: it gets more arguments than are written here."""
     text = " ".join(word.text for word in words)
     at, certain, ordered = 0, None, None
+    options = ["-"] if fed else []
+    for word in words[1:]:
+        if word.open == 0 or (word.open is not None and word.text.startswith("-")):
+            options.append("-")
+        elif word.text.startswith("-") and word.text.strip("-"):
+            options.append(word.text)
     for word in words:
         if certain is None and word.open is not None:
             certain = text[: at + word.open]
         if ordered is None and at and word.text.startswith("-"):
             ordered = text[:at]
         at += len(word.text) + 1
-    return Program(text, text if fed and certain is None else certain, ordered)
+    return Program(text, text if fed and certain is None else certain, ordered, tuple(options))
 
 
 def _wrapped(wrapper: str, words: Sequence[_Word]) -> Iterator[int]:
