@@ -71,8 +71,7 @@ class Post:
 
     async def prompt(self, text: str, second: int, parent: str) -> None:
         """A line of its transcript."""
-        told = Heard(text, self.at(second), parent=parent, id=f"after {parent}")
-        await self.receipts.heard(ID, told, Source.TRANSCRIPT)
+        await self.receipts.heard(ID, Heard(text, self.at(second), parent=parent), Source.TRANSCRIPT)
 
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
@@ -431,7 +430,7 @@ async def test_what_a_hook_of_its_user_stops_stands_in_the_conversation(post: Po
     sent = await post.sent(57)
     await post.heard(sent, 1)
     await post.prompt(sent, 1, "a1")
-    await refuse(post, "", 2, kept=True, parent="after a1")
+    await refuse(post, "", 2, kept=True)
     found = await post.message(57)
     assert (found.state, found.reason) == (
         MessageState.UNCONFIRMED,
@@ -482,15 +481,7 @@ async def test_a_stop_of_what_a_person_has_typed_concerns_no_message(post: Post)
     sent = await post.sent(57)
     await post.prompt(sent, 1, "a1")
     await post.prompt("", 2, "b2")
-    await refuse(post, "", 3, kept=True, parent="after b2")
-    assert await post.state(57) is MessageState.SUBMITTED
-
-
-async def test_a_stop_of_a_persons_command_concerns_no_message(post: Post) -> None:
-    """A command leaves no prompt: the last one is a message that was let through."""
-    sent = await post.sent(57)
-    await post.prompt(sent, 1, "a1")
-    await refuse(post, "", 3, kept=True, parent="a line of the command")
+    await refuse(post, "", 3, kept=True)
     assert await post.state(57) is MessageState.SUBMITTED
 
 
@@ -510,6 +501,6 @@ async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept
     await post.store.write(unit)
     sent = letter("sm", 57, text)
     await post.prompt(sent, 1, "a1")
-    await refuse(post, "" if kept else sent, kept=kept, parent="after a1")
+    await refuse(post, "" if kept else sent, kept=kept)
     assert await post.state(57) is MessageState.FAILED
     assert [n.recipient for n in post.store.mail.open.notices.values()] == [None]

@@ -55,17 +55,6 @@ class _Found:
     """It is one of these that has changed, or holds it beside other text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A prompt in the conversation."""
-
-    id: str
-    parent: str
-    """Behind what it stands."""
-    number: int | None
-    """Which message it is."""
-
-
 class Receipts:
     """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
 
@@ -73,8 +62,8 @@ class Receipts:
         self._store = store
         self._manager = manager
         self._messages = messages
-        self._prompts: dict[str, _Prompt] = {}
-        """The last one of each session."""
+        self._prompts: dict[str, tuple[str, int | None]] = {}
+        """The last prompt of each session: behind what it stands, and which message it is."""
         self._asked: dict[str, int | None] = {}
         """Which message the hook of the last prompt told of, until the transcript tells what became of it."""
         self._nameless: dict[str, Heard] = {}
@@ -99,9 +88,7 @@ class Receipts:
         if heard.parent is not None:
             if self._asked.get(session_id) == found.whole:
                 self._asked.pop(session_id, None)
-            await self._goes_on(
-                session_id, _Prompt(heard.id, heard.parent, found.whole), iso(heard.at), found
-            )
+            await self._goes_on(session_id, heard.parent, iso(heard.at), found)
         if found == _Found():
             return
 
@@ -127,16 +114,16 @@ class Receipts:
         texts = await self._store.mail.texts(numbers)
         return await asyncio.to_thread(_found, text, texts, composer.heard)
 
-    async def _goes_on(self, session_id: str, prompt: _Prompt, at: str, found: _Found) -> None:
-        """The conversation goes on with `prompt`, since `at`: what stood behind the same line before, and is not the
-        same, is in it no more.
+    async def _goes_on(self, session_id: str, parent: str, at: str, found: _Found) -> None:
+        """The conversation goes on behind `parent`, since `at`: what stood there before, and is not the same, is in it
+        no more.
         """
         before = self._prompts.get(session_id)
-        self._prompts[session_id] = prompt
-        if before is None or before.parent != prompt.parent or before.number is None:
+        self._prompts[session_id] = parent, found.whole
+        if before is None or before[0] != parent or before[1] is None:
             return
-        if before.number != prompt.number and before.number not in found.among:
-            await self._put_back(before.number, session_id, _LEFT_OUT, at)
+        if before[1] != found.whole and before[1] not in found.among:
+            await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
     async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
         now = self._manager.now()
@@ -173,10 +160,7 @@ class Receipts:
             return
         whole = found.whole
         if heard.kept:
-            prompt = self._prompts.get(session_id)
-            if prompt is None or prompt.id != heard.parent:
-                return  # it was a command
-            whole = prompt.number
+            _, whole = self._prompts.get(session_id, ("", None))
         elif nameless:
             whole = self._asked[session_id]
         if self._asked.get(session_id) == whole:

@@ -139,14 +139,17 @@ def test_what_a_hook_of_its_user_refused_is_heard() -> None:
     refused = f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {ours}"
     lines = [
         line("system", subtype="informational", content=words, preventContinuation=True)
-        for words in (refused, refused.partition("\n\n")[0], refused.replace("[sm]", "my"))
+        for words in (
+            refused,
+            refused.partition("\n\n")[0],
+            refused.replace("[sm]", "my"),
+            "Operation stopped by hook: wait",
+        )
     ]
-    stop = {"role": "user", "content": "Operation stopped by hook: wait"}
-    lines.append(line("user", message=stop, parentUuid="a1", uuid="b2"))
     assert READER.lines(lines, sidechain=False, todo=()).heard == (
         Heard(ours, AT_S, refused="no"),
         Heard("", AT_S, refused="no"),
-        Heard("", AT_S, refused="wait", kept=True, parent="a1"),
+        Heard("", AT_S, refused="wait", kept=True),
     )
 
 

@@ -374,28 +374,8 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             by_hook("UserPromptSubmit operation blocked by hook:\nhidden"),
             mark(MarkKind.REFUSED, "", None, detail="hidden"),
         ),
-        (
-            by_hook(
-                "UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: x"
-                f"\n\nOriginal prompt: {OURS}\n\nOriginal prompt: {OURS}"
-            ),
-            mark(
-                MarkKind.REFUSED,
-                f"{OURS}\n\nOriginal prompt: {OURS}",
-                None,
-                detail="no\n\nOriginal prompt: x",
-                whole=f"{OURS}\n\nOriginal prompt: {OURS}",
-            ),
-        ),
-        (
-            user("Operation stopped by hook: wait", parentUuid="a1", uuid="b2"),
-            mark(MarkKind.STOPPED, "", detail="wait", parent="a1"),
-        ),
-        (user("Operation stopped by hook"), mark(MarkKind.STOPPED)),
-        (
-            user("go on", parentUuid="a1", uuid="b2"),
-            mark(MarkKind.PROMPT, "go on", parent="a1", id="b2"),
-        ),
+        (by_hook("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
+        (by_hook("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
         (
             user("Operation stopped by hook: is what I read", promptSource="typed"),
             mark(MarkKind.PROMPT, "Operation stopped by hook: is what I read", detail="typed"),
@@ -467,7 +447,7 @@ def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
         line("system", subtype="stop_hook_summary", hookCount=1),
         user("Caveat: the messages below", isMeta=True),
         user("Stop hook feedback:\ngo on", isMeta=True),
-        by_hook("Operation stopped by hook: wait"),  # a user's line before it says it
+        user("Operation stopped by hook: wait"),
         line("system", subtype="informational", content="UserPromptSubmit operation blocked by hook:\nno"),
         user("This session continues", isCompactSummary=True, isVisibleInTranscriptOnly=True),
         assistant("m", usage(0, 0), text("No response requested."), model=SYNTHETIC),
@@ -629,7 +609,7 @@ def test_marks_read_as_words() -> None:
         user("<local-command-stdout></local-command-stdout>"),
         assistant("e", usage(0, 0), text("no"), isApiErrorMessage=True, error="rate_limit"),
         by_hook("UserPromptSubmit operation blocked by hook:\nsecret\n\nOriginal prompt: do it"),
-        user("Operation stopped by hook: wait"),
+        by_hook("Operation stopped by hook: wait"),
     ]
     assert [f"{a.kind}: {a.text}" for a in last_actions(lines, 20)] == [
         "mark: queued: hi",

@@ -113,11 +113,7 @@ class Heard:
     refused: str | None = None
     """A hook of the agent's user did not let the model have it, in these words; empty text: of a prompt of whoever."""
     kept: bool = False
-    """Refused, and in the conversation nevertheless, as the line `parent`, if that is a prompt: it is read with the
-    next one.
-    """
-    id: str = ""
-    """The line of the conversation that it is."""
+    """Refused, and in the conversation nevertheless, as the last prompt: it is read with the next one."""
     parent: str | None = None
     """Behind what in the conversation it stands, where the agent says so. Of two with the same one the first is no more
     in it: it was interrupted before its answer began.

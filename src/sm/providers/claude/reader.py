@@ -186,7 +186,6 @@ def _heard(fact: Fact) -> Heard | None:
         refused=fact.detail if kept_back else None,
         kept=kind is MarkKind.STOPPED,
         parent=fact.parent,
-        id=fact.id,
     )
 
 

@@ -84,9 +84,7 @@ class MarkKind(StrEnum):
     REFUSED = "refused"
     """A hook of the user's kept a prompt (the text, where it is said) from the model. detail: the hook's words."""
     STOPPED = "stopped"
-    """A hook of the user's let no turn begin. Behind a PROMPT: with that, which is read with the next; else with a
-    command. detail: the hook's words.
-    """
+    """A hook of the user's let no turn begin with the last PROMPT, which is read with the next. detail: its words."""
     COMMAND = "command"
     """A slash command, with its arguments, or `!command`. It may begin a turn, or not."""
     COMMAND_OUTPUT = "command_output"
@@ -109,9 +107,7 @@ class Mark:
     whole: str = field(default="", repr=False)
     """All of a text that somebody has given to the agent, where it may be one of our messages."""
     parent: str | None = None
-    """PROMPT, STOPPED: behind which line of the conversation it stands; empty: it is the first."""
-    id: str = ""
-    """PROMPT: the line's own, where it has one."""
+    """PROMPT: behind which line of the conversation it stands; empty: it is the first."""
 
 
 Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
@@ -144,18 +140,10 @@ class _Line:
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
         ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
         whole = values.mended(text) if ours else ""
-        placed = kind in (MarkKind.PROMPT, MarkKind.STOPPED) and "parentUuid" in self.value
+        placed = kind is MarkKind.PROMPT and "parentUuid" in self.value
+        parent = values.name(self.value["parentUuid"]) if placed else None
         return Mark(
-            kind,
-            self.at,
-            values.cut(text),
-            self.prompt_id,
-            detail,
-            background,
-            self.sidechain,
-            whole,
-            parent=values.name(self.value["parentUuid"]) if placed else None,
-            id=values.name(self.value.get("uuid")) if kind is MarkKind.PROMPT else "",
+            kind, self.at, values.cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
         )
 
 
@@ -284,9 +272,8 @@ def _spoken(line: _Line, text: str) -> Iterator[Mark]:
             return
     origin = values.name(values.mapping(line.value.get("origin")).get("kind"))
     source = origin or values.name(line.value.get("promptSource"))
-    if not source and text.startswith(_STOPPED):  # a system line behind it says the same
-        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
-        return
+    if not source and text.startswith(_STOPPED):
+        return  # a system line says the same
     # Meta lines are reminders to the model and hooks' answers within a turn, unless they say where they are from.
     if text.strip() and (origin or line.value.get("isMeta") is not True):
         yield line.mark(MarkKind.PROMPT, text, source)
@@ -336,14 +323,12 @@ _STOPPED = "Operation stopped by hook"
 
 
 def _kept_back(line: _Line, text: str) -> Iterator[Mark]:
-    """A hook of the user's has answered a prompt with `decision: block` or exit 2."""
+    """A hook of the user's has answered a prompt with `decision: block`, exit 2 or `continue: false`."""
     if text.startswith(_REFUSED):
-        said = text.removeprefix(_REFUSED)
-        # The hook's own words may hold ours; the first that one of our headers follows is before what it refused.
-        ours = said.find(f"{_OF_PROMPT}{MARK} from ")
-        at = ours if ours >= 0 else said.find(_OF_PROMPT)
-        why, prompt = (said, "") if at < 0 else (said[:at], said[at + len(_OF_PROMPT) :])
+        why, _, prompt = text.removeprefix(_REFUSED).partition(_OF_PROMPT)
         yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
+    elif text.startswith(_STOPPED):
+        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
 
 
 def _attachment(line: _Line) -> Iterator[Fact]:
