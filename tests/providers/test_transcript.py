@@ -374,6 +374,19 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             by_hook("UserPromptSubmit operation blocked by hook:\nhidden"),
             mark(MarkKind.REFUSED, "", None, detail="hidden"),
         ),
+        (
+            by_hook(
+                "UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: x"
+                f"\n\nOriginal prompt: {OURS}\n\nOriginal prompt: {OURS}"
+            ),
+            mark(
+                MarkKind.REFUSED,
+                f"{OURS}\n\nOriginal prompt: {OURS}",
+                None,
+                detail="no\n\nOriginal prompt: x",
+                whole=f"{OURS}\n\nOriginal prompt: {OURS}",
+            ),
+        ),
         (by_hook("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
         (by_hook("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
         (

@@ -325,7 +325,11 @@ _STOPPED = "Operation stopped by hook"
 def _kept_back(line: _Line, text: str) -> Iterator[Mark]:
     """A hook of the user's has answered a prompt with `decision: block`, exit 2 or `continue: false`."""
     if text.startswith(_REFUSED):
-        why, _, prompt = text.removeprefix(_REFUSED).partition(_OF_PROMPT)
+        said = text.removeprefix(_REFUSED)
+        # The hook's own words may hold ours; the first that one of our headers follows is before what it refused.
+        ours = said.find(f"{_OF_PROMPT}{MARK} from ")
+        at = ours if ours >= 0 else said.find(_OF_PROMPT)
+        why, prompt = (said, "") if at < 0 else (said[:at], said[at + len(_OF_PROMPT) :])
         yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
     elif text.startswith(_STOPPED):
         yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
