@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from sm.client import Client, new_key
-from sm.models import Exit, Launch, Mode, Session, Status, TrustLevel
+from sm.client.http import Client, new_key
+from sm.core.models import Exit, Launch, Mode, Session, Status, TrustLevel
 from sm.store import Store, Transaction
 
 SM = str(Path(sys.executable).with_name("sm"))

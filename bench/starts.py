@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 
-from sm.client import Client, new_key
+from sm.client.http import Client, new_key
 from sm.errors import SmError
 from tests.claude_instance import ClaudeInstance
 from tests.scripted_api import ScriptedApi

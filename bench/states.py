@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import SmError
-from sm.evidence import Source
+from sm.monitor.evidence import Source
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool

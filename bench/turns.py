@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from sm import daemon
+from sm.daemon import main as daemon
 
 
 class _Clocked(asyncio.SelectorEventLoop):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.instance import Instance
 from bench.row import Effort, Row
-from sm.client import Client
+from sm.client.http import Client
 
 _SETTLING_S = 10.0
 """After their start agents are looked at more often."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from sm.client import Client, new_key
+from sm.client.http import Client, new_key
 from sm.errors import SmError
 from tests.instance import Instance
 

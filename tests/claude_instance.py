@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sm.client import Client
+from sm.client.http import Client
 from tests import claude_cli
 from tests.instance import Instance, until
 from tests.scripted_api import Request, ScriptedApi

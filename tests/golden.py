@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from sm.mail import (
+from sm.core.messages import (
     BY_RULE,
     Answer,
     Message,
@@ -21,9 +21,9 @@ from sm.mail import (
     RequestKind,
     RequestState,
 )
-from sm.models import Capabilities, Exit, Process, Session, Status, TrustLevel, Workspace
+from sm.core.models import Capabilities, Exit, Process, Session, Status, TrustLevel, Workspace
+from sm.core.usage import Position, ToolUse, Usage
 from sm.store import Store, Transaction
-from sm.usage import Position, ToolUse, Usage
 from tests.samples import AT, LAUNCH, session
 
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"

@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
-from sm.client import Client
+from sm.client.http import Client
+from sm.core.models import Process
 from sm.errors import SmError
-from sm.hostos import is_alive
-from sm.models import Process
+from sm.linux.processes import is_alive
 
 T = TypeVar("T")
 

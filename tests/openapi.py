@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 from sm import __version__
-from sm.agent_sockets import AGENT_ROUTES
+from sm.api.agent_sockets import AGENT_ROUTES
+from sm.api.context import WAIT_MAX_S
 from sm.config.model import Sandbox
-from sm.dialogs import Outcome
+from sm.core.messages import MessageMode, MessageState, RequestKind, RequestState
+from sm.core.models import EventType, Mode, Status, TrustLevel
 from sm.errors import BY_CODE
-from sm.evidence import Source
-from sm.handling import WAIT_MAX_S
-from sm.mail import MessageMode, MessageState, RequestKind, RequestState
-from sm.models import EventType, Mode, Status, TrustLevel
+from sm.monitor.evidence import Source
+from sm.requests.dialogs import Outcome
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
 Schema = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sm.models import CallerKind, TrustLevel
-from sm.policy import Action, Relation, Standing, may
+from sm.core.models import CallerKind, TrustLevel
+from sm.policy.access import Action, Relation, Standing, may
 
 DOCUMENT = Path("docs/security.md")
 BEGIN, END = "<!-- begin: python -m tests.policy_table -->", "<!-- end -->"

@@ -1,6 +1,6 @@
 """Sessions as data, for tests of pure modules and of the store."""
 
-from sm.models import Launch, Mode, Session, Status, TrustLevel
+from sm.core.models import Launch, Mode, Session, Status, TrustLevel
 
 AT = "2026-01-27T15:10:00.000Z"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sm.places import Places
+from sm.paths import Places
 from tests.instance import Instance
 from tests.raw_http import answered, exchange, request
 

@@ -13,25 +13,25 @@ import orjson
 from aiohttp import web
 
 from sm import __version__
-from sm.agent_routes import AgentRoutes
-from sm.agent_sockets import for_agents
-from sm.dialog_routes import DialogRoutes
-from sm.edge import edge
+from sm.api.agent_sockets import for_agents
+from sm.api.body import event_type, narrowed, number, read_body, read_key
+from sm.api.context import CALLER, VISIT, Daemon, comes, connected, json_answer, last_output, reads
+from sm.api.middleware import edge
+from sm.api.routes.agents import AgentRoutes
+from sm.api.routes.hooks import LookRoutes
+from sm.api.routes.messages import MailRoutes
+from sm.api.routes.requests import DialogRoutes
+from sm.api.routes.workspaces import WorkspaceRoutes
+from sm.api.views import checkpoint_json, event_json, nest, pruned, session_json
+from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import SM_ITSELF
+from sm.core.models import NO_WORKSPACE, Caller, Event, Session, SpawnRequest
 from sm.errors import TerminalError, Unauthenticated
-from sm.handling import CALLER, VISIT, Daemon, comes, connected, json_answer, last_output, reads
-from sm.intake import event_type, narrowed, number, read_body, read_key
-from sm.lifecycle import is_ended, is_live
-from sm.look_routes import LookRoutes
-from sm.mail import SM_ITSELF
-from sm.mail_routes import MailRoutes
-from sm.manager import Answer
-from sm.messages import Letter
-from sm.models import NO_WORKSPACE, Caller, Event, Session, SpawnRequest
-from sm.policy import Action, visible
-from sm.starts import START_WAIT_S
-from sm.views import checkpoint_json, event_json, nest, pruned, session_json
+from sm.messaging.messages import Letter
+from sm.policy.access import Action, visible
+from sm.sessions.manager import Answer
+from sm.sessions.spawn import START_WAIT_S
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
-from sm.workspace_routes import WorkspaceRoutes
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ def commands() -> list[tuple[str, click.Command]]:
     """Every command with the words that call it, those of groups too."""
     found: list[tuple[str, click.Command]] = []
     for name in NAMES:
-        command = import_module(f"sm.cli.{name}").command
+        command = import_module(f"sm.cli.commands.{name}").command
         found.append((name, command))
         if isinstance(command, click.Group):
             found += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
@@ -29,12 +29,12 @@ def commands() -> list[tuple[str, click.Command]]:
 
 @pytest.mark.parametrize(("section", "name", "line"), COMMANDS)
 def test_the_table_says_what_the_command_says(section: str, name: str, line: str) -> None:
-    command = import_module(f"sm.cli.{name}").command
+    command = import_module(f"sm.cli.commands.{name}").command
     assert command.help.partition("\n")[0] == line
 
 
 def test_every_module_with_a_command_is_in_the_table() -> None:
-    folder = Path(sm.cli.__file__).parent
+    folder = Path(sm.cli.__file__).parent / "commands"
     modules = {
         path.stem for path in folder.glob("*.py") if "\n@click." in path.read_text() and path.stem != "group"
     }

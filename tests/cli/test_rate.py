@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sm import errors
-from sm.client import Client
+from sm.client.http import Client
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Peer, answer
 from tests.cli.samples import message, session

@@ -40,8 +40,17 @@ def loaded(code: str, environ: dict[str, str]) -> set[str]:
 
 def test_the_client_loads_c_modules_only(run: Sm) -> None:
     bare = loaded("", run.environ)
-    more = loaded("import sm.client", run.environ) - bare
-    assert more == {"sm", "sm.client", "sm.errors", "sm.places", "sm.wire", "_socket", "_json"}
+    more = loaded("import sm.client.http", run.environ) - bare
+    assert more == {
+        "sm",
+        "sm.client",
+        "sm.client.http",
+        "sm.errors",
+        "sm.paths",
+        "sm.wire",
+        "_socket",
+        "_json",
+    }
 
 
 def test_the_entry_of_the_command_loads_nothing(run: Sm) -> None:
@@ -60,8 +69,8 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
     found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
     assert not found & (HEAVY | FOREIGN)
     commands = {name for name in found if name.startswith("sm.cli.")}
-    plumbing = {"group", "instance", "parameters", "render", "screen"}
-    assert commands == {f"sm.cli.{name}" for name in plumbing | {words[0]}}
+    plumbing = {"group", "instance", "options", "display", "display.text", "display.output", "commands"}
+    assert commands == {f"sm.cli.{name}" for name in plumbing | {f"commands.{words[0]}"}}
 
 
 @pytest.mark.parametrize(
@@ -89,6 +98,6 @@ def test_a_command_of_messages_and_requests_loads_nothing_heavy(
     peer.script("GET /v1/sessions/x/output", answer({"lines": ["[ok] the programs"]}))
     peer.script("POST /v1/sessions/x/archive", answer(session()))
     found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
-    assert f"sm.cli.{words[0]}" in found
+    assert f"sm.cli.commands.{words[0]}" in found
     assert not found & (HEAVY | FOREIGN)
-    assert ("sm.text" in found) == (words[0] == "requests"), "what only hostile or quoted text needs"
+    assert ("sm.core.text" in found) == (words[0] == "requests"), "what only hostile or quoted text needs"

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sm import daemon
-from sm.manager import Manager
+from sm.daemon import main as daemon
 from sm.sandboxes.host import HostSandbox
-from sm.starts import Starts
+from sm.sessions.manager import Manager
+from sm.sessions.spawn import Starts
 from sm.store import Store, Transaction
-from sm.terminals.opening import Opening
-from sm.terminals.tmux import Tmux
+from sm.terminals.tmux.create import Opening
+from sm.terminals.tmux.terminals import Tmux
 
 PARTS = {part.__name__: part for part in (HostSandbox, Manager, Opening, Starts, Store, Tmux, Transaction)}
 

@@ -15,7 +15,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import DaemonUnavailable, SmError
 from tests.instance import WITHIN_S, Instance
 

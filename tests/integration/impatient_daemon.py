@@ -3,8 +3,8 @@
 import sys
 from dataclasses import replace
 
-from sm import daemon
-from sm.connections import AGENT_BOUNDS, BOUNDS
+from sm.api.sockets import AGENT_BOUNDS, BOUNDS
+from sm.daemon import main as daemon
 
 WITHIN_S = 1.0
 

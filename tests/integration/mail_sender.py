@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from sm.client import Away, Client, new_key
+from sm.client.http import Away, Client, new_key
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ import asyncio
 import sys
 from typing import Any
 
-from sm import daemon
-from sm.models import Event
+from sm.core.models import Event
+from sm.daemon import main as daemon
 from sm.store import Store
 
 DELAY_S = 0.6

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sm.agent_sockets import AGENT_ROUTES
-from sm.client import Client
+from sm.api.agent_sockets import AGENT_ROUTES
+from sm.client.http import Client
 from tests.instance import Instance, until
 from tests.openapi import document
 from tests.raw_http import answered, connected, exchange, refusal, request, rest_of

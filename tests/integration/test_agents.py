@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import UsageError
 from tests.instance import Instance, until
 

@@ -6,8 +6,8 @@ import shlex
 import signal
 from pathlib import Path
 
-from sm import hostos
-from sm.models import Process
+from sm.core.models import Process
+from sm.linux import processes as hostos
 from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sm.client import Away, Client, new_key
+from sm.client.http import Away, Client, new_key
 from tests.claude_fixtures import scripted_api
 from tests.claude_instance import ClaudeInstance, whose
 from tests.instance import until

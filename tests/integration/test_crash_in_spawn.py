@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Away, Client
+from sm.client.http import Away, Client
 from tests.instance import Instance, until
 
 KILL_POINTS = 200

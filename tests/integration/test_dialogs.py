@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import new_key
+from sm.client.http import new_key
 from tests.instance import SM, Instance, until
 from tests.integration.hook_caller import HookCaller
 

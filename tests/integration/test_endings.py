@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client, new_key
+from sm.client.http import Client, new_key
 from tests.instance import SM, Instance, until
 
 ENDED = ("completed", "error", "abandoned", "killed")

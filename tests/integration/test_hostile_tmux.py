@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from tests.instance import Instance, until
 
 # With socket_name left out it is the default server; only that it lies in a directory of the test is ours.

@@ -25,7 +25,7 @@ SOURCES = str(Path(__file__).parents[2] / "src")
 BURST = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import SmError
 client = Client(os.environ["SM_SOCKET"])
 with open("codes", "w", buffering=1) as codes:

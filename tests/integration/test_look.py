@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from tests.instance import Instance, until
 
 CONFIG = """
@@ -234,7 +234,7 @@ def test_hook_of_no_time_is_refused(played: Played, at: str) -> None:
     out, tell = played.home / "told", played.home / "tell.py"
     body = {"provider": "claude", "emitted_at": at, "payload": {"hook_event_name": "Stop", "session_id": ID}}
     tell.write_text(
-        "from sm.client import Client\n"
+        "from sm.client.http import Client\n"
         "from sm.errors import UsageError\n"
         f"try: said = Client({str(played.socket)!r}).post('/v1/hooks', {body!r})\n"
         "except UsageError as error: said = error.message\n"

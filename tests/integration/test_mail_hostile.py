@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from tests.instance import SM, Instance, until
 
 REPOSITORY = Path(__file__).parents[2]
 TAKE = """
 import os, sys
-from sm.client import Client
+from sm.client.http import Client
 taken = Client(os.environ["SM_SOCKET"]).post("/v1/inbox/take", {"wait_s": 20})
 print([message["text"] for message in taken], flush=True)
 """

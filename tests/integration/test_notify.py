@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sm.hostos import identify, is_alive
+from sm.linux.processes import identify, is_alive
 from tests.instance import Instance, until
 from tests.integration.test_endings import rows, written
 from tests.notifiers.receiver import Receiver

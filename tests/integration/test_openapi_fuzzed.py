@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
-from sm.places import Places
+from sm.paths import Places
 from tests.instance import Instance
 from tests.openapi import document
 from tests.speaking import BASE_URL, Speaker

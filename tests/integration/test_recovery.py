@@ -21,7 +21,7 @@ from tests.instance import SM, Instance, until
 # Reports until the daemon is away, and says after each report that it was answered.
 WRITER = """
 import itertools, os
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import SmError
 client = Client(os.environ["SM_SOCKET"])
 try:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client, new_key
-from sm.tokens import digest
+from sm.client.http import Client, new_key
+from sm.core.tokens import digest
 from tests.instance import SM, Instance, until
 from tests.integration.test_crash_in_spawn import Nursery, agents_of, left_over, starts
 from tests.integration.test_endings import gone, rows, tmux_server, written

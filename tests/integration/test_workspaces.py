@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from tests.instance import Instance, until
 
 

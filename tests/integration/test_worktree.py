@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sm.client import Client
+from sm.client.http import Client
 from sm.errors import SmError, UsageError
 from tests.cli.peer import HANG_UP, Peer, answer, error
 from tests.cli.samples import session as sample

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from sm.config import Config
-from sm.hostos import identify, is_alive
-from sm.models import Process
+from sm.core.models import Process
+from sm.linux.processes import identify, is_alive
 from sm.notifiers.base import NotTold
 from sm.notifiers.command import CommandNotifier
 from tests.terminals.world import until

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sm import hostos
+from sm.core.models import Launch
 from sm.errors import AgentStartFailed, StorageFull, UsageError
-from sm.models import Launch
-from sm.places import Places
+from sm.linux import processes as hostos
+from sm.paths import Places
 from sm.sandboxes import host
 from sm.sandboxes.host import HostSandbox
 

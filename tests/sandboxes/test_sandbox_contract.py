@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from sm import hostos
+from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed
-from sm.models import Launch, Process
-from sm.places import Places
+from sm.linux import processes as hostos
+from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
 

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sm.terminals.tmux import Tmux
+from sm.terminals.tmux.terminals import Tmux
 from tests.terminals.world import World
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError
-from sm.models import Exit
 from sm.terminals.base import Pane, Terminals
 from tests.terminals.world import World, ended, sh, until, until_async
 

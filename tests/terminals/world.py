@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sm.terminals.tmux import Tmux
+from sm.terminals.tmux.terminals import Tmux
 
 INSTANCE = "0b5e55ed-1111-4222-8333-444455556666"
 T = TypeVar("T")

@@ -87,7 +87,7 @@ def main() -> "NoReturn":
     except SystemExit:
         raise  # only a command that owned this process for long ends so
     except BaseException as error:  # noqa: BLE001  the edge of the program: no traceback may reach the user
-        from sm.cli.failure import told
+        from sm.cli.display.errors import told
 
         code = told(error, sys.argv[1:])
     _end(code)
@@ -103,7 +103,7 @@ def _hook(provider: str) -> "NoReturn":
 
     try:
         at_ns = time.time_ns()
-        from sm.cli.emitting import emit
+        from sm.cli.hook.emit import emit
 
         emit(provider, at_ns)
     finally:
@@ -119,7 +119,7 @@ def _end(code: int) -> "NoReturn":
             sys.stdout.flush()
     except OSError as error:
         if code == 0:  # else this is only the rest of what has been told
-            from sm.cli.failure import told
+            from sm.cli.display.errors import told
 
             code = told(error, sys.argv[1:])
     try:

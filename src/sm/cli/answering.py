@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import click
 
+from sm.cli.display.text import Shown, json_text
 from sm.cli.instance import Instance
-from sm.cli.render import Shown, json_text
-from sm.client import new_key, quoted
+from sm.client.http import new_key, quoted
 from sm.errors import NotFound
 from sm.wire import encode
 

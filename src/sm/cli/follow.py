@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import click
 
-from sm.client import Away, Client
+from sm.client.http import Away, Client
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0

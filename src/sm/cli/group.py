@@ -23,7 +23,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if all(name != cmd_name for _, name, _ in COMMANDS):
             return None
-        command = import_module(f"sm.cli.{cmd_name}").command
+        command = import_module(f"sm.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -5,9 +5,9 @@ import sys
 import time
 from collections.abc import Mapping
 
-from sm.client import Away, Client, owner_hint
+from sm.client.http import Away, Client, owner_hint
 from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, UsageError
-from sm.places import Places, places
+from sm.paths import Places, places
 
 PATIENCE_S = 5.0
 """How long a session's command waits for a daemon that is away."""
@@ -90,7 +90,7 @@ class _Pace:
         if limited.retry_after_s > self.left_s:
             raise limited
         if self.tries == 1:
-            from sm.text import folded
+            from sm.core.text import folded
 
             sys.stderr.write(f"waiting: {folded(limited.message, 4000)}\n")
             sys.stderr.flush()
@@ -121,7 +121,7 @@ class _Starter:
 def start(instance: Instance) -> None:
     """Start the daemon of this instance and return when one is ready, whoever started it."""
     _check_owner(instance)
-    from sm.cli.launch import launch
+    from sm.cli.start_daemon import launch
 
     launch(instance.places, instance.environ)
 

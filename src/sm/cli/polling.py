@@ -7,7 +7,7 @@ from typing import TypeVar
 import click
 
 from sm.cli.instance import Instance, stopped
-from sm.client import Away, Client
+from sm.client.http import Away, Client
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from sm.cli.hook.spool import report
 from sm.cli.instance import Instance
-from sm.cli.spool import report
 from sm.errors import DaemonUnavailable, NotFound, UsageError
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sm.evidence import Source
-from sm.models import IDENTITY, TrustLevel
-from sm.rules import NEVER_ALLOWED, RULES_MAX, parsed
-from sm.trust import normalize_trust_level
+from sm.core.models import IDENTITY, TrustLevel
+from sm.monitor.evidence import Source
+from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parsed
+from sm.policy.trust import normalize_trust_level
 
 NOT_YET = (
     "telegram",

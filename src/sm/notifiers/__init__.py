@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from sm.config import Config
-from sm.notices import COMMAND, WEBHOOK
 from sm.notifiers.base import Notifier
 from sm.notifiers.command import CommandNotifier
 from sm.notifiers.webhook import WebhookNotifier
+from sm.state.notices import COMMAND, WEBHOOK
 
 NOTIFIERS: Mapping[str, Callable[[Config], Notifier]] = {
     COMMAND: lambda config: CommandNotifier(config.notify.command),

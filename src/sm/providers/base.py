@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from sm.config import AgentConfig
-from sm.evidence import Observation
-from sm.mail import Question, Request, RequestKind
-from sm.models import Exit, Process, Session, Signal, SpawnRequest
-from sm.usage import ActionLine, Todo, ToolUse, Usage
+from sm.core.messages import Question, Request, RequestKind
+from sm.core.models import Exit, Process, Session, Signal, SpawnRequest
+from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.monitor.evidence import Observation
 
 
 @dataclass(frozen=True, slots=True)

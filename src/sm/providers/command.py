@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from sm.config import Command
+from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest
 from sm.errors import UsageError
-from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest
 from sm.providers.base import AgentPlan, Composer, Input, Reader, Start
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from sm.models import TrustLevel
-from sm.places import Places
+from sm.core.models import TrustLevel
+from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
 

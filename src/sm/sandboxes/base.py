@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sm.models import Launch, Process
+from sm.core.models import Launch, Process
 
 
 class Sandbox(Protocol):

@@ -15,10 +15,10 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 
-from sm import hostos
+from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed, OutsideFailed, ProgramMissing, StorageFull, UsageError
-from sm.models import Launch, Process
-from sm.places import Places
+from sm.linux import processes as hostos
+from sm.paths import Places
 
 log = logging.getLogger(__name__)
 

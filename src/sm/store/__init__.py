@@ -1,7 +1,7 @@
 """The database: sessions, events, effects, messages. One writer, one file; only this package knows SQLite."""
 
 from sm.store.database import Store, backups
-from sm.store.mail import Effect, Open
+from sm.store.messages import Effect, Open
 from sm.store.transaction import Transaction
 
 __all__ = ["Effect", "Open", "Store", "Transaction", "backups"]

@@ -19,10 +19,9 @@ from typing import Any, Self, TypeVar
 
 import aiosqlite
 
+from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
 from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
-from sm.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.store.mail import Effect, MailReads
-from sm.store.measures import MeasureReads
+from sm.store.messages import Effect, MailReads
 from sm.store.migrations import migrate, refuse_newer, version_of
 from sm.store.rows import (
     COLUMNS,
@@ -34,6 +33,7 @@ from sm.store.rows import (
     workspace_from,
 )
 from sm.store.transaction import Transaction
+from sm.store.usage import MeasureReads
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from sm.mail import (
+from sm.core.messages import (
     Answer,
     Message,
     MessageMode,
@@ -20,7 +20,7 @@ from sm.mail import (
     RequestKind,
     RequestState,
 )
-from sm.models import Capabilities, Exit, Launch, Mode, Process, Session, Status, TrustLevel, Workspace
+from sm.core.models import Capabilities, Exit, Launch, Mode, Process, Session, Status, TrustLevel, Workspace
 
 
 def encoded(value: object) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 
 import aiosqlite
 
+from sm.core.lifecycle import Decision, is_ended, is_live
+from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
 from sm.errors import Bug, IllegalState, NotFound
-from sm.lifecycle import Decision, is_ended, is_live
-from sm.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.store.mail import Effect, MailWrites, Numbers, Open
-from sm.store.measures import MeasureWrites
+from sm.store.messages import Effect, MailWrites, Numbers, Open
 from sm.store.rows import encoded, launch_to_json, to_row, workspace_row
+from sm.store.usage import MeasureWrites
 
 
 class Transaction:

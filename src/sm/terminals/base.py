@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sm.models import Exit
+from sm.core.models import Exit
 
 
 @dataclass(frozen=True, slots=True)

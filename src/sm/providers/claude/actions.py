@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from sm.core.text import folded
+from sm.core.usage import ActionLine, ToolUse, Usage
 from sm.providers.claude import values
 from sm.providers.claude.todos import TodoList
 from sm.providers.claude.transcript import Compaction, Fact, Mark, MarkKind, ToolResult, facts
-from sm.text import folded
-from sm.usage import ActionLine, ToolUse, Usage
 
 
 def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> tuple[ActionLine, ...]:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from sm.models import Session
-from sm.text import folded
+from sm.core.models import Session
+from sm.core.text import folded
 
 TEMPLATE = """\
 You are {name} (session {id}), an agent of type {agent_type}. sm, a session manager, started you for {parent}.

@@ -7,9 +7,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from sm.core.text import overlong_marks
 from sm.providers.base import Box
 from sm.providers.claude.screen import State, read_screen
-from sm.text import overlong_marks
 
 _TAKES_NO_PROMPT = frozenset({State.DIALOG, State.BLOCKED})
 """It shows its box, and what is typed there does something else."""

@@ -8,10 +8,10 @@ import os.path
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from sm.mail import Answer, Question, Request, RequestKind
+from sm.core.messages import Answer, Question, Request, RequestKind
+from sm.core.text import folded, marked
 from sm.providers.base import Dialog
 from sm.providers.claude.values import digest
-from sm.text import folded, marked
 
 _ASKS = "AskUserQuestion"
 _WORD_MAX = 200

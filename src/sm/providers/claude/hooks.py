@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from sm.evidence import Activity, Observation, Source
+from sm.core.text import folded
+from sm.core.usage import ToolUse
+from sm.monitor.evidence import Activity, Observation, Source
 from sm.providers.base import FIRST_TURN_S, Heard, HookNews
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.values import digest, shortened
-from sm.text import folded
-from sm.usage import ToolUse
 
 EVENTS = (
     "SessionStart",

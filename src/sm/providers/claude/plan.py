@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from sm.config import Claude, ModelArgs
+from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
+from sm.core.text import folded
 from sm.errors import IllegalState, UsageError
-from sm.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
 from sm.providers.base import AgentPlan, Composer, Given, Input, Reader, Sources, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
@@ -22,7 +23,6 @@ from sm.providers.claude.hooks import EVENTS, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
 from sm.providers.claude.reader import config_dir
-from sm.text import folded
 
 HOOK_TIMEOUT_S = 5
 """After which claude goes on without the hook; `sm hook` takes at most about one."""

@@ -6,7 +6,7 @@ Prices are Anthropic's public list prices for the API. They leave out what is no
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sm.usage import Usage
+from sm.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from sm.evidence import Activity, Observation, Source
-from sm.mail import Request
-from sm.models import Process
+from sm.core.messages import Request
+from sm.core.models import Process
+from sm.core.text import folded
+from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.monitor.evidence import Activity, Observation, Source
 from sm.providers.base import Dialog, Heard, HookNews, TranscriptNews, Trouble
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.decisions import decision, read_dialog
@@ -21,8 +23,6 @@ from sm.providers.claude.todos import TodoList, changed
 from sm.providers.claude.transcript import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
 from sm.providers.claude.trouble import explain
 from sm.providers.claude.values import is_time, seconds_of
-from sm.text import folded
-from sm.usage import ActionLine, Todo, ToolUse, Usage
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sm.core.usage import Todo
 from sm.providers.claude import values
-from sm.usage import Todo
 
 TODOS_MAX = 200
 """Entries of a list that may stay in memory."""

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from sm.core.text import MARK
+from sm.core.usage import ToolUse, Usage
 from sm.providers.claude import values
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
-from sm.text import MARK
-from sm.usage import ToolUse, Usage
 
 WHOLE_MAX = 300_000
 """Characters of a text that may stay in memory whole."""

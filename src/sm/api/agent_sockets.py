@@ -1,0 +1,158 @@
+"""The agent sockets: one for each workspace with sandboxed sessions, and one for those that are in none.
+
+Each lies alone in a directory that is mounted into the containers of its workspace, knows the routes of agents only,
+and asks for a token at every request. None is open where no session is sandboxed.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from aiohttp import web
+
+from sm.api.auth import Contained, Tokens
+from sm.api.middleware import ByToken
+from sm.api.sockets import Bounds, Door, Site, listen
+from sm.core.models import Session, TrustLevel
+from sm.errors import OutsideFailed, SmError, StorageFull
+from sm.paths import Places
+from sm.store import Store
+
+log = logging.getLogger(__name__)
+
+AGENT_ROUTES = frozenset(
+    {
+        "GET /v1/health",
+        "GET /v1/status",
+        "GET /v1/me",
+        "GET /v1/who",
+        "GET /v1/others",
+        "GET /v1/sessions",
+        "POST /v1/sessions",
+        "GET /v1/sessions/{ref}",
+        "GET /v1/sessions/{ref}/children",
+        "GET /v1/sessions/{ref}/progress",
+        "GET /v1/sessions/{ref}/checkpoints",
+        "GET /v1/sessions/{ref}/why",
+        "GET /v1/sessions/{ref}/actions",
+        "GET /v1/sessions/{ref}/output",
+        "POST /v1/sessions/{ref}/what",
+        "POST /v1/sessions/{ref}/kill",
+        "POST /v1/sessions/{ref}/interrupt",
+        "POST /v1/sessions/{ref}/restore",
+        "POST /v1/sessions/{ref}/fork",
+        "POST /v1/sessions/{ref}/reparent",
+        "POST /v1/sessions/{ref}/archive",
+        "POST /v1/sessions/{ref}/unarchive",
+        "POST /v1/sessions/{ref}/remove",
+        "POST /v1/sessions/me/checkpoints",
+        "POST /v1/sessions/me/note",
+        "POST /v1/sessions/me/complete",
+        "POST /v1/messages",
+        "GET /v1/messages",
+        "GET /v1/messages/{id}",
+        "GET /v1/audience",
+        "GET /v1/inbox",
+        "POST /v1/inbox/take",
+        "POST /v1/inbox/confirm",
+        "POST /v1/wait",
+        "POST /v1/wait/heard",
+        "GET /v1/requests",
+        "POST /v1/requests",
+        "GET /v1/requests/{ref}",
+        "POST /v1/requests/{ref}/answer",
+        "POST /v1/requests/{ref}/taken",
+        "GET /v1/events",
+        "GET /v1/events/stream",
+        "POST /v1/hooks",
+        "POST /v1/hooks/dialog",
+        "POST /v1/hooks/dialog/taken",
+        "GET /v1/agents",
+        "GET /v1/workspaces",
+        "GET /v1/workspaces/{slug}",
+    }
+)
+"""What exists on an agent socket. Everything else is the operator's alone, or names what only this host has, and is
+on `sm.sock` only: a new route is there until it is written down here (tests/integration/test_agent_sockets.py names
+both kinds). What each caller may do with one is policy.py's to say, as on `sm.sock`."""
+
+
+def for_agents(routes: list[web.RouteDef]) -> list[web.RouteDef]:
+    return [route for route in routes if f"{route.method} {route.path}" in AGENT_ROUTES]
+
+
+class AgentSockets:
+    """Opens a workspace's socket before its first sandboxed agent starts, or with the daemon; closes all at its end.
+
+    `app` makes the application of all of them, when the first is opened.
+    """
+
+    def __init__(self, places: Places, store: Store, bounds: Bounds, contained: Contained) -> None:
+        self._places = places
+        self._store = store
+        self._bounds = bounds
+        self._contained = contained
+        self._app: Callable[[], web.Application] | None = None
+        self._runner: web.AppRunner | None = None
+        self._open: set[str | None] = set()
+        self._opening = asyncio.Lock()
+
+    async def serve(self, app: Callable[[], web.Application]) -> None:
+        """Open those of the sandboxed sessions whose processes may still live. Once."""
+        self._app = app
+        for session in living(self._store.sessions):
+            try:
+                await self.ready_for(session)
+            except SmError as error:  # a full disk must let a daemon start
+                log.warning("%s", error.message, extra={"sm_session": session.id})
+
+    async def ready_for(self, session: Session) -> None:
+        """Return when the session can call. Raises StorageFull, PathRefused, OutsideFailed."""
+        if session.effective_mode is not TrustLevel.SANDBOXED or session.workspace in self._open:
+            return
+        async with self._opening:
+            if session.workspace not in self._open:
+                try:
+                    await self._serve_workspace(session.workspace)
+                except OSError as error:
+                    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                    raise (StorageFull if full else OutsideFailed)(
+                        f"the socket for sandboxed agents could not be opened: {error.strerror}"
+                    ) from None
+                self._open.add(session.workspace)
+
+    async def _serve_workspace(self, workspace: str | None) -> None:
+        assert self._app is not None, "nothing starts before the daemon serves"
+        path = self._places.agent_socket(workspace)
+        directory = os.path.dirname(path)
+        for each in (os.path.dirname(directory), directory):
+            os.makedirs(each, 0o700, exist_ok=True)
+            if stat.S_IMODE(os.stat(each).st_mode) != 0o700:
+                os.chmod(each, 0o700)
+        if self._runner is None:
+            runner = web.AppRunner(self._app(), shutdown_timeout=2.0)
+            await runner.setup()
+            self._runner = runner
+        tokens = Tokens(self._store.session_of_token, workspace, self._contained)
+        name = f"{workspace or 'no workspace'} socket"
+        door = Door(name, self._bounds, ByToken(tokens).visit, "what only the operator may do is not there")
+        await Site(self._runner, door, listen(path)).start()
+
+    async def close(self) -> None:
+        """Idempotent. The directories stay: they are mounted into containers that go on."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        for workspace in self._open:
+            with suppress(FileNotFoundError):
+                os.unlink(self._places.agent_socket(workspace))
+        self._open.clear()
+
+
+def living(sessions: Mapping[str, Session]) -> list[Session]:
+    """The sandboxed sessions whose processes are not known to be gone."""
+    return [s for s in sessions.values() if s.exit is None and s.effective_mode is TrustLevel.SANDBOXED]

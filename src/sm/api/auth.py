@@ -1,0 +1,168 @@
+"""Who is calling: the kernel's word on the peer of a connection, and marks that can only lower authority.
+
+Design section 7. A peer is a session if any of these names one: its ancestry, `SM_SESSION_ID` in its
+environment, a controlling terminal that is one of our panes, or any pane of a tmux session that carries our
+id. Two different answers: refused. None: the operator.
+
+Who lives in a container is not to be seen from here: it shows the token of its session's process (`Tokens`).
+"""
+
+import asyncio
+import hmac
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.core.lifecycle import is_live
+from sm.core.models import OPERATOR, Caller, CallerKind, Session, TrustLevel
+from sm.core.tokens import digest
+from sm.errors import NotPermitted, TerminalError, Unauthenticated
+from sm.linux.processes import Peer, ancestry, environ_value, identify, is_alive, tty_of
+from sm.terminals.base import Terminals
+
+log = logging.getLogger(__name__)
+
+_ASK_WITHIN_S = 2.0
+_BEARER = re.compile(r"Bearer ([0-9a-f]{64})", re.ASCII)
+_NOBODY = "0" * 64
+
+Contained = Callable[[Peer, Session], bool]
+"""Whether a peer lives in the container of that session's workspace, by the kernel's word (its cgroup)."""
+
+
+def anywhere(peer: Peer, session: Session) -> bool:
+    """For as long as there are no containers."""
+    return True
+
+
+class Identity:
+    """Finds out who a peer is. `tty_owner` knows the panes that the daemon watches, without asking tmux."""
+
+    def __init__(
+        self, sessions: Mapping[str, Session], terminals: Terminals, tty_owner: Callable[[str], str | None]
+    ) -> None:
+        self._sessions = sessions
+        self._terminals = terminals
+        self._tty_owner = tty_owner
+
+    async def caller(self, peer: Peer) -> Caller:
+        """The caller behind `peer`, as it is now. Raises NotPermitted."""
+        if peer.uid != os.geteuid():
+            raise NotPermitted(
+                f"this daemon belongs to user id {os.geteuid()}, not {peer.uid}", "run sm as its owner"
+            )
+        # A caller that sends and goes must not be taken for an operator because nothing is left to look at.
+        process = identify(peer.pid)
+        marks = {
+            "its process ancestry": self._by_ancestry(peer.pid),
+            "SM_SESSION_ID": self._by_environment(peer.pid),
+            "its terminal": await self._by_terminal(peer.pid),
+        }
+        if process is None or identify(peer.pid) != process:
+            raise NotPermitted("the calling process was gone before it was known who it is")
+        named = {session_id for session_id in marks.values() if session_id is not None}
+        if not named:
+            return OPERATOR
+        if len(named) > 1:
+            told = ", ".join(f"{mark} says {session_id}" for mark, session_id in marks.items() if session_id)
+            log.warning("refused a caller with two identities")
+            raise NotPermitted(f"it is not clear which session is calling: {told}")
+        session_id = named.pop()
+        if session_id not in self._sessions:
+            raise NotPermitted(
+                f"session {session_id} is not known to this daemon",
+                "unset SM_SESSION_ID, or set SM_SOCKET to its daemon",
+            )
+        return Caller(CallerKind.SESSION, session_id)
+
+    def _by_ancestry(self, pid: int) -> str | None:
+        agents = {
+            s.process.pid: s for s in self._sessions.values() if s.process is not None and s.exit is None
+        }
+        for ancestor in ancestry(pid):
+            session = agents.get(ancestor)
+            if session is not None and identify(ancestor) == session.process:
+                return session.id
+        return None
+
+    def _by_environment(self, pid: int) -> str | None:
+        return environ_value(pid, "SM_SESSION_ID") or None
+
+    async def _by_terminal(self, pid: int) -> str | None:
+        tty = tty_of(pid)
+        if tty is None:
+            return None
+        known = self._tty_owner(tty)
+        if known is not None or not self._sessions:
+            return known
+        try:
+            async with asyncio.timeout(_ASK_WITHIN_S):
+                return await self._terminals.session_of_tty(tty)
+        except (TerminalError, TimeoutError):
+            # Without an answer the other marks decide: a person must be able to ask what is wrong with tmux.
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A session whose process has shown its token."""
+
+    caller: Caller
+    token_hash: str
+
+
+class Tokens:
+    """Finds out who calls on the agent socket of one workspace: the session that was given the token it shows.
+
+    `by_hash`: the session whose process was given the token with this hash, whether it lives or not.
+    """
+
+    def __init__(
+        self, by_hash: Callable[[str], Session | None], workspace: str | None, contained: Contained
+    ) -> None:
+        self._by_hash = by_hash
+        self._workspace = workspace
+        self._contained = contained
+
+    def holder(self, peer: Peer, shown: Sequence[str]) -> Holder:
+        """Who calls; `shown` are all Authorization headers of the request.
+
+        Raises Unauthenticated, always in the same words: they do not tell another's token, or one that was
+        valid once, from nonsense.
+        """
+        words = _BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
+        token_hash = digest(words[1]) if words else _NOBODY
+        # Looked up by its hash, which nobody can choose: how long that takes tells nothing about any token.
+        session = self._by_hash(token_hash)
+        known = _NOBODY if session is None else session.token_hash or _NOBODY
+        if (
+            not hmac.compare_digest(known, token_hash)
+            or session is None
+            or peer.uid != os.geteuid()
+            or session.workspace != self._workspace
+            or session.effective_mode is not TrustLevel.SANDBOXED
+            or not _speaks(session)
+            or not self._contained(peer, session)
+        ):
+            raise refused()
+        return Holder(Caller(CallerKind.SESSION, session.id), token_hash)
+
+    def still(self, holder: Holder) -> bool:
+        """Whether the process that has the token is not known to have gone."""
+        session = self._by_hash(holder.token_hash)
+        return session is not None and session.exit is None
+
+
+def refused() -> Unauthenticated:
+    return Unauthenticated(
+        "this is nobody's token here", "a session's own commands show it: run sm in the agent"
+    )
+
+
+def _speaks(session: Session) -> bool:
+    """Whether the process that was given the session's token lives; one that is starting is not known yet."""
+    if session.exit is not None:
+        return False
+    return is_live(session.status) if session.process is None else is_alive(session.process)

@@ -1,0 +1,148 @@
+"""The edge of every request: who calls, its body, and one shape for whatever goes wrong."""
+
+import asyncio
+import logging
+import secrets
+from weakref import WeakKeyDictionary
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sm.api.auth import Identity, Tokens
+from sm.api.body import BODY, check_protocol
+from sm.api.context import CALLER, VISIT, Visit, refusal
+from sm.api.sockets import BODY_MAX_BYTES, Door, door_of
+from sm.core.models import Caller
+from sm.errors import (
+    Bug,
+    LimitReached,
+    NotFound,
+    NotInTime,
+    NotPermitted,
+    ProtocolMismatch,
+    SandboxUnavailable,
+    SmError,
+    StorageFull,
+    UsageError,
+)
+from sm.linux.processes import peer_of
+from sm.store.audit import REFUSED, Record
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
+
+log = logging.getLogger(__name__)
+
+
+def edge(record: Record) -> Middleware:
+    """The middleware of every application: a handler finds CALLER, VISIT and BODY in the request.
+
+    Every refusal that is not in the audit log yet goes there by `record`.
+    """
+
+    @web.middleware
+    async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await _answered(request, handler, record)
+
+    return around
+
+
+async def _answered(request: web.Request, handler: Handler, record: Record) -> web.StreamResponse:
+    try:
+        check_protocol(request)
+        door = door_of(request)
+        visit = request[VISIT] = await door.visit(request)
+        request[CALLER] = visit.caller
+        by_session = visit.caller.session_id is not None  # nothing that agents send keeps the operator out
+        async with door.received(request, counted=by_session) as body:
+            request[BODY] = body
+            response = await handler(request)
+    except SmError as error:
+        _record(record, request, error)
+        response = refusal(error)
+    except web.HTTPException as error:
+        response = refusal(_of_http(error, door_of(request)), error.status)
+    except ConnectionResetError:
+        raise
+    except Exception:
+        bug = secrets.token_hex(4)
+        log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
+        response = refusal(Bug(f"a defect of sm, number {bug}", "sm daemon logs shows what happened"))
+    if not response.prepared:
+        response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
+        if not request.content.at_eof():
+            response.force_close()
+    return response
+
+
+def _record(record: Record, request: web.Request, error: SmError) -> None:
+    """Who was told no, and to what; not what was only wrong, impossible or too much for the disk.
+
+    The name of the handler says what was asked for. A NotFound has the caller's own words in it.
+    """
+    caller = request.get(CALLER)
+    if error.recorded or isinstance(error, StorageFull):
+        return
+    if isinstance(error, NotFound):
+        if caller is not None and caller.session_id is not None:
+            words = request.match_info.values()
+            record(str(caller), _asked(request), next(iter(words), None), REFUSED, "no such thing for it")
+    elif isinstance(error, NotPermitted | LimitReached | SandboxUnavailable):
+        record(
+            _who(request) if caller is None else str(caller), _asked(request), None, REFUSED, error.message
+        )
+
+
+def _asked(request: web.Request) -> str:
+    return getattr(request.match_info.handler, "__name__", "")
+
+
+def _who(request: web.Request) -> str:
+    """A caller that was not let in."""
+    peer = None if request.transport is None else peer_of(request.transport.get_extra_info("socket"))
+    found = "gone" if peer is None else f"pid {peer.pid}, uid {peer.uid}"
+    return f"unknown ({door_of(request).name}; {found})"
+
+
+def _of_http(error: web.HTTPException, door: Door) -> SmError:
+    match error.status:
+        case 404 | 405:
+            return ProtocolMismatch("this daemon does not know that request", door.unknown_hint)
+        case 408:
+            return NotInTime("the body of the request did not arrive in time")
+        case 413:
+            return LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
+        case _:
+            return UsageError(f"the request was refused: {error.reason}")
+
+
+class ByKernel:
+    """Visits of `sm.sock`: asked of the kernel once for each connection, since its peer never changes."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._callers: WeakKeyDictionary[asyncio.BaseTransport, Caller] = WeakKeyDictionary()
+
+    async def visit(self, door: Door, request: web.Request) -> Visit:
+        transport = _transport(request)
+        caller = self._callers.get(transport)
+        if caller is None:
+            caller = await self._identity.caller(peer_of(transport.get_extra_info("socket")))
+            self._callers[transport] = caller
+        return Visit(caller, door.following)
+
+
+class ByToken:
+    """Visits of a workspace's agent socket: asked at every request, and over when the session's process is."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def visit(self, door: Door, request: web.Request) -> Visit:
+        peer = peer_of(_transport(request).get_extra_info("socket"))
+        holder = self._tokens.holder(peer, request.headers.getall("Authorization", ()))
+        return Visit(holder.caller, door.following, lambda: not self._tokens.still(holder))
+
+
+def _transport(request: web.Request) -> asyncio.Transport:
+    if request.transport is None:
+        raise NotPermitted("the caller is gone")
+    return request.transport

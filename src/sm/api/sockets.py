@@ -1,0 +1,245 @@
+"""Listening sockets: who comes in, how much of the daemon a socket's callers may take, and for how long.
+
+One that sends nothing, sends slowly, or reads nothing of what it asked for is cut off; of agents' sockets also one
+too many. Whatever is sent, others are answered meanwhile.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+
+from aiohttp import http_exceptions, web
+
+from sm.api.body import Parcel
+from sm.api.context import Visit, refusal
+from sm.errors import LimitReached, PathRefused, UsageError
+from sm.paths import SOCKET_PATH_MAX_BYTES
+from sm.wire import PROTOCOL, PROTOCOL_HEADER
+
+BODY_MAX_BYTES = 4 * 1024 * 1024
+_BACKLOG = 1024
+_LINGER_S = 1.0
+"""How long the rest of a request is read that was answered before it was all there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the callers of one socket may take together. None: as much as there is."""
+
+    connections: int | None = None
+    followers: int | None = None
+    """Event streams, and requests that are held until something comes."""
+    bodies_bytes: int = 64 * 1024 * 1024
+    """Of all requests whose bodies are being received; of one `BODY_MAX_BYTES`. Those of the operator do not count."""
+    within_s: float = 30.0
+    """How long a head, a body, and the reader of an answer may each take."""
+
+
+BOUNDS = Bounds()
+AGENT_BOUNDS = Bounds(connections=64, followers=32, bodies_bytes=4 * 1024 * 1024)
+
+
+class Door:
+    """One listening socket: `visit` finds out who a request comes from, and raises NotPermitted.
+
+    `name` says in the audit log whom it is for, `unknown_hint` what to do about a request that does not exist there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bounds: Bounds,
+        visit: Callable[["Door", web.Request], Awaitable[Visit]],
+        unknown_hint: str = "sm daemon restart, after an upgrade",
+    ) -> None:
+        self.name = name
+        self.bounds = bounds
+        self.unknown_hint = unknown_hint
+        self._visit = visit
+        self._connections = 0
+        self._followers = 0
+        self._bodies_bytes = 0
+
+    async def visit(self, request: web.Request) -> Visit:
+        return await self._visit(self, request)
+
+    def enter(self) -> bool:
+        """Count a connection; False when it is one too many. What entered must `leave`."""
+        if self.bounds.connections is not None and self._connections >= self.bounds.connections:
+            return False
+        self._connections += 1
+        return True
+
+    def leave(self) -> None:
+        self._connections -= 1
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Count a follower for as long. Raises LimitReached."""
+        if self.bounds.followers is not None and self._followers >= self.bounds.followers:
+            raise LimitReached(
+                f"{self.bounds.followers} follow or wait on this socket already", "end one of them first"
+            )
+        self._followers += 1
+        try:
+            yield
+        finally:
+            self._followers -= 1
+
+    @asynccontextmanager
+    async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[Parcel]:
+        """The body of the request, if `counted` until it is taken. Raises LimitReached, and what HTTP has for it."""
+        parcel = Parcel(self._count if counted else lambda size: None)
+        try:
+            await self._receive(request, parcel)
+            yield parcel
+        finally:
+            parcel.take()
+
+    def _count(self, size: int) -> None:
+        self._bodies_bytes += size
+        if size > 0 and self._bodies_bytes > self.bounds.bodies_bytes:
+            raise LimitReached(
+                f"requests with more than {self.bounds.bodies_bytes:,} bytes are under way on this socket",
+                "repeat it in a moment",
+            )
+
+    async def _receive(self, request: web.Request, parcel: Parcel) -> None:
+        most = BODY_MAX_BYTES
+        announced = request.content_length or 0
+        if announced > most:
+            raise web.HTTPRequestEntityTooLarge(most, announced)
+        try:
+            async with asyncio.timeout(self.bounds.within_s):
+                while piece := await request.content.readany():
+                    size = parcel.add(piece)
+                    if size > most:
+                        raise web.HTTPRequestEntityTooLarge(most, size)
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        except (web.RequestPayloadError, http_exceptions.HttpProcessingError):
+            raise UsageError("the body is not what its head says") from None
+
+
+class Connection(web.RequestHandler):
+    """One connection through a door."""
+
+    __slots__ = ("_entered", "_stuck", "door")
+
+    def __init__(self, server: web.Server, door: Door, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            # For a connection on which no whole head has come: since it was made, or since the answer before.
+            keepalive_timeout=door.bounds.within_s,
+            lingering_time=_LINGER_S,
+            access_log=None,  # type: ignore[arg-type]  # as AppRunner's own documentation has it
+            auto_decompress=False,
+        )
+        self.door = door
+        self._entered = False
+        self._stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._entered = self.door.enter()
+        if self._entered:
+            super().connection_made(transport)
+            return
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(_full(self.door))
+        transport.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+        if self._entered:
+            self.door.leave()
+            super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Its reader has not taken the answer yet; an answer that nobody takes is not kept for ever."""
+        super().pause_writing()
+        if self.transport is not None:
+            self._stuck = self._loop.call_later(self.door.bounds.within_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+        super().resume_writing()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is no HTTP is answered as any mistake, and is none of ours to log; who has gone is not answered."""
+        if isinstance(exc, ConnectionError):
+            raise exc
+        if not isinstance(exc, http_exceptions.HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        answer = refusal(UsageError("that is no request in HTTP/1.1"), status)
+        answer.force_close()
+        return answer
+
+
+def _full(door: Door) -> bytes:
+    error = LimitReached(f"this socket has {door.bounds.connections} connections, and takes no more")
+    answer = refusal(error, 503)
+    body = answer.body
+    assert isinstance(body, bytes)
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        f"{PROTOCOL_HEADER}: {PROTOCOL}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+class Site(web.BaseSite):
+    """A door of an application. Closes the socket when it is stopped; its file stays."""
+
+    __slots__ = ("_door", "_sock")
+
+    def __init__(self, runner: web.AppRunner, door: Door, sock: socket.socket) -> None:
+        super().__init__(runner)
+        self._door = door
+        self._sock = sock
+
+    @property
+    def name(self) -> str:
+        return self._door.name
+
+    async def start(self) -> None:
+        await super().start()
+        loop, server = asyncio.get_running_loop(), self._runner.server
+        assert server is not None
+        self._server = await loop.create_unix_server(
+            lambda: Connection(server, self._door, loop), sock=self._sock, backlog=_BACKLOG
+        )
+
+
+def door_of(request: web.Request) -> Door:
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection.door
+
+
+def listen(path: str) -> socket.socket:
+    """The listening socket, 0600. Only the holder of the lock may call this: binding takes a path from its owner."""
+    if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
+        raise PathRefused(
+            f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
+            "set SM_HOME to a shorter directory",
+        )
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock.bind(path)
+    os.chmod(path, 0o600)
+    sock.listen(_BACKLOG)
+    return sock

@@ -1,0 +1,330 @@
+"""What a session is given of the MCP servers and skills that lie about, and who it is, written into each server.
+
+The user's own servers and those of the session's workspace (which win), as far as the capabilities let them through
+and the trust level lets them work (`mcp_files` reads them). Each session gets copies, in which `SM_*` is the daemon's
+word, assigned last.
+
+What an agent CLI finds by itself, beside what it is given, is named too, so that it can be told to leave it alone.
+Agents write there: all of it is read within bounds, and in threads of its own.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from sm.capabilities.mcp import NAME_SHOWN, Files, Server, Servers, project_of
+from sm.core.models import IDENTITY, Capabilities, Session, TrustLevel, Workspace
+from sm.core.text import folded
+from sm.errors import UsageError
+from sm.providers.base import Given, Provider, Sources
+
+DENIED_IN_SANDBOX = (
+    "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader runs code from where they say
+    "NODE_OPTIONS", "NODE_PATH", "BUN_OPTIONS", "PYTHON*", "PERL5*", "RUBYOPT", "RUBYLIB",  # so do interpreters
+    "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+    "BASH_ENV", "BASH_FUNC_*", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "ZDOTDIR",  # and shells
+    "GIT_*", "SSH_*",  # git and ssh run the commands that these name
+)  # fmt: skip
+"""What no server in a sandbox is given from a file: with each of them another code runs than that of the server's
+program. A name, or how it begins (`*`). `direct` sessions run as the user himself, who may say what he likes.
+"""
+
+_THREADS = 4
+_TIME_S = 10.0
+_NAMES_MAX_CHARS = 32 * 1024  # they become one argument of the agent's, of which Linux takes 128 KiB
+_ENTRIES_MAX = 2_000  # of all directories of skills together
+_DEPTH_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What one session is given."""
+
+    given: Given = field(default_factory=Given)
+    """What its agent CLI has to be told; `mcp_file` is for whoever knows where that lies."""
+    servers: Servers = field(default_factory=dict, repr=False)
+    """By name, as the files have them, but for what trust takes away."""
+    warnings: tuple[str, ...] = ()
+
+    def mcp_config(self, environment: Mapping[str, str]) -> str | None:
+        """The text of the session's own file of servers; None: no file. The identity is that of its `environment`."""
+        if not self.servers:
+            return None
+        identity = {name: environment[name] for name in IDENTITY if name in environment}
+        servers = {name: _as(server, identity) for name, server in self.servers.items()}
+        return json.dumps({"mcpServers": servers})  # which writes what is no UTF-8 in a path, too
+
+
+class Equipping:
+    """Decides what sessions are given. `defaults`: for those without a workspace."""
+
+    def __init__(self, defaults: Capabilities) -> None:
+        self._defaults = defaults
+        self._files = Files()
+        # Not those that everything else waits in: a file system that does not answer keeps them.
+        self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
+
+    async def equip(
+        self,
+        session: Session,
+        workspace: Workspace | None,
+        provider: Provider,
+        environment: Mapping[str, str],
+    ) -> Equipment:
+        """For a session that is to be started. `environment`: what it inherits.
+
+        Nothing is read for a provider whose agents take none of it. Raises UsageError for what cannot be used or read.
+        """
+        if provider.sources(environment, ()) is None:
+            return Equipment()
+        allowed = self._defaults
+        if workspace is not None:
+            allowed = workspace.capabilities
+        elif session.workspace is not None:  # a row that is not there gives nothing away
+            allowed = Capabilities((), (), ())
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_TIME_S):
+                return await loop.run_in_executor(
+                    self._threads, self._equip, session, workspace, provider, environment, allowed
+                )
+        except TimeoutError:
+            raise UsageError(
+                f"the MCP servers and skills around {folded(session.working_dir, 400)} cannot be used: what they lie "
+                f"on did not answer within {_TIME_S:g} s",
+                "look at the file systems there, and whether their .claude or .mcp.json are links",
+            ) from None
+
+    def _equip(
+        self,
+        session: Session,
+        workspace: Workspace | None,
+        provider: Provider,
+        environment: Mapping[str, str],
+        allowed: Capabilities,
+    ) -> Equipment:
+        until_s = time.monotonic() + _TIME_S
+        around = _around(session.working_dir)
+        directory = None if workspace is None else workspace.directory
+        if directory is not None and directory not in around:
+            around = (*around, directory)
+        written = (around[0],) if directory is None else (around[0], directory)
+        # A worktree has the commands of its repository too, wherever that lies (measured).
+        repository = project_of(around)
+        sources = provider.sources(environment, tuple(dict.fromkeys((*around, repository))))
+        if sources is None:
+            return Equipment()
+        strict = workspace is not None and workspace.strict_mcps
+        warnings: list[str] = []
+        found = self._files.users(sources.user_mcps, repository)
+        own = frozenset(found)
+        project: Servers = {}
+        if directory is not None:
+            project = self._files.projects(sources.project_mcps[directory])
+            found = {**found, **project}
+            own -= project.keys()
+        chosen = found
+        if allowed.mcps is not None:
+            chosen = {name: server for name, server in found.items() if name in allowed.mcps}
+            warnings += (_nowhere(name, found) for name in allowed.mcps if name not in found)
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            kept = {
+                name: _sandboxed(server)
+                for name, server in chosen.items()
+                if not _of_the_host(server, name in own, directory)
+            }
+            warnings += (_left_on_host(name) for name in chosen if name not in kept)
+            chosen = kept
+        # Whatever is left out the agent CLI would find by itself, in these and in other places that it has.
+        strict = strict or allowed.mcps is not None or len(chosen) < len(found)
+        off: dict[str, None] = {}
+        if strict or directory is not None:
+            for place in around:
+                path = sources.project_mcps[place]
+                names = project
+                if place != directory:
+                    names = self._files.names(path, follow=not _inside(place, written))
+                off |= dict.fromkeys(names)
+                if not strict and place != directory and not names.keys() <= project.keys():
+                    more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
+                    warnings.append(
+                        f"not used from {path}: {more} (a session in a workspace gets the MCP servers of "
+                        "the workspace's own file, and the user's)"
+                    )
+        skills_off, all_own, missing = _skills(allowed.skills, sources, _Looking(written, until_s))
+        warnings += missing
+        return Equipment(
+            Given(
+                strict_mcps=strict,
+                mcps_off=_fitting(tuple(off), "MCP servers"),
+                skills=allowed.skills is None or bool(allowed.skills),
+                skills_off=_fitting(skills_off, "skills"),
+                own_skills=all_own,
+            ),
+            chosen,
+            tuple(warnings),
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- the servers
+
+
+def _as(server: Server, identity: Mapping[str, str]) -> Server:
+    """A copy of a server's block that says who the session is; one that is reached by its URL has no environment."""
+    if "command" not in server:
+        return server
+    own = {name: value for name, value in server.get("env", {}).items() if not name.startswith("SM_")}
+    return {**server, "env": {**own, **identity}}
+
+
+def _sandboxed(server: Server) -> Server:
+    if "env" not in server:
+        return server
+    return {**server, "env": {name: value for name, value in server["env"].items() if not _denied(name)}}
+
+
+def _denied(name: str) -> bool:
+    return any(
+        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in DENIED_IN_SANDBOX
+    )
+
+
+def _of_the_host(server: Server, is_users: bool, directory: str | None) -> bool:
+    """Whether a container has no such program: the user's are on the host, a workspace's may be in its directory."""
+    if "command" not in server:
+        return False
+    if is_users or directory is None:
+        return True
+    program = os.path.normpath(server["command"])
+    return program.startswith(("/", "~", "$")) and not program.startswith(directory.rstrip("/") + "/")
+
+
+def _nowhere(name: str, found: Servers) -> str:
+    near = get_close_matches(name, found, n=1)
+    hint = f"; did you mean {folded(near[0], NAME_SHOWN)}?" if near else ""
+    return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
+
+
+def _left_on_host(name: str) -> str:
+    return (
+        f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
+        "the session runs in a sandbox"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- the skills
+
+
+def _skills(
+    allowed: Sequence[str] | None, sources: Sources, looking: "_Looking"
+) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
+    """The skills to turn off, whether those that come with the agent CLI stay, and warnings."""
+    if allowed is None:
+        return (), True, ()
+    found = dict.fromkeys(name for each in sources.skills for name in looking.skills(each))
+    found |= dict.fromkeys(name for each in sources.commands for name in looking.commands(each))
+    missing = [name for name in allowed if name not in found]
+    warnings = tuple(
+        f"there is no skill {folded(name, NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
+        "those stay usable"
+        for name in missing
+    )
+    return tuple(name for name in found if name not in allowed), bool(missing), warnings
+
+
+class _Looking:
+    """The names of all skills in some directories, whatever agents have put there. Raises UsageError."""
+
+    def __init__(self, written: Sequence[str], until_s: float) -> None:
+        """`written`: directories into which agents write; what stands in these must be no link out of them."""
+        self._written = written
+        self._until_s = until_s
+        self._left = _ENTRIES_MAX
+
+    def skills(self, directory: str) -> Iterator[str]:
+        top = self._top(directory)
+        for entry in self._entries(top, directory):
+            yield entry.name
+
+    def commands(self, directory: str) -> Iterator[str]:
+        """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`; links are followed, but for loops (measured)."""
+        top = self._top(directory)
+        waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]] = [(top, (), frozenset())]
+        while waiting:
+            path, prefix, above = waiting.pop()
+            try:
+                info = os.stat(path)
+            except OSError:
+                continue
+            if (info.st_dev, info.st_ino) in above:
+                continue
+            if len(prefix) > _DEPTH_MAX:
+                raise _unbounded(directory, f"it is more than {_DEPTH_MAX} directories deep")
+            below = above | {(info.st_dev, info.st_ino)}
+            for entry in self._entries(path, directory):
+                if os.path.isdir(entry.path):
+                    waiting.append((entry.path, (*prefix, entry.name), below))
+                    continue
+                if entry.name.lower() == "skill.md":
+                    yield ":".join(prefix or (os.path.basename(directory),))
+                if entry.name.endswith(".md"):
+                    yield ":".join((*prefix, entry.name[:-3]))
+
+    def _top(self, directory: str) -> str:
+        real = os.path.realpath(directory)
+        if _inside(directory, self._written) and not _inside(real, self._written) and os.path.exists(real):
+            raise UsageError(
+                f"the skills of {folded(directory, 400)} cannot be told: it leads out of the project, and agents can "
+                "write there",
+                "replace the link by a directory, or let the session use all skills",
+            )
+        return real
+
+    def _entries(self, path: str, directory: str) -> list["os.DirEntry[str]"]:
+        found = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._left -= 1
+                    if self._left < 0:
+                        raise _unbounded(directory, f"there are more than {_ENTRIES_MAX} entries")
+                    if time.monotonic() > self._until_s:
+                        raise TimeoutError
+                    found.append(entry)
+        except TimeoutError:
+            raise
+        except OSError:
+            return []
+        return sorted(found, key=lambda entry: entry.name)
+
+
+def _unbounded(directory: str, bound: str) -> UsageError:
+    return UsageError(
+        f"the skills of {folded(directory, 400)} cannot be told: {bound}",
+        "take away what does not belong there, or let the session use all skills",
+    )
+
+
+def _inside(path: str, directories: Sequence[str]) -> bool:
+    return any(path == each or path.startswith(each.rstrip("/") + "/") for each in directories)
+
+
+def _fitting(names: tuple[str, ...], what: str) -> tuple[str, ...]:
+    if sum(len(name.encode("utf-8", "surrogateescape")) + 8 for name in names) > _NAMES_MAX_CHARS:
+        raise UsageError(f"there are too many {what} around ({len(names)}) to keep them from the session")
+    return names
+
+
+def _around(working_dir: str) -> tuple[str, ...]:
+    """The directory, without links, and all above it: agent CLIs look for what is a project's in each of them."""
+    path = os.path.realpath(working_dir)
+    found = [path]
+    while path != "/":
+        path = os.path.dirname(path)
+        found.append(path)
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""`sm attach`: a person's terminal on an agent's."""
+
+import os
+import shlex
+import sys
+
+import click
+
+from sm.cli.instance import Instance
+from sm.cli.options import session_argument
+from sm.client.http import Client, session_path
+from sm.errors import OutsideFailed, UsageError
+
+
+@click.command()
+@session_argument()
+def command(session: str) -> None:
+    """Put an agent's terminal on yours.
+
+    Leave it again with the prefix key and d (C-b d unless your tmux is set otherwise); the agent works on.
+
+    \b
+    Example:
+      sm attach engineer-login
+    """
+    attach(Instance(os.environ).client(), session)
+
+
+def attach(client: Client, session: str) -> None:
+    """Become the terminal's client. Raises UsageError when there is no terminal to put it on."""
+    argv = [str(part) for part in client.get(session_path(session, "/attach"))["argv"]]
+    typed = shlex.join(argv)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("attaching needs a terminal", f"type in one: {typed}")
+    inside = os.environ.get("TMUX")
+    if inside:
+        if not _same_server(inside, argv):
+            raise UsageError(
+                "this is a tmux of another server, and one inside the other shares its keys",
+                f"detach first, or: env -u TMUX {typed}",
+            )
+        argv = ["switch-client" if part == "attach-session" else part for part in argv]
+    sys.stdout.flush()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise OutsideFailed(f"{argv[0]}: {error.strerror}", "sm doctor") from None
+
+
+def _same_server(inside: str, argv: list[str]) -> bool:
+    """Whether `TMUX` (SOCKET,PID,SESSION; tmux(1), ENVIRONMENT) is the server that `argv` names by -L or -S."""
+    name = argv[argv.index("-L") + 1] if "-L" in argv else "default"
+    path = f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.geteuid()}/{name}"
+    if "-S" in argv:
+        path = argv[argv.index("-S") + 1]
+    try:
+        return os.path.samefile(inside.rsplit(",", 2)[0], path)
+    except OSError:
+        return False

@@ -1,0 +1,32 @@
+"""`sm complete`: an agent reports its end."""
+
+import click
+
+from sm.cli.display.errors import warning_text
+from sm.cli.display.text import ENDED
+from sm.cli.reporting import reported
+
+_MARKED = {"completed": "complete", "error": "as error", "abandoned": "as abandoned"}
+
+
+@click.command()
+@click.argument("message", required=False)
+@click.option("--status", type=click.Choice(list(_MARKED)), default="completed", show_default=True)
+def command(message: str | None, status: str) -> None:
+    """Report that the work is done, or why not.
+
+    \b
+    Example:
+      sm complete "Feature X implemented, all 26 tests pass"
+      sm complete "No API key here" --status error
+    """
+    session = reported("complete", "complete", {"message": message, "status": status})
+    if session is None:
+        return
+    for warning in session.get("warnings") or []:
+        click.echo(warning_text(warning), nl=False, err=True)
+    if session["status"] not in ENDED:
+        click.echo("Completion proposed; waiting for approval.")
+        return
+    notifying = " Notifying parent." if session["parent_session_id"] else ""
+    click.echo(f"Session marked {_MARKED[status]}.{notifying}")

@@ -1,0 +1,259 @@
+"""`sm daemon`: the process that owns every session."""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TextIO
+
+import click
+
+from sm.cli.display.output import say, say_json
+from sm.cli.display.text import json_text, line, log_line, plural, span
+from sm.cli.instance import Instance, start, stopped
+from sm.cli.options import json_option
+from sm.client.http import Away, Client
+from sm.errors import DaemonUnavailable, NotInTime, ProtocolMismatch, SmError
+from sm.wire import decode
+
+# Killing every agent may take each of them its grace time.
+_STOP_S = 300.0
+_GONE_S = 30.0
+_LOOK_EVERY_S = 0.25
+
+
+@click.group()
+def command() -> None:
+    """Start, stop and inspect the daemon.
+
+    You hardly need it: the first command of yours starts the daemon. Agents live on while it is away.
+
+    \b
+    Example:
+      sm daemon status
+    """
+
+
+@command.command()
+def run() -> None:
+    """Run the daemon in the foreground, for systemd and for looking on.
+
+    \b
+    Example:
+      sm daemon run
+    """
+    from sm.daemon.main import main
+
+    _unmark(Instance(os.environ))
+    raise SystemExit(main(["--foreground"]))
+
+
+@command.command("start")
+def start_command() -> None:
+    """Start the daemon, also after sm daemon stop.
+
+    \b
+    Example:
+      sm daemon start
+    """
+    instance = Instance(os.environ)
+    client = instance.client(start=False)
+    _unmark(instance)
+    try:
+        pid = client.get("/v1/health")["pid"]
+    except Away:
+        start(instance)
+        click.echo(f"daemon started, pid {client.get('/v1/health')['pid']}")
+    else:
+        click.echo(f"the daemon runs already, pid {pid}")
+
+
+@command.command("stop")
+@click.option("--all", "everything", is_flag=True, help="End every agent first.")
+def stop_command(everything: bool) -> None:
+    """Stop the daemon until sm daemon start; agents go on working.
+
+    \b
+    Example:
+      sm daemon stop
+    """
+    instance = Instance(os.environ)
+    # First of all, or a command that runs meanwhile would start the next daemon. A session will be refused.
+    marks = instance.session_id is None and not instance.was_stopped
+    if marks:
+        _mark(instance)
+    try:
+        click.echo(stop(instance, everything=everything))
+    except SmError:
+        if marks:
+            _unmark(instance)
+        raise
+
+
+@command.command()
+def restart() -> None:
+    """Stop the daemon and start it again, as after an upgrade.
+
+    \b
+    Example:
+      sm daemon restart
+    """
+    from sm.config import load
+
+    instance = Instance(os.environ)
+    load(instance.places.config)  # what the next daemon would refuse must not cost the one that runs
+    _unmark(instance)
+    stop(instance, everything=False)
+    start(instance)
+    click.echo(f"daemon restarted, pid {instance.client(start=False).get('/v1/health')['pid']}")
+
+
+@command.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show whether the daemon runs; exit code 7 when it does not.
+
+    \b
+    Example:
+      sm daemon status --json
+    """
+    instance = Instance(os.environ)
+    try:
+        text = instance.client(start=False).text("GET", "/v1/health")
+    except Away as away:
+        raise (stopped() if instance.was_stopped else away) from None
+    if as_json:
+        say_json(text)
+        return
+    health = decode(text)
+    say(
+        [
+            f"running, pid {health['pid']}, version {line(health['version'])}, up {span(health['uptime_s'])}",
+            f"socket {line(health['socket'])}",
+            plural(health["sessions"], "live session"),
+        ]
+    )
+
+
+@command.command()
+@click.option("--lines", "-n", type=click.IntRange(0), default=50, show_default=True)
+@click.option("--follow", "-f", "following", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object per line.")
+def logs(lines: int, following: bool, as_json: bool) -> None:
+    """Show the daemon's log.
+
+    \b
+    Example:
+      sm daemon logs --follow
+    """
+    path = f"{Instance(os.environ).places.log}/daemon.log"
+    file: TextIO
+    try:
+        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115  it changes when the log is rotated
+    except FileNotFoundError:
+        click.echo(f"there is no log yet in {path}", err=True)
+        if not following:
+            return
+        file = _appeared(path)
+    kept = file.readlines()
+    say(_shown(record, as_json=as_json) for record in kept[len(kept) - lines if lines < len(kept) else 0 :])
+    if following:
+        for record in _written(path, file):
+            click.echo(_shown(record, as_json=as_json))
+
+
+def stop(instance: Instance, *, everything: bool) -> str:
+    """Stop the daemon, wait until its process is gone, and say what happened."""
+    client = instance.client(start=False)
+    try:
+        pid = client.daemon_pid()
+    except Away:
+        if not everything:
+            return "no daemon runs"
+        start(instance)  # agents live on without one, and only a daemon can end them
+        _mark(instance)
+        pid = client.daemon_pid()
+    process = os.pidfd_open(pid)
+    try:
+        said = _ask_to_stop(client, process, everything=everything)
+        poll = select.poll()
+        poll.register(process, select.POLLIN)  # readable when the process is gone (pidfd_open(2))
+        if not poll.poll(_GONE_S * 1000):
+            raise NotInTime(f"the daemon, pid {pid}, has not ended within {_GONE_S:.0f} s", "sm daemon logs")
+    finally:
+        os.close(process)
+    return f"daemon stopped, pid {pid}; {said}"
+
+
+def _ask_to_stop(client: Client, process: int, *, everything: bool) -> str:
+    try:
+        live = client.get("/v1/health")["sessions"]
+        killed = client.post("/v1/daemon/stop", {"all": everything}, timeout_s=_STOP_S)["killed"]
+    except ProtocolMismatch:
+        # Another version's daemon cannot be asked, and it is why one wants to stop it.
+        if everything:
+            raise
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        return "its agents keep running"
+    except Away:
+        return "it had ended before it answered"
+    if everything:
+        return f"{plural(len(killed), 'agent')} ended"
+    return f"{live} {'agent keeps' if live == 1 else 'agents keep'} running"
+
+
+def _mark(instance: Instance) -> None:
+    try:
+        os.makedirs(instance.places.state, 0o700, exist_ok=True)
+        os.close(os.open(instance.places.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        raise DaemonUnavailable(f"{instance.places.stopped}: {error.strerror}") from None
+
+
+def _unmark(instance: Instance) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(instance.places.stopped)
+
+
+def _shown(record: str, *, as_json: bool) -> str:
+    record = record.rstrip("\n")
+    if as_json:
+        return json_text(record)
+    try:
+        return log_line(decode(record), None)
+    except (ValueError, AttributeError):
+        return line(record, 4000)
+
+
+def _appeared(path: str) -> TextIO:
+    while not os.path.exists(path):
+        time.sleep(_LOOK_EVERY_S)
+    return open(path, encoding="utf-8", errors="replace")
+
+
+def _written(path: str, file: TextIO) -> Iterator[str]:
+    """Lines as they are written, over rotations; a line that is not whole yet is waited for."""
+    rest = ""
+    while True:
+        sys.stdout.flush()
+        piece = file.readline()
+        if piece:
+            rest += piece
+            if rest.endswith("\n"):
+                yield rest
+                rest = ""
+            continue
+        try:
+            rotated = os.stat(path).st_ino != os.fstat(file.fileno()).st_ino
+        except FileNotFoundError:
+            rotated = False  # in the middle of it
+        if rotated and not (piece := file.readline()):
+            file.close()
+            file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+        elif rotated:
+            rest += piece
+        else:
+            time.sleep(_LOOK_EVERY_S)

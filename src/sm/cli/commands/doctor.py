@@ -1,0 +1,206 @@
+"""`sm doctor`: is everything there that is needed, and if not, what to type."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import click
+
+from sm import __version__
+from sm.cli.display.output import say
+from sm.cli.display.text import line, plural
+from sm.cli.instance import Instance
+from sm.cli.options import json_option
+from sm.client.http import Away
+from sm.errors import OutsideFailed, SmError
+from sm.paths import SOCKET_PATH_MAX_BYTES
+from sm.wire import encode
+
+_TMUX = (3, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `todo` is what to type; `needed` False: sm works without it."""
+
+    ok: bool
+    what: str
+    todo: str | None = None
+    needed: bool = True
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> int:
+    """Check that everything needed is there.
+
+    Ends with exit code 9 when something is missing that sm cannot work without. The JSON is
+    {"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
+
+    \b
+    Example:
+      sm doctor
+    """
+    instance = Instance(os.environ)
+    checks = [
+        *_platform(),
+        *_tmux(),
+        *_config(instance),
+        *_state(instance),
+        *_daemon(instance),
+        _path(),
+        *_claude(instance),
+    ]
+    ok = all(check.ok for check in checks if check.needed)
+    if as_json:
+        click.echo(encode({"ok": ok, "checks": [asdict(check) for check in checks]}))
+    else:
+        say(_line(check) for check in checks)
+    return 0 if ok else OutsideFailed.exit_code
+
+
+def _line(check: Check) -> str:
+    todo = f"  -> {line(check.todo, 2000)}" if check.todo else ""
+    return f"{'ok     ' if check.ok else 'problem'}  {line(check.what, 2000)}{todo}"
+
+
+def _platform() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check(sys.version_info >= (3, 11), f"Python {version} at {sys.executable}", None)
+    from sm.linux.processes import check_platform
+
+    system = os.uname()
+    try:
+        check_platform()
+        yield Check(True, f"{system.sysname} {system.release}")
+    except SmError as error:
+        yield Check(False, error.message, error.hint)
+
+
+def tmux_version(said: str) -> tuple[int, int] | None:
+    """The version in the output of `tmux -V`: `tmux 3.3a`, `tmux next-3.5`; None for `tmux master`."""
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _tmux() -> Iterator[Check]:
+    path = shutil.which("tmux")
+    if path is None:
+        yield Check(False, "tmux is not installed", _install("tmux"))
+        return
+    try:
+        said = subprocess.run(
+            [path, "-V"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Check(False, f"{path} does not run: {error}", _install("tmux"))
+        return
+    version = tmux_version(said)
+    wanted = ".".join(map(str, _TMUX))
+    if version is not None and version < _TMUX:
+        yield Check(False, f"{said} is too old, {wanted} is needed", _install("tmux"))
+    else:
+        yield Check(True, f"{said} at {path}")
+
+
+def _install(package: str) -> str:
+    """How this machine's package manager is told to install `package`."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    for manager, arguments in (
+        ("apt-get", "install"),
+        ("dnf", "install"),
+        ("pacman", "-S"),
+        ("zypper", "install"),
+    ):
+        if shutil.which(manager):
+            return f"{sudo}{manager} {arguments} {package}"
+    return f"install {package} with your package manager"
+
+
+def _config(instance: Instance) -> Iterator[Check]:
+    from sm.config import load
+
+    path = instance.places.config
+    try:
+        loaded = load(path)
+    except SmError as error:
+        yield Check(False, f"configuration: {error.message}", error.hint or f"edit {path}")
+        return
+    where = path if os.path.exists(path) else f"defaults, there is no {path}"
+    yield Check(True, f"configuration: {where}")
+    for warning in loaded.warnings:
+        yield Check(False, f"configuration: {warning}", f"edit {path}", needed=False)
+
+
+def _state(instance: Instance) -> Iterator[Check]:
+    path = instance.places.state
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        yield Check(True, f"state directory {path} (not made yet)")
+    except OSError as error:
+        yield Check(
+            False, f"state directory {path}: {error.strerror}", "set SM_HOME to a directory of your own"
+        )
+    else:
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISDIR(found.st_mode):
+            yield Check(False, f"{path} is not a directory", f"rm {path}")
+        elif found.st_uid != os.geteuid():
+            yield Check(
+                False, f"state directory {path} belongs to user {found.st_uid}", "run sm as its owner"
+            )
+        elif mode != 0o700:
+            yield Check(False, f"state directory {path} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
+        else:
+            yield Check(True, f"state directory {path}")
+    length = len(os.fsencode(instance.socket_path))
+    yield Check(
+        length <= SOCKET_PATH_MAX_BYTES,
+        f"socket path {instance.socket_path}: {length} of at most {SOCKET_PATH_MAX_BYTES} bytes",
+        None if length <= SOCKET_PATH_MAX_BYTES else "set SM_HOME to a directory with a shorter path",
+    )
+
+
+def _daemon(instance: Instance) -> Iterator[Check]:
+    try:
+        health = instance.client(start=False).get("/v1/health", timeout_s=5.0)
+    except Away:
+        if instance.was_stopped:
+            yield Check(False, "the daemon was stopped", "sm daemon start", needed=False)
+        else:
+            yield Check(True, "daemon: none runs; the next command starts it")
+        return
+    except SmError as error:
+        yield Check(False, f"daemon: {error.message}", error.hint)
+        return
+    yield Check(True, f"daemon: pid {health['pid']}, {plural(health['sessions'], 'live session')}")
+    if health["version"] != __version__:
+        yield Check(
+            False, f"the daemon is version {health['version']}, this sm is {__version__}", "sm daemon restart"
+        )
+
+
+def _path() -> Check:
+    found = shutil.which("sm")
+    if found is None:
+        directory = os.path.dirname(sys.executable)
+        return Check(False, "sm is not on your PATH", f'export PATH="{directory}:$PATH"', needed=False)
+    return Check(True, f"sm at {found}")
+
+
+def _claude(instance: Instance) -> Iterator[Check]:
+    from sm.config import load
+    from sm.providers.claude.doctor import checks
+
+    try:
+        config = load(instance.places.config).config
+    except SmError:
+        return  # told already
+    for ok, what, todo in checks(config, os.environ, os.getcwd()):
+        yield Check(ok, what, todo, needed=False)

@@ -1,0 +1,83 @@
+"""`sm restore`: ended sessions go on in a new process."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sm.cli.display.errors import told
+from sm.cli.display.output import say_json
+from sm.cli.display.text import label
+from sm.cli.instance import Instance
+from sm.cli.options import json_option, session_names
+from sm.client.http import new_key, session_path
+from sm.errors import SmError, UsageError, from_wire
+from sm.wire import encode
+
+# One that does not start takes 20 s to be given up, and all of them start at the same time.
+_START_S = 120.0
+
+
+@click.command()
+@click.argument("sessions", metavar="[ID...]", nargs=-1, shell_complete=session_names)
+@click.option(
+    "--all", "every", is_flag=True, help="All that ran when the machine, or the tmux server, went down."
+)
+@click.option("--tree", is_flag=True, help="With all their ended descendants.")
+@json_option
+def command(sessions: tuple[str, ...], every: bool, tree: bool, as_json: bool) -> int:
+    """Start ended sessions again, where they left off.
+
+    Each gets a new process and goes on as the same session: id, names, terminal, directory, conversation; a program
+    is started as it was. What the old process has left running is ended. One that was archived is brought back into
+    sight. With --tree a parent comes before its children. With several IDs every one is tried. The JSON is the session,
+    its descendants in `restored_too`; with several IDs or --all an array of those that run again.
+
+    \b
+    Example:
+      sm restore engineer-login
+    """
+    if bool(sessions) is every:
+        raise UsageError("either ID or --all is needed", "sm restore --help")
+    if every and tree:
+        raise UsageError("--all takes the descendants that were lost anyway; --tree is for an ID")
+    client = Instance(os.environ).client()
+    answers: list[Any] = []
+    code = 0
+
+    def failed(error: SmError) -> None:
+        nonlocal code
+        this = told(error, sys.argv)
+        code = code or this
+
+    for path in ["/v1/restore"] if every else [session_path(session, "/restore") for session in sessions]:
+        body = {} if every else {"tree": tree}
+        try:
+            answer = client.post(path, body, key=new_key(), timeout_s=_START_S)
+        except SmError as error:
+            if every or len(sessions) == 1:
+                raise
+            failed(error)
+            continue
+        answers += answer["restored"] if every else [answer]
+        if not as_json:
+            _say(answer, every=every)
+        for each in answer["failed"]:
+            failed(from_wire(each["code"], each["message"], each["hint"]))
+    if as_json:
+        say_json(encode(answers[0] if len(sessions) == 1 else answers))
+    return code
+
+
+def _say(answer: Mapping[str, Any], *, every: bool) -> None:
+    if every:
+        restored = answer["restored"]
+    else:
+        first = [answer] if answer["session_id"] in answer["restored"] else []
+        restored = [*first, *answer["restored_too"]]
+    for session in restored:
+        click.echo(f"Restored {label(session)}")
+    if every and not restored and not answer["failed"]:
+        click.echo("no session was lost")

@@ -1,0 +1,191 @@
+"""`sm spawn`: start an agent."""
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from sm.cli.display.errors import warning_text
+from sm.cli.display.output import say_json
+from sm.cli.display.text import label, line
+from sm.cli.instance import Instance
+from sm.cli.options import agent_types, json_option, rate_wait_option, session_names, workspaces
+from sm.client.http import TIMEOUT_S, Client, new_key
+from sm.errors import SmError, TextRefused, UsageError
+from sm.wire import decode
+
+if TYPE_CHECKING:
+    from sm.cli.worktrees import Worktree
+
+
+@click.command()
+@click.argument("agent_type", shell_complete=agent_types)
+@click.argument("prompt", required=False)
+@click.option("--model", metavar="MODEL", help="Another model than the agent type's.")
+@click.option(
+    "--args", "arguments", metavar="ARGS", help="More arguments for the agent, quoted as for a shell."
+)
+@click.option("--preset", metavar="NAME", help="A preset of the configuration.")
+@click.option("--parent", metavar="ID", shell_complete=session_names, help="The parent; yourself by default.")
+@click.option("--working-dir", metavar="PATH", help="Where it works; here by default.")
+@click.option(
+    "--workspace",
+    metavar="SLUG",
+    shell_complete=workspaces,
+    help="Its workspace; that of its directory by default, - is none.",
+)
+@click.option(
+    "--worktree",
+    is_flag=True,
+    help="Give it a git worktree and a branch sm/NAME of its own; sm rm cleans it when nothing would be lost.",
+)
+@click.option("--title", metavar="TEXT", help="What it is about, in a few words.")
+@click.option("--name", metavar="NAME", help="A friendly name, unique among live sessions.")
+@click.option("--trust", metavar="LEVEL", help="sandboxed or direct.")
+@click.option(
+    "--wait", "wait_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait until it is ready."
+)
+@rate_wait_option
+@click.option("--attach", is_flag=True, help="Put its terminal on yours at once.")
+@json_option
+def command(
+    agent_type: str,
+    prompt: str | None,
+    model: str | None,
+    arguments: str | None,
+    preset: str | None,
+    parent: str | None,
+    working_dir: str | None,
+    workspace: str | None,
+    worktree: bool,
+    title: str | None,
+    name: str | None,
+    trust: str | None,
+    wait_s: float | None,
+    rate_wait_s: float,
+    attach: bool,
+    as_json: bool,
+) -> None:
+    """Start an agent in a terminal of its own.
+
+    AGENT_TYPE is one that sm agents lists (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
+    standard input; without one the agent is interactive and waits for you.
+
+    \b
+    Example:
+      sm spawn Engineer "Implement the login endpoint" --name login
+    """
+    if attach and as_json:
+        raise UsageError("--attach and --json exclude each other")
+    if attach and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("--attach needs a terminal", "leave it out, and type sm attach ID in one")
+    instance = Instance(os.environ)
+    client = instance.client(rate_wait_s=rate_wait_s)
+    body: dict[str, object] = {
+        "agent_type": agent_type,
+        "prompt": _prompt(prompt),
+        "name": name,
+        "model": model,
+        "preset": preset,
+        "args": _split(arguments),
+        "parent": parent,
+        "trust": trust,
+        "title": title,
+        "workspace": workspace,
+        "wait_s": wait_s,
+        **_directory(working_dir, instance.session_id),
+    }
+    if instance.session_id is None:
+        body["environment"] = _environment()
+    made = None
+    if worktree:
+        made = _worktree(client, body, working_dir, parent, workspace, name, instance.session_id)
+    try:
+        text = client.text(
+            "POST", "/v1/sessions", body=body, key=new_key(), timeout_s=TIMEOUT_S + (wait_s or 0)
+        )
+    except SmError as error:
+        if made is not None and not client.repeated:  # else an earlier try may have been carried out
+            made.taken_back(client, error)
+        raise
+    session = decode(text)
+    for warning in session.get("warnings") or []:
+        click.echo(warning_text(warning), nl=False, err=True)
+    if as_json:
+        say_json(text)
+    else:
+        click.echo(f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}")
+    if attach:
+        _attach(client, session["session_id"])
+
+
+def _worktree(
+    client: Client,
+    body: dict[str, object],
+    working_dir: str | None,
+    parent: str | None,
+    workspace: str | None,
+    name: str | None,
+    session_id: str | None,
+) -> "Worktree":
+    """Make one for the session that `body` asks for, and say so in it."""
+    from sm.cli.worktrees import directory_of, make
+
+    directory = directory_of(client, working_dir, parent, workspace, session_id)
+    made = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
+    body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
+    return made
+
+
+def _attach(client: Client, session_id: str) -> None:
+    from sm.cli.commands.attach import attach
+
+    attach(client, session_id)
+
+
+def _prompt(prompt: str | None) -> str | None:
+    if prompt == "-":
+        from sm.cli.stdin import text_of_stdin
+        from sm.core.text import PROMPT_MAX
+
+        prompt = text_of_stdin("prompt", PROMPT_MAX).rstrip("\n")
+    if prompt is not None and not prompt.strip():
+        raise TextRefused("the prompt is empty", "leave it out for an interactive agent")
+    return prompt
+
+
+def _split(arguments: str | None) -> list[str]:
+    if arguments is None:
+        return []
+    try:
+        return shlex.split(arguments)
+    except ValueError as error:
+        raise UsageError(
+            f"--args: {str(error).lower()}", "quote it as for a shell: --args '--flag \"two words\"'"
+        ) from None
+
+
+def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str]:
+    """Where the agent shall work; a session's child works where its parent does unless told otherwise."""
+    if working_dir is not None:
+        return {"working_dir": os.path.abspath(os.path.expanduser(working_dir))}
+    if session_id is not None:
+        return {}
+    try:
+        return {"cwd": os.getcwd()}
+    except FileNotFoundError:
+        raise UsageError("the directory you are in is gone", "cd to another, or give --working-dir") from None
+
+
+def _environment() -> dict[str, str]:
+    """This whole environment but for what is no text: the daemon keeps what is configured."""
+    kept = {}
+    for name, value in os.environ.items():
+        try:
+            (name + value).encode("utf-8")
+        except UnicodeEncodeError:
+            continue
+        kept[name] = value
+    return kept

@@ -1,0 +1,39 @@
+"""`sm status`: the whole system, or one session. It only reads; an agent's own line is `sm note`."""
+
+import os
+
+import click
+
+from sm.cli.display.output import now, say, say_json
+from sm.cli.display.text import overview, session_block
+from sm.cli.instance import Instance
+from sm.cli.options import json_option, session_argument, workspace_option
+from sm.client.http import session_path
+from sm.errors import UsageError
+from sm.wire import decode
+
+
+@click.command()
+@session_argument(required=False)
+@workspace_option
+@json_option
+def command(session: str | None, workspace: str | None, as_json: bool) -> None:
+    """Show the whole system, or everything about one session.
+
+    \b
+    Example:
+      sm status engineer-login
+    """
+    if session is not None and workspace is not None:
+        raise UsageError("--workspace is for the whole system, and an ID names one session")
+    client = Instance(os.environ).client()
+    if session is None:
+        text = client.text("GET", "/v1/status", {"workspace": workspace})
+    else:
+        text = client.text("GET", session_path(session))
+    if as_json:
+        say_json(text)
+    elif session is None:
+        say(overview(decode(text)))
+    else:
+        say(session_block(decode(text), now()))

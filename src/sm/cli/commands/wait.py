@@ -1,0 +1,69 @@
+"""`sm wait`: until sessions have come to a status."""
+
+import os
+import sys
+from contextlib import suppress
+
+import click
+
+from sm.cli.display.output import say_sessions
+from sm.cli.display.text import ENDED, STATUSES, Shown, json_text, plural
+from sm.cli.instance import Instance
+from sm.cli.options import json_option, session_names
+from sm.cli.polling import until_answered
+from sm.client.http import Client
+from sm.errors import DaemonUnavailable, IllegalState, NotInTime
+from sm.wire import encode
+
+
+@click.command()
+@click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
+@click.option("--any", "any_of", is_flag=True, help="Until the first of them has.")
+@click.option("--all", "all_of", is_flag=True, help="Until all of them have (so it is without an option).")
+@click.option("--until", type=click.Choice(["ended", *STATUSES]), default="ended", show_default=True,
+              metavar="STATUS", help="Which status; ended is any of completed, error, abandoned, killed.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0, max=86_400 * 7), metavar="SECONDS", help="No longer.")
+@json_option
+def command(
+    sessions: tuple[str, ...], any_of: bool, all_of: bool, until: str, timeout: float | None, as_json: bool
+) -> int:
+    """Wait until sessions have ended, or have come to another status.
+
+    Exit code 0: they have; 4: it can be no more; 10: not in time. An ending that this command has told comes in no
+    message any more. The JSON is an array of all the sessions named.
+
+    \b
+    Example:
+      sm wait engineer-login engineer-api --any --timeout 600
+    """
+    if any_of and all_of:
+        raise click.UsageError("--any and --all exclude each other")
+    instance = Instance(os.environ)
+    names = list(dict.fromkeys(sessions))
+    found: list[Shown] = []
+
+    def ask(client: Client, wait_s: float) -> bool | None:
+        nonlocal names, found
+        body = {"sessions": names, "until": until, "any": any_of, "wait_s": wait_s}
+        answer = client.post("/v1/wait", body)
+        found = answer["sessions"]
+        if len(found) == len(names):
+            names = [session["session_id"] for session in found]  # a name may pass to another meanwhile
+        reached: bool | None = answer["reached"]
+        return reached
+
+    reached = until_answered(instance, ask, timeout)
+    if as_json:
+        click.echo(json_text(encode(found)))
+    elif found or reached is not None:
+        say_sessions([("", session) for session in found], "no such sessions any more")
+    sys.stdout.flush()
+    ended = [session["session_id"] for session in found if session["status"] in ENDED]
+    if ended:
+        with suppress(DaemonUnavailable):  # it will tell them once more
+            instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
+    if reached is None:
+        raise NotInTime(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
+    if not reached:
+        raise IllegalState(f"it cannot come to {until} any more")
+    return 0

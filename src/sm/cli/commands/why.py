@@ -1,0 +1,97 @@
+"""`sm why`: what a status rests on, or how it stands with a request."""
+
+import os
+import re
+from datetime import datetime
+
+import click
+
+from sm.cli.display.output import now, say, say_json
+from sm.cli.display.requests import expires, request_head, verdict
+from sm.cli.display.text import Shown, age, columns, label, line, padded, seconds_since, span, status_of
+from sm.cli.instance import Instance
+from sm.cli.options import json_option, requests_and_sessions
+from sm.client.http import quoted, session_path
+from sm.wire import decode
+
+_A_REQUEST = re.compile(r"[rR][0-9]+")
+
+
+@click.command()
+@click.argument("session", metavar="REQUEST|ID", shell_complete=requests_and_sessions)
+@json_option
+def command(session: str, as_json: bool) -> None:
+    """Show what a session's status rests on.
+
+    Each source with what it says, since when, and whether it was believed. Or, of a request (r57), how it stands and
+    who decided: a person, a session, whoever sat at the terminal, or a rule of the configuration and what it matched.
+
+    \b
+    Example:
+      sm why engineer-login
+      sm why r57
+    """
+    client = Instance(os.environ).client()
+    request = _A_REQUEST.fullmatch(session) is not None
+    text = client.text("GET", f"/v1/requests/{quoted(session)}" if request else session_path(session, "/why"))
+    if as_json:
+        say_json(text)
+    else:
+        say((request_block if request else why_block)(decode(text), now()))
+
+
+def why_block(why: Shown, at: datetime) -> list[str]:
+    """The session, why it is what it is, and below that what each source says of it."""
+    said = f"{line(why['status_source'])}, {age(why['status_at'], at)}"
+    lines = [
+        f"{label(why)} | {status_of(why, at)}",
+        f"Because:  {line(why['status_reason'] or 'nobody has said why')} ({said})",
+    ]
+    if why["status_stale"]:
+        lines.append("Doubt:    nothing has confirmed it for too long; it may be otherwise by now")
+    if why["evidence"]:
+        lines += ["Evidence:", *_evidence(why["evidence"], at)]
+    if why["facts"]:
+        lines += ["Facts:", *(f"  {line(fact)}" for fact in why["facts"])]
+    return lines
+
+
+def _evidence(evidence: list[Shown], at: datetime) -> list[str]:
+    rows = [
+        (line(each["source"]), f"says {line(each['says'])}", _when(each, at), _believed(each))
+        for each in evidence
+    ]
+    widths = [max(columns(row[n]) for row in rows) for n in range(3)]
+    return [
+        "  " + "  ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+
+
+def _when(each: Shown, at: datetime) -> str:
+    """How long it has said so, and when that was last seen."""
+    since, seen = span(seconds_since(each["since"], at)), span(seconds_since(each["seen"], at))
+    return f"{since} ago" if since == seen else f"for {since}, seen {seen} ago"
+
+
+def _believed(each: Shown) -> str:
+    reason = line(each["reason"] or "")
+    if each["believed"]:
+        return f"believed: {reason}" if reason else "believed"
+    why_not = f"not believed: {line(each['why_not'])}" if each["why_not"] else "not believed"
+    return f"{why_not} ({reason})" if reason else why_not
+
+
+def request_block(request: Shown, at: datetime) -> list[str]:
+    """How a request stands; `sm requests` has what is asked and what to type."""
+    name = request["request_id"]
+    if request["state"] == "open":
+        because = f"nobody has answered yet (sm requests {name} shows what to type)"
+        if request["answer"] is not None:
+            because = f"{verdict(request)}; its dialog has not taken it yet"
+    else:
+        because = verdict(request)
+    lines = [request_head(request, at), f"Because:  {because}"]
+    if request["state"] == "open" and request["expires_at"]:
+        lines.append(f"Expires:  {expires(request, at)}")
+    return lines

@@ -1,0 +1,244 @@
+"""`sm workspace`: team boundaries, each a directory."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from sm.cli.display.errors import warning_text
+from sm.cli.display.output import say, say_json
+from sm.cli.display.text import columns, line, padded, plural
+from sm.cli.instance import Instance
+from sm.cli.options import json_option, workspaces
+from sm.client.http import new_key, workspace_path
+from sm.errors import UsageError
+from sm.wire import decode
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@click.group()
+def command() -> None:
+    """Make and change workspaces: teams, each with a directory.
+
+    Agents of one workspace find, start and write to one another; those of another one do not exist for them. A
+    session belongs to the workspace that --workspace of sm spawn names, else to the one whose directory is the nearest
+    above its own; its children belong to the same.
+
+    \b
+    Example:
+      sm workspace create shop --working-dir ~/projects/shop --trust direct
+    """
+
+
+def _slug(command: Command) -> Command:
+    return click.argument("slug", metavar="SLUG", shell_complete=workspaces)(command)
+
+
+def _settings(command: Command) -> Command:
+    """The options of `create` and `set`, but for the directory."""
+    names = "names with commas between, all, or none"
+    for option in reversed(
+        (
+            click.option(
+                "--trust",
+                metavar="LEVEL",
+                help="Of its sessions: sandboxed or direct; default: as configured.",
+            ),
+            click.option("--mcps", metavar="NAMES", help=f"MCP servers that its sessions get: {names}."),
+            click.option("--skills", metavar="NAMES", help="Skills, likewise."),
+            click.option("--agents", metavar="NAMES", help="Agent types, likewise."),
+            click.option(
+                "--strict-mcps/--no-strict-mcps",
+                default=None,
+                help="Whether its sessions get no MCP servers but those that sm gives them.",
+            ),
+            click.option(
+                "--sandbox",
+                "sandbox",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="A setting of its container, as under sandbox: in the configuration; KEY= takes it away.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@command.command()
+@click.argument("slug", metavar="SLUG")
+@click.option("--working-dir", metavar="DIR", required=True, help="Its directory.")
+@_settings
+@json_option
+def create(slug: str, working_dir: str, as_json: bool, **settings: Any) -> None:
+    """Make a workspace.
+
+    SLUG is 2 to 64 of a-z, 0-9 and dash. A workspace that was deleted comes back, with the sessions that it had.
+
+    \b
+    Example:
+      sm workspace create shop --working-dir ~/projects/shop --trust direct
+    """
+    body = {"slug": slug, "working_dir": _directory(working_dir), **_body(settings)}
+    _told(_client().text("POST", "/v1/workspaces", body=body, key=new_key()), "Created", as_json)
+
+
+@command.command("list")
+@click.option("--deleted", is_flag=True, help="The deleted ones too.")
+@json_option
+def list_command(deleted: bool, as_json: bool) -> None:
+    """List the workspaces; in an agent, its own.
+
+    \b
+    Example:
+      sm workspace list
+    """
+    text = _client().text("GET", "/v1/workspaces", {"deleted": deleted})
+    if as_json:
+        say_json(text)
+        return
+    found = decode(text)
+    if not found:
+        click.echo("no workspaces", err=True)
+        return
+    rows = [
+        (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"])) for w in found
+    ]
+    widths = [max(columns(row[n]) for row in rows) for n in range(3)]
+    say(
+        " | ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[3]]) for row in rows
+    )
+
+
+@command.command()
+@_slug
+@json_option
+def show(slug: str, as_json: bool) -> None:
+    """Show everything about a workspace.
+
+    \b
+    Example:
+      sm workspace show shop
+    """
+    text = _client().text("GET", workspace_path(slug))
+    if as_json:
+        say_json(text)
+    else:
+        say(_block(decode(text)))
+
+
+@command.command("set")
+@_slug
+@click.option("--working-dir", metavar="DIR", help="Another directory.")
+@_settings
+@json_option
+def set_command(slug: str, working_dir: str | None, as_json: bool, **settings: Any) -> None:
+    """Change a workspace; it counts for what is started from then on.
+
+    \b
+    Example:
+      sm workspace set shop --mcps files,browser --trust sandboxed
+    """
+    body = _body(settings)
+    if working_dir is not None:
+        body["working_dir"] = _directory(working_dir)
+    if not body:
+        raise UsageError("nothing to change", "sm workspace set --help shows what there is")
+    _told(_client().text("POST", workspace_path(slug), body=body, key=new_key()), "Changed", as_json)
+
+
+@command.command()
+@_slug
+@json_option
+def delete(slug: str, as_json: bool) -> None:
+    """Delete a workspace none of whose agents runs any more.
+
+    Its sessions stay readable and its directory as it is; nothing new is started in it.
+
+    \b
+    Example:
+      sm workspace delete shop
+    """
+    text = _client().text("POST", workspace_path(slug, "/delete"), key=new_key())
+    _told(text, "Deleted", as_json)
+
+
+def _client() -> Any:
+    return Instance(os.environ).client()
+
+
+def _directory(given: str) -> str:
+    return os.path.abspath(os.path.expanduser(given))
+
+
+def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the settings was given, as the daemon takes it."""
+    body: dict[str, Any] = {}
+    if settings["trust"] is not None:
+        body["trust"] = None if settings["trust"] == "default" else settings["trust"]
+    given = {kind: settings[kind] for kind in ("mcps", "skills", "agents") if settings[kind] is not None}
+    if given:
+        body["capabilities"] = {kind: _names(kind, text) for kind, text in given.items()}
+    if settings["strict_mcps"] is not None:
+        body["strict_mcps"] = settings["strict_mcps"]
+    if settings["sandbox"]:
+        body["sandbox"] = dict(_pair(text) for text in settings["sandbox"])
+    return body
+
+
+def _names(kind: str, text: str) -> str | list[str]:
+    if text.strip() == "all":
+        return "all"
+    if text.strip() == "none":
+        return []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"--{kind} {text!r} names nothing", f"--{kind} none")
+    return names
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"--sandbox {text!r} is not KEY=VALUE", "--sandbox memory=2g")
+    return key.strip(), value.strip()
+
+
+def _told(text: str, done: str, as_json: bool) -> None:
+    workspace = decode(text)
+    for warning in workspace.get("warnings") or []:
+        click.echo(warning_text(warning), nl=False, err=True)
+    if as_json:
+        say_json(text)
+    else:
+        click.echo(f"{done} workspace {workspace['slug']} ({line(workspace['working_dir'], 4096)})")
+
+
+def _count(workspace: Mapping[str, Any]) -> str:
+    if workspace["deleted_at"]:
+        return "deleted"
+    return f"{workspace['live']} of {plural(workspace['sessions'], 'session')} live"
+
+
+def _block(workspace: Mapping[str, Any]) -> list[str]:
+    given = workspace["capabilities"]
+    facts = [
+        ("Directory", workspace["working_dir"]),
+        ("Trust", workspace["trust_level"] or "as configured (default_trust)"),
+        ("Sessions", _count(workspace)),
+        *(
+            (kind, _said(given[key]))
+            for kind, key in (("MCPs", "mcps"), ("Skills", "skills"), ("Agents", "agents"))
+        ),
+        ("Strict", "no other MCP servers than these" if workspace["strict_mcps"] else None),
+        ("Sandbox", ", ".join(f"{key}={value}" for key, value in workspace["sandbox"].items())),
+        ("Created", workspace["created_at"]),
+        ("Deleted", workspace["deleted_at"]),
+    ]
+    return [workspace["slug"], *(f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value)]
+
+
+def _said(names: str | list[str]) -> str:
+    return names if isinstance(names, str) else ", ".join(names) or "none"

@@ -1,0 +1,145 @@
+"""What a session reports while no daemon runs (docs/protocol.md, the spool)."""
+
+import os
+import time
+
+from sm.cli.hook.emit import stamp
+from sm.client.http import Away, Client, new_key
+from sm.errors import DaemonUnavailable, LimitReached, SmError, StorageFull
+from sm.wire import AGENT_SOCKET_NAME, SPOOL_MAX_BYTES, TOKEN_MAX_BYTES, encode
+
+TYPE_CHECKING = False  # see wire.py: hooks come here too
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from sm.cli.instance import Instance
+
+HOOKS_MAX_BYTES = SPOOL_MAX_BYTES * 3 // 4
+"""How full the events of hooks may make it. The rest is for what the session itself says, which must not be lost."""
+
+
+def report(instance: "Instance", action: str, path: str, body: "Mapping[str, object]") -> "Any | None":
+    """Post a session's report: the daemon's answer, or None when it was left in the spool.
+
+    The report is in the spool before anything is waited for, so that it survives this command being killed; the
+    same key in both makes it count once, whichever the daemon sees first. Raises the daemon's refusals, and
+    LimitReached when the spool is full.
+    """
+    key = new_key()
+    try:
+        return Client(instance.socket_path).post(path, body, key=key)
+    except DaemonUnavailable as error:
+        if instance.session_id is None:
+            raise
+        if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container has no way to the spool
+            return instance.client().post(path, body, key=key)
+        spooled = write(instance, action, body, key)
+        if not isinstance(error, Away):
+            return None  # it is there and stuck
+    try:
+        answer = instance.client().post(path, body, key=key)
+    except DaemonUnavailable:
+        return None
+    except SmError:
+        _remove(spooled)
+        raise
+    _remove(spooled)
+    return answer
+
+
+def write(
+    instance: "Instance",
+    action: str,
+    body: "Mapping[str, object]",
+    key: str,
+    *,
+    emitted_at: str | None = None,
+    most: int = SPOOL_MAX_BYTES,
+    durable: bool = True,
+) -> str:
+    """Leave one report for the daemon, whole or not at all, and return the file's path.
+
+    The session's directory then holds at most `most` bytes. One that is not `durable` may be lost or empty when the
+    machine fails.
+    """
+    session_id = instance.session_id or ""
+    if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
+        raise DaemonUnavailable("no daemon answers, and SM_SESSION_ID names no session", "sm daemon start")
+    _check(action, body)
+    directory = f"{instance.places.spool}/{session_id}"
+    text = encode(
+        {
+            "key": key,
+            "token": _token(instance.environ),
+            "emitted_at": emitted_at or stamp(time.time_ns()),
+            "action": action,
+            "body": dict(body),
+        }
+    )
+    name = f"{time.time_ns()}-{os.urandom(4).hex()}.json"
+    hidden = f"{directory}/.{name}"
+    try:
+        for wanted in (instance.places.spool, directory):
+            os.makedirs(wanted, 0o700, exist_ok=True)
+        if _used(directory) + len(text) > most:
+            raise LimitReached(
+                f"the daemon is away and the spool of session {session_id} is full", "sm daemon start"
+            )
+        file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(file, "wb") as stream:
+            stream.write(text.encode("ascii"))
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.rename(hidden, f"{directory}/{name}")
+    except OSError as error:
+        _remove(hidden)
+        raise StorageFull(
+            f"the daemon is away and the report cannot be kept: {error.strerror}", "sm daemon start"
+        ) from None
+    return f"{directory}/{name}"
+
+
+def _used(directory: str) -> int:
+    """How many bytes lie there. Others write and remove there at the same time."""
+    used = 0
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                used += entry.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+    return used
+
+
+def _check(action: str, body: "Mapping[str, object]") -> None:
+    """Refuse now what the daemon would refuse when nobody listens any more. Raises TextRefused."""
+    if action == "hook":
+        return  # nobody listens to it now either
+    from sm.core.text import NOTE_MAX, REPORT_MAX, accepted
+
+    if action == "note":
+        accepted(str(body["text"]), "note", NOTE_MAX, one_line=True)
+    elif body["message"] is not None:
+        accepted(str(body["message"]), "message", REPORT_MAX)
+
+
+def _token(environ: "Mapping[str, str]") -> str:
+    """The proof of who reports. Raises DaemonUnavailable without one, for the daemon would not believe the report."""
+    path = environ.get("SM_TOKEN_FILE", "")
+    try:
+        with open(path, "rb") as file:
+            return file.read(TOKEN_MAX_BYTES).decode("ascii", "replace").strip()
+    except OSError:
+        raise DaemonUnavailable(
+            "no daemon answers, and without the file that SM_TOKEN_FILE names no report can be kept",
+            "sm daemon start",
+        ) from None
+
+
+def _remove(path: str) -> None:
+    try:  # noqa: SIM105  contextlib would cost 2 ms
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # the daemon was quicker, or it never was there

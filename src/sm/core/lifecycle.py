@@ -1,0 +1,130 @@
+"""The lifecycle state machine: `decide(status, signal)` is the only thing that makes a status.
+
+Pure: no clock, no I/O. The table is the whole truth; docs/lifecycle.md is drawn from it by
+`python -m sm.core.lifecycle`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sm.core.models import REQUESTED, EventType, Signal, SignalKind, Status
+from sm.errors import IllegalTransition
+
+LIVE = (Status.SPAWNED, Status.STARTING, Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
+ENDED = (Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED)
+
+
+def _table() -> dict[tuple[Status, SignalKind], Status]:
+    table = {
+        (Status.SPAWNED, SignalKind.LAUNCHING): Status.STARTING,
+        (Status.SPAWNED, SignalKind.STARTED): Status.RUNNING,
+        (Status.STARTING, SignalKind.STARTED): Status.RUNNING,
+        (Status.SPAWNED, SignalKind.START_FAILED): Status.ERROR,
+        (Status.STARTING, SignalKind.START_FAILED): Status.ERROR,
+        # An obstacle at the start of an agent (a first-run dialog), and the end of it.
+        (Status.STARTING, SignalKind.ASKED): Status.WAITING_INPUT,
+        (Status.WAITING_INPUT, SignalKind.STARTED): Status.RUNNING,
+        (Status.IDLE, SignalKind.BUSY): Status.RUNNING,
+        (Status.WAITING_INPUT, SignalKind.BUSY): Status.RUNNING,
+        (Status.RUNNING, SignalKind.WENT_IDLE): Status.IDLE,
+        (Status.WAITING_INPUT, SignalKind.WENT_IDLE): Status.IDLE,
+        (Status.RUNNING, SignalKind.ASKED): Status.WAITING_INPUT,
+        (Status.IDLE, SignalKind.ASKED): Status.WAITING_INPUT,
+    }
+    for live in LIVE:
+        table |= {
+            # An agent may report, and end, before the daemon has seen that it started.
+            (live, SignalKind.REPORTED_COMPLETED): Status.COMPLETED,
+            (live, SignalKind.REPORTED_ERROR): Status.ERROR,
+            (live, SignalKind.REPORTED_ABANDONED): Status.ABANDONED,
+            (live, SignalKind.EXITED): Status.COMPLETED,
+            (live, SignalKind.CRASHED): Status.ERROR,
+            (live, SignalKind.TERMINAL_LOST): Status.ERROR,
+            (live, SignalKind.KILLED): Status.KILLED,
+            (live, SignalKind.PARENT_ENDED): Status.ABANDONED,
+        }
+    for ended in ENDED:
+        table |= {
+            (ended, SignalKind.REOPENED): Status.RUNNING,
+            (ended, SignalKind.RESTARTED): Status.STARTING,
+        }
+    return table
+
+
+TRANSITIONS: Mapping[tuple[Status, SignalKind], Status] = MappingProxyType(_table())
+
+_EVENTS = {
+    Status.RUNNING: EventType.RUNNING,
+    Status.IDLE: EventType.IDLE,
+    Status.WAITING_INPUT: EventType.WAITING_INPUT,
+    Status.COMPLETED: EventType.COMPLETED,
+    Status.ERROR: EventType.ERROR,
+    Status.ABANDONED: EventType.ABANDONED,
+    Status.KILLED: EventType.KILLED,
+}
+_EVENTS_OF_SIGNAL = {
+    SignalKind.STARTED: EventType.STARTED,
+    SignalKind.REOPENED: EventType.REOPENED,
+    SignalKind.RESTARTED: EventType.REOPENED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A move from `before` to `after`, and the event that records it (None: a move nobody is told of)."""
+
+    before: Status
+    after: Status
+    event: EventType | None
+    signal: Signal
+
+
+def is_live(status: Status) -> bool:
+    return status in LIVE
+
+
+def is_ended(status: Status) -> bool:
+    """False for a status that this version does not know: nothing may be concluded from it."""
+    return status in ENDED
+
+
+def decide(status: Status, signal: Signal) -> Decision | None:
+    """What `signal` does to a session in `status`; None when it changes nothing.
+
+    News that comes late (an observed signal the table has no edge for) changes nothing. A requested move
+    that is not possible raises IllegalTransition.
+    """
+    after = TRANSITIONS.get((status, signal.kind))
+    if after is None:
+        if signal.kind in REQUESTED:
+            raise IllegalTransition(
+                f"{signal.kind.replace('_', ' ')} is not possible: the session is {status}"
+            )
+        return None
+    event = _EVENTS_OF_SIGNAL.get(signal.kind) or _EVENTS.get(after)
+    return Decision(before=status, after=after, event=event, signal=signal)
+
+
+ENDED_OF_ANY_KIND = "ended"
+
+
+def reached(status: Status, until: str) -> bool | None:
+    """Whether `status` is what somebody waits for: a status, or `ended`. None: not yet; False: nor will it be."""
+    if is_ended(status):
+        return until in (status, ENDED_OF_ANY_KIND)
+    return True if until == status else None
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram (mermaid-js stateDiagram-v2), edges of one pair merged."""
+    merged: dict[tuple[Status, Status], list[str]] = {}
+    for (before, kind), after in TRANSITIONS.items():
+        merged.setdefault((before, after), []).append(kind.value)
+    lines = ["stateDiagram-v2", "    [*] --> spawned"]
+    lines += [f"    {before} --> {after}: {', '.join(kinds)}" for (before, after), kinds in merged.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(diagram())  # noqa: T201 - the diagram is the answer

@@ -1,0 +1,211 @@
+"""What is said of a session: the texts of events and reasons. Pure."""
+
+from typing import assert_never
+
+from sm.core.messages import BY_RULE, BY_TERMINAL, Message, MessageState, Question, Request, RequestKind
+from sm.core.models import EventType, Session, Signal, SignalKind, Status, TrustLevel
+from sm.core.text import folded, quoted
+
+_PLAN = "ExitPlanMode"
+"""The tool of claude with which an agent that plans asks whether it may begin."""
+_QUESTIONS_SHOWN = 4
+
+
+def subject(session: Session) -> str:
+    """What an event calls the session: readers of events are mostly parents."""
+    return f"{'Session' if session.parent_id is None else 'Child'} {session.id}"
+
+
+def spawned(session: Session) -> str:
+    kind = "Session" if session.parent_id is None else "Child"
+    return f"{kind} {session.display_name} ({session.id}) started"
+
+
+def moved(session: Session, signal: Signal, type: EventType) -> str:
+    """The line of the event that records a move; `session` is as it was before."""
+    who = subject(session)
+    match signal.kind:
+        case SignalKind.STARTED:
+            return f"{who} running"
+        case SignalKind.START_FAILED:
+            return f"{who} did not start: {folded(signal.reason)}"
+        case SignalKind.REPORTED_COMPLETED | SignalKind.REPORTED_ERROR | SignalKind.REPORTED_ABANDONED:
+            verb = "failed" if signal.kind is SignalKind.REPORTED_ERROR else type.value
+            return f"{who} {verb} - {quoted(signal.message)}" if signal.message else f"{who} {verb}"
+        case SignalKind.EXITED:
+            return f"{who} completed (exited with code 0)"
+        case SignalKind.CRASHED:
+            return f"{who} crashed ({signal.exit})"
+        case SignalKind.TERMINAL_LOST | SignalKind.PARENT_ENDED | SignalKind.REOPENED | SignalKind.RESTARTED:
+            return f"{who} {type.value}: {folded(signal.reason)}"
+        case SignalKind.KILLED:
+            return f"{who} killed ({folded(signal.reason)})"
+        case SignalKind.BUSY | SignalKind.WENT_IDLE | SignalKind.ASKED | SignalKind.LAUNCHING:
+            return f"{who} {type.value.replace('_', ' ')}: {folded(signal.reason)}"
+        case _:
+            assert_never(signal.kind)
+
+
+def label(session: Session) -> str:
+    """`engineer-task1042 (1a2b3c4d)`."""
+    return f"{folded(session.display_name, 150)} ({session.id})"
+
+
+def sender_label(sender: str, session: Session | None) -> str:
+    """A message's sender as its reader sees it; `session` is the one that it names, if it is known."""
+    return sender if session is None else label(session)
+
+
+def words_of(session: Session, text: str, limit: int = 500) -> str:
+    """What a session said, for the eyes of its parent."""
+    return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
+
+
+def kin(session: Session) -> str:
+    """What a notice calls the session that it is about."""
+    return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
+
+
+def ending(session: Session, signal: Signal) -> str:
+    """The entry of a notice that tells of an ending; `session` as it is now."""
+    match session.status:
+        case Status.ERROR if signal.kind is SignalKind.REPORTED_ERROR:
+            verb = "failed"
+        case Status.ERROR:
+            verb = "ended with an error"
+        case _:
+            verb = str(session.status)
+    said = f": {words_of(session, signal.message)}" if signal.message else f": {folded(signal.reason)}"
+    return f"{kin(session)} {verb}{said}"
+
+
+def idle(session: Session) -> str:
+    return f"{kin(session)} is idle: {folded(session.status_reason)}"
+
+
+def milestone(session: Session, text: str) -> str:
+    return f"{kin(session)} reports: {words_of(session, text)}"
+
+
+def undelivered(session: Session, message: Message) -> str:
+    return f"message {message.id} to {label(session)} is {message.state}: {folded(message.reason or '-')}"
+
+
+def asked(session: Session, request: Request) -> str:
+    """The entry of a notice that tells of a request. It ends with the exact command to type."""
+    who, name = kin(session), request.name
+    match request.kind:
+        case RequestKind.QUESTION:
+            each = " TEXT" * len(request.questions)
+            return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{each}"
+        case RequestKind.COMPLETION:
+            said = words_of(session, request.words or "done", 400)
+            return f"{who} says that it is done: {said}; sm approve {name} or: sm reject {name} WHY"
+        case _:
+            more = f" (cut: sm requests {name})" if request.cut else ""
+            plan = plan_of(request)
+            if plan is not None:
+                what = f"asks to approve its plan: {words_of(session, plan, 400)}"
+            else:
+                what = f"asks for permission to use {words_of(session, use(request), 400)}"
+            return f"{who} {what}{more}; sm approve {name} or: sm deny {name} WHY"
+
+
+def _questions(session: Session, request: Request) -> str:
+    """What is asked, with the numbers of the options. Of several questions each gets its share of the line."""
+    if len(request.questions) == 1:
+        (only,) = request.questions
+        options = _options(session, request, only, 8, 40)
+        return words_of(session, only.question, 400) + (f"; {options}" if options else "")
+    shown = []
+    for question in request.questions[:_QUESTIONS_SHOWN]:
+        options = _options(session, request, question, 2, 30)
+        shown.append(words_of(session, question.question, 90) + (f" ({options})" if options else ""))
+    more = len(request.questions) - len(shown)
+    return " / ".join(shown) + (f" / and {more} more (sm requests {request.name})" if more else "")
+
+
+def _options(session: Session, request: Request, question: Question, count: int, limit: int) -> str:
+    if not question.options:
+        return ""
+    some = enumerate(question.options[:count], 1)
+    shown = ", ".join(f"{n}: {words_of(session, option, limit)}" for n, option in some)
+    more = len(question.options) - count
+    left = f" and {more} more (sm requests {request.name})" if more > 0 else ""
+    return f"{'options, several as 1,2:' if question.multiple else 'options'} {shown}{left}"
+
+
+def plan_of(request: Request) -> str | None:
+    """The plan that its agent wants to carry out; None: it asks for something else."""
+    if request.kind is not RequestKind.PERMISSION or request.tool != _PLAN:
+        return None
+    plan = (request.arguments or {}).get("plan")
+    return plan if isinstance(plan, str) and plan.strip() else "its text is on the screen only"
+
+
+def use(request: Request) -> str:
+    """The tool and its arguments that a permission is asked for."""
+    arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
+    return f"{request.tool or 'a tool'} {arguments}".strip()
+
+
+def request_opened(session: Session, request: Request) -> str:
+    """The line of the event that records a request."""
+    match request.kind:
+        case RequestKind.QUESTION:
+            what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
+        case RequestKind.COMPLETION:
+            what = f"proposes its completion - {quoted(request.words or 'done')}"
+        case _:
+            plan = plan_of(request)
+            what = (
+                f"asks for permission to use {quoted(use(request))}"
+                if plan is None
+                else f"asks to approve its plan - {quoted(plan)}"
+            )
+    return f"{subject(session)} {what} ({request.name})"
+
+
+def request_settled(session: Session, request: Request) -> str:
+    """The line of the event that records what became of a request."""
+    by = f" {decider(request)}" if request.answered_by else ""
+    reason = folded(request.reason or "")
+    if request.answered_by == BY_TERMINAL and request.answer is None:
+        said = ""
+    elif request.answer is None:
+        said = f": {reason}"
+    else:
+        said = f" - {quoted(outcome(request))}"
+        said += f" ({reason})" if request.answered_by == BY_RULE and reason else ""
+    return f"{subject(session)}: {request.name} {request.state}{by}{said}"
+
+
+def decider(request: Request) -> str:
+    """Who has answered, as it follows `answered`: `by operator`, `by a rule`, `at its terminal`."""
+    by = request.answered_by
+    if by == BY_RULE:
+        return "by a rule"
+    return "at its terminal" if by == BY_TERMINAL else f"by {folded(by or 'nobody')}"
+
+
+def outcome(request: Request) -> str:
+    """What was decided on a request, in its own words."""
+    answer = request.answer
+    if answer is None:
+        return str(request.state)
+    if request.kind is RequestKind.QUESTION:
+        if answer.answers:
+            return " / ".join(answer.answers)
+        if answer.approved:
+            return request.reason or "answered"
+        return f"declined: {answer.message}" if answer.message else "declined"
+    decided = "approved" if answer.approved else "rejected"
+    return f"{decided}: {answer.message}" if answer.message else decided
+
+
+def message_settled(session: Session, message: Message, sender: str) -> str:
+    """The line of the event that records what became of a message."""
+    what = f"message {message.id} from {sender}"
+    if message.state is MessageState.SUBMITTED:
+        return f"{subject(session)} got {what}"
+    return f"{subject(session)}: {what} {message.state}: {folded(message.reason or '')}"

@@ -1,0 +1,388 @@
+"""Carries out what the store has committed: starts, kills, typed prompts, what is told outside.
+
+Almost every effect may be repeated after a crash, because it asks the world first: a start finds the terminal
+that carries its session's id, a kill finds the process gone. What cannot be repeated (typing, running the
+operator's program) is marked before it happens, and one that was interrupted becomes a dead letter.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from datetime import datetime
+from typing import Any
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Launch, Process, Session
+from sm.core.text import marked
+from sm.daemon.left_behind import left_behind
+from sm.errors import (
+    Bug,
+    CouldNotAsk,
+    IllegalState,
+    NoServer,
+    NoTerminal,
+    OutsideFailed,
+    ProgramMissing,
+    SmError,
+    StorageFull,
+    UsageError,
+)
+from sm.notifiers.base import Notifier, NotTold
+from sm.sandboxes.base import Sandbox
+from sm.sessions.archive import REMOVE
+from sm.sessions.interrupt import INTERRUPTIBLE
+from sm.sessions.manager import KILL, RELEASE, START, TYPE, Lost, Manager
+from sm.sessions.spawn import Starts, process_of
+from sm.state.endings import ARCHIVE, CLOSE, INTERRUPT
+from sm.state.notices import COMMAND, WEBHOOK
+from sm.store import Effect, Store
+from sm.store.persisting import persist
+from sm.terminals.archives import Archives
+from sm.terminals.base import Pane, Stranger, Terminals
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_TELL_PAUSE_S = 1.0
+_LONGEST_TELL_PAUSE_S = 300.0
+_TELL_FOR_S = 24 * 3600.0
+_LANE_MAX = 1_000
+_ON_TERMINALS = frozenset({ARCHIVE, CLOSE, RELEASE, REMOVE})
+
+
+def lane(effect: Effect) -> str:
+    """Effects of one lane are carried out one after the other. One that hangs must not keep others waiting."""
+    if effect.kind == WEBHOOK:
+        return str(effect.payload.get("url"))
+    if effect.kind == COMMAND:
+        return COMMAND
+    return _end_lane(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
+
+
+def _end_lane(session_id: str) -> str:
+    return f"{session_id}/end"
+
+
+class Outbox:
+    """Runs effects at the same time, but those of one lane in order."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        starts: Starts,
+        terminals: Terminals,
+        sandbox: Sandbox,
+        watch: Callable[[str, Process | None, Pane], None],
+        notifiers: Mapping[str, Notifier],
+        archives: Archives,
+        launch_again: Callable[[str], Awaitable[Launch]],
+        before_start: Callable[[Session], Awaitable[None]],
+        interrupting: Callable[[str], AbstractAsyncContextManager[None]],
+    ) -> None:
+        """`before_start` returns when the session's agent can call the daemon. Raises SmError.
+
+        `interrupting`: what an interrupt of a session is done within, so that nothing is typed there meanwhile.
+        """
+        self._store = store
+        self._manager = manager
+        self._starts = starts
+        self._terminals = terminals
+        self._sandbox = sandbox
+        self._watch = watch
+        self._notifiers = notifiers
+        self._archives = archives
+        self._launch_again = launch_again
+        self._before_start = before_start
+        self._interrupting = interrupting
+        self._last: dict[str, asyncio.Task[None]] = {}
+        """The newest effect of each lane that is not done: the next one waits for it."""
+        self._waiting: Counter[str] = Counter()
+        self._kinds = {
+            START: self._start,
+            TYPE: self._type,
+            KILL: self._kill,
+            INTERRUPT: self._interrupt,
+            ARCHIVE: self._archive,
+            CLOSE: self._close,
+            RELEASE: self._release,
+            REMOVE: self._remove,
+            COMMAND: self._tell,
+            WEBHOOK: self._tell,
+        }
+
+    async def run(self) -> None:
+        """Carry out what is pending, then what comes. Never returns."""
+        async with asyncio.TaskGroup() as group:
+            for effect in await self._store.effects_in("taken"):
+                group.create_task(self._settle_cut_short(effect))
+            left = await self._store.effects_in("pending")
+            for effect in left:
+                self._begin(group, effect)
+            last = left[-1].id if left else 0
+            while True:
+                effect = await self._store.effects.get()
+                if effect.id > last:
+                    self._begin(group, effect)
+
+    async def _settle_cut_short(self, effect: Effect) -> None:
+        await self._finish(effect, dead=await self._cut_short(effect))
+
+    async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
+        """For what must not be carried out again, whatever the disk says."""
+        await persist(lambda: self._manager.finished(effect, dead=dead))
+
+    async def _cut_short(self, effect: Effect) -> str:
+        """What to say of an effect that was under way when the last daemon died."""
+        if effect.kind != TYPE:
+            return f"the daemon ended while it did: {effect.kind}"
+        with suppress(SmError):
+            launch = await self._store.launch(effect.session_id)
+            session = self._store.sessions[effect.session_id]
+            await self._terminals.enter_if_unsent(session.terminal, marked(launch.typed_prompt or ""))
+        return "the daemon ended while it typed the prompt: look at its terminal"
+
+    def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
+        where = lane(effect)
+        # A restored session's new terminal has the name of the old one: what is still to be done to that comes first.
+        after = (where, _end_lane(effect.session_id)) if effect.payload.get("again") else (where,)
+        before = [self._last[each] for each in after if each in self._last]
+        self._waiting[where] += 1
+        task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _LANE_MAX))
+        self._last[where] = task
+        task.add_done_callback(lambda done: self._forget(where, done))
+
+    def _forget(self, where: str, done: "asyncio.Task[None]") -> None:
+        self._waiting[where] -= 1
+        if self._last.get(where) is done:
+            del self._last[where], self._waiting[where]
+
+    async def _after(self, before: Sequence["asyncio.Task[None]"], effect: Effect, *, crowded: bool) -> None:
+        if crowded:
+            await self._finish(effect, dead=f"{_LANE_MAX} wait to be told there already")
+            return
+        if before:
+            await asyncio.wait(before)
+        await self._until_known(effect)
+
+    async def _until_known(self, effect: Effect) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._carry_out(effect)
+                return
+            except (
+                CouldNotAsk,
+                StorageFull,
+            ) as error:  # nothing may be concluded, or written: ask again later
+                log.warning("put off an effect: %s", error.message, extra={"sm_session": effect.session_id})
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except Exception:
+                log.exception("gave up an effect", extra={"sm_session": effect.session_id})
+                dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
+                if effect.kind == START:  # nobody may wait for ever for what will not come
+                    bug = Bug(dead)
+                    await persist(lambda bug=bug: self._starts.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
+                else:
+                    await self._finish(effect, dead=dead)
+                return
+
+    async def _carry_out(self, effect: Effect) -> None:
+        carry_out = self._kinds.get(effect.kind)
+        if carry_out is None:
+            await self._manager.finished(effect, dead=f"this version does not know the effect {effect.kind}")
+        else:
+            await carry_out(effect)
+
+    async def _start(self, effect: Effect) -> None:
+        session = self._store.sessions[effect.session_id]
+        if "adopt" in effect.payload:
+            await self._adopt(effect, session)
+            return
+        again = bool(effect.payload.get("again"))
+        if again:
+            try:
+                await self._end_old(session, effect.payload)
+            except OutsideFailed as error:
+                await self._starts.start_failed(effect, error)
+                return
+        if not is_live(session.status) and session.id not in await self._terminals_now():
+            await self._manager.finished(effect)  # ended before it was started
+            return
+        prepared = self._starts.prepared.pop(session.id, None)
+        try:
+            launch, argv = (
+                await self._prepared_again(session.id, again=again) if prepared is None else prepared
+            )
+        except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
+            await self._starts.start_failed(effect, error)
+            return
+
+        async def opened() -> tuple[Pane, Process | None]:
+            await self._before_start(session)
+            pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
+            return pane, await self._sandbox.wait_started(session.id, pane.pid)
+
+        try:
+            # The commit of "starting" waits for the disk meanwhile.
+            (pane, process), _ = await asyncio.gather(opened(), self._starts.launching(session.id))
+        except (CouldNotAsk, StorageFull):
+            raise
+        except SmError as error:
+            await self._starts.start_failed(effect, self._with_remedy(session, error))
+            return
+        await self._starts.started(effect, process, typed=launch.typed_prompt is not None)
+        # Watched also when it has ended already: then the watcher learns at once how.
+        self._watch(session.id, process, pane)
+
+    def _with_remedy(self, session: Session, error: SmError) -> SmError:
+        install = self._manager.provider(session).install_hint
+        if not isinstance(error, ProgramMissing) or install is None:
+            return error
+        return ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
+
+    async def _end_old(self, session: Session, payload: Mapping[str, Any]) -> None:
+        """End what the old process of a restored session has left behind, and close its terminal.
+
+        What of it still runs would speak for the session, and take its messages. The old terminal is known by its
+        process; that of the new one means that this start is repeated, and all that carries the session's mark is new.
+        Raises OutsideFailed.
+        """
+        try:
+            pane = (await self._terminals.snapshot()).get(session.id)
+        except NoServer:
+            pane = None
+        if pane is not None and pane.pid != payload.get("pane_pid"):
+            return
+        if payload.get("process") is not None:
+            old = process_of(payload["process"])
+            await self._sandbox.end(old, force=False)
+            left = await asyncio.to_thread(left_behind, session.id, old, dict(self._store.sessions))
+            ending = (self._sandbox.end(process, force=False) for process in left)
+            for done in await asyncio.gather(*ending, return_exceptions=True):
+                if isinstance(done, BaseException):
+                    raise done
+        if pane is not None:
+            await self._terminals.close(session.terminal)
+
+    async def _adopt(self, effect: Effect, session: Session) -> None:
+        """Take over an agent that runs already. Repeated, it marks the same pane again."""
+        adopted = effect.payload["adopt"]
+        process = process_of(adopted)
+        stranger = Stranger(str(adopted["pane_id"]), int(adopted["pane_pid"]))
+        try:
+            pane = await self._terminals.adopt(
+                session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
+            )
+        except (NoTerminal, NoServer) as error:
+            await self._starts.start_failed(effect, error)
+            return
+        # It will not say that it is ready: it was, before anybody here knew of it.
+        await self._starts.started(effect, process, typed=False, ready=True)
+        self._watch(session.id, process, pane)
+
+    async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
+        launch = await (self._launch_again(session_id) if again else self._store.launch(session_id))
+        return launch, await self._sandbox.prepare(session_id, launch)
+
+    async def _terminals_now(self) -> frozenset[str]:
+        try:
+            return frozenset(await self._terminals.snapshot())
+        except NoServer:
+            return frozenset()
+
+    async def _type(self, effect: Effect) -> None:
+        launch = await self._store.launch(effect.session_id)
+        session = self._store.sessions[effect.session_id]
+        await self._manager.taken(effect)  # from here on it is never repeated
+        if launch.typed_prompt is None or session.exit is not None:
+            await self._finish(effect)
+            return
+        try:
+            await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
+        except (NoTerminal, NoServer):  # the watcher tells of the ending
+            await self._finish(effect)
+        except SmError as error:
+            await self._finish(effect, dead=f"its prompt may not have been typed: {error.message}")
+        else:
+            await self._finish(effect)
+
+    async def _kill(self, effect: Effect) -> None:
+        session = self._store.sessions[effect.session_id]
+        if session.process is not None:
+            await self._sandbox.end(session.process, force=bool(effect.payload.get("force")))
+            # The watcher tells how it ended, and sees by this effect, still pending, that it was a kill.
+            sessions = self._store.sessions
+            await self._store.changed(
+                lambda: session.id not in sessions or sessions[session.id].exit is not None
+            )
+        elif session.exit is None:
+            await self._manager.terminal_lost(
+                session.id, None, Lost.TERMINAL, "it had no process", process_gone=True
+            )
+        await self._manager.finished(effect)
+
+    async def _interrupt(self, effect: Effect) -> None:
+        session = self._store.sessions[effect.session_id]
+        await self._manager.taken(effect)  # a second one could do more than the first
+        has_turns = self._manager.provider(session).has_turns
+        if "by" in effect.payload and has_turns and session.status not in INTERRUPTIBLE:
+            await self._finish(
+                effect
+            )  # it has left off by itself meanwhile, and now the key could mean something else
+            return
+        dead = None
+        try:
+            async with self._interrupting(session.id):
+                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+        except (NoTerminal, NoServer):
+            pass  # there is nothing to interrupt
+        except SmError as error:
+            dead = f"it may not have been interrupted: {error.message}"
+        await self._finish(effect, dead=dead)
+
+    async def _archive(self, effect: Effect) -> None:
+        try:
+            dead = await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
+        except (NoTerminal, NoServer):
+            dead = None  # it went with its process: there is nothing to keep
+        await self._manager.finished(effect, dead=dead)
+
+    async def _release(self, effect: Effect) -> None:
+        await self._terminals.release(str(effect.payload["terminal"]))
+        await self._manager.finished(effect)
+
+    async def _close(self, effect: Effect) -> None:
+        await self._terminals.close(str(effect.payload["terminal"]))
+        await self._manager.finished(effect)
+
+    async def _remove(self, effect: Effect) -> None:
+        await self._terminals.close(str(effect.payload["terminal"]))
+        await self._sandbox.forget(effect.session_id)
+        await self._archives.remove(effect.session_id)
+        await self._manager.finished(effect)
+
+    async def _tell(self, effect: Effect) -> None:
+        notifier = self._notifiers[effect.kind]
+        if notifier.once:
+            await self._manager.taken(effect)
+        # From when it happened: neither a restart nor those before it in the lane give it more time.
+        give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
+        pause_s = _TELL_PAUSE_S
+        while True:
+            try:
+                await notifier.tell(effect.payload.get("url"), effect.payload["body"])
+                break
+            except NotTold as error:
+                if not error.again or time.time() > give_up_s:
+                    await self._finish(effect, dead=error.message)
+                    return
+                log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_TELL_PAUSE_S)
+        await self._finish(effect)

@@ -1,0 +1,136 @@
+"""After a start of the daemon: asks the world before it believes the rows."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Session, Status
+from sm.errors import NoServer, StorageFull, TerminalError
+from sm.linux.processes import boot_id, is_alive
+from sm.monitor.processes import Watcher
+from sm.paths import Places
+from sm.sandboxes.base import Sandbox
+from sm.sessions.manager import Lost, Manager
+from sm.store import Store
+from sm.terminals.base import Pane, Terminals
+
+log = logging.getLogger(__name__)
+
+# Less than a command waits for the daemon to be ready; a server that is alive answers at once.
+_ANSWER_WITHIN_S = 3.0
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 15.0
+_SESSION_ID = re.compile(r"[0-9a-f]{8}")
+_CLOSED = (Lost.TERMINAL, "its terminal was closed")
+_SERVER_GONE = (Lost.SERVER, "the tmux server is gone")
+_RESTARTED = (Lost.MACHINE, "the machine restarted")
+_NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+
+
+def unsettled(store: Store) -> list[Session]:
+    """The sessions whose process was not known to be gone when the last daemon ended.
+
+    Without those that were being started: they are left to the outbox, which asks by itself.
+    """
+    return [
+        s
+        for s in store.sessions.values()
+        if s.exit is None and (s.process is not None or (is_live(s.status) and s.status not in _NOT_STARTED))
+    ]
+
+
+async def recover(
+    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+) -> bool:
+    """Bring these sessions in line with the world.
+
+    One snapshot of all terminals answers for all. "No server" means that every terminal is gone; "could not
+    ask" concludes nothing: then the sessions are marked as unverified, the answer is False, and
+    `recover_later` has to go on.
+    """
+    if not sessions:
+        return True
+    since: float | None = None
+    panes: Mapping[str, Pane]
+    try:
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            panes = await terminals.snapshot()
+            since = await terminals.since()
+    except NoServer:
+        panes = {}
+    except (TerminalError, TimeoutError) as error:
+        log.warning("could not ask for the terminals: %s", str(error) or "no answer in time")
+        watcher.unverified.update(s.id for s in sessions)
+        return False
+    boot = boot_id()
+    watcher.unverified.difference_update(s.id for s in sessions)
+    try:
+        # When it is asked again, some may have been settled, and restored, meanwhile.
+        left = [s for s in sessions if manager.has_process(s.id, s.process)]
+        await asyncio.gather(*(_settle(s, panes, since, boot, manager, watcher) for s in left))
+    except StorageFull as error:
+        log.warning("could not write down what has become of the sessions: %s", error.message)
+        watcher.unverified.update(s.id for s in sessions)
+        return False
+    log.info("recovered %d sessions", len(sessions))
+    return True
+
+
+async def recover_later(
+    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+) -> None:
+    """Ask again until there is an answer, while the daemon serves already."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        if await recover(sessions, manager, terminals, watcher):
+            return
+
+
+async def _settle(
+    session: Session,
+    panes: Mapping[str, Pane],
+    since: float | None,
+    boot: str,
+    manager: Manager,
+    watcher: Watcher,
+) -> None:
+    """`since`: when the terminal server started, in seconds since the epoch; None: none runs."""
+    process = session.process
+    closed = since is not None and not _began_before(session, since)
+    alive = process is not None and is_alive(process)
+    pane = panes.get(session.id)
+    if pane is not None and alive and process is not None:
+        watcher.watch(session.id, process, pane)
+    elif pane is not None:
+        await watcher.settle(session.id, process, pane)
+    elif alive and process is not None:
+        lost, reason = _CLOSED if closed else _SERVER_GONE
+        reason = f"{reason}, process {process.pid} lives on"
+        await manager.terminal_lost(session.id, process, lost, reason, process_gone=False)
+        watcher.watch(session.id, process, None)
+    else:
+        restarted = process is not None and not process.started.startswith(boot)
+        lost, reason = _RESTARTED if restarted else _CLOSED if closed else _SERVER_GONE
+        await watcher.read_last(session.id)
+        reason = f"{reason} while the daemon was away"
+        await manager.terminal_lost(session.id, process, lost, reason, process_gone=True)
+        watcher.forget(session.id)
+
+
+def _began_before(session: Session, at_s: float) -> bool:
+    return session.started_at is not None and datetime.fromisoformat(session.started_at).timestamp() < at_s
+
+
+async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:
+    """Remove what was prepared for sessions that were never committed (a crash, or a full disk, in between)."""
+    known = store.sessions.keys()
+    names = {name.partition(".")[0] for name in os.listdir(place.launch)}
+    for session_id in names - known:
+        if _SESSION_ID.fullmatch(session_id):
+            await sandbox.forget(session_id)

@@ -1,0 +1,191 @@
+"""What sessions reported while no daemon ran (docs/protocol.md, The spool), replayed in order of emission."""
+
+import hmac
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from sm.api.body import fingerprint
+from sm.api.views import iso
+from sm.core.models import Caller, CallerKind, RequestKey, Session
+from sm.core.tokens import digest
+from sm.errors import SmError, StorageFull, UsageError
+from sm.monitor.observer import Observer
+from sm.sessions.reports import Reports
+from sm.wire import SPOOL_MAX_BYTES
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"\d{1,20}-[0-9a-f]{1,32}\.json")
+_HALF = re.compile(rf"\.{_NAME.pattern}")
+"""The name under which a report is written, before it gets its own."""
+_HALF_FOR_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One spooled request."""
+
+    path: str
+    session_id: str
+    key: str
+    token: str = field(repr=False)
+    emitted_at: str
+    action: str
+    body: Mapping[str, Any] = field(repr=False)
+
+
+async def replay(
+    directory: str, sessions: Mapping[str, Session], reports: Reports, observer: Observer
+) -> None:
+    """Carry out every spooled report once and remove it; one that is refused, or cannot be carried out, is logged.
+
+    Sessions can write anything there: whatever one report does, it keeps the daemon from nothing.
+    """
+    for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
+        session = sessions.get(report.session_id)
+        known = session.token_hash if session else None
+        if known is None or not hmac.compare_digest(known, digest(report.token)):
+            log.warning(
+                "refused a spooled report without the session's token",
+                extra={"sm_session": report.session_id},
+            )
+        else:
+            try:
+                await _carry_out(report, reports, observer)
+            except (
+                StorageFull
+            ) as error:  # nothing was written, so it is still to be done, and so are the rest
+                log.warning("put off the spooled reports: %s", error.message)
+                return
+            except SmError as error:
+                log.warning(
+                    "refused a spooled report: %s", error.message, extra={"sm_session": report.session_id}
+                )
+            except Exception:
+                log.exception("failed to carry out a spooled report", extra={"sm_session": report.session_id})
+        _remove(report.path, report.session_id)
+
+
+async def _carry_out(report: Report, reports: Reports, observer: Observer) -> None:
+    caller = Caller(CallerKind.SESSION, report.session_id)
+    body, at = report.body, report.emitted_at
+    match report.action:
+        case "checkpoint":
+            key = _key(report, "/v1/sessions/me/checkpoints")
+            metadata = body.get("metadata") or {}
+            if not isinstance(metadata, dict):
+                raise UsageError("metadata must be a dict")
+            await reports.checkpoint(caller, str(body.get("message", "")), metadata, key, at)
+        case "note":
+            await reports.note(caller, str(body.get("text", "")), _key(report, "/v1/sessions/me/note"), at)
+        case "complete":
+            message = body.get("message")
+            key = _key(report, "/v1/sessions/me/complete")
+            status = str(body.get("status") or "completed")
+            await reports.complete(caller, None if message is None else str(message), status, key, at)
+        case "hook":
+            payload = body.get("payload")
+            if not isinstance(payload, dict):
+                raise UsageError("payload must be a dict")
+            await observer.hook(report.session_id, payload, at)
+        case _:
+            log.warning("did not know a spooled action", extra={"sm_session": report.session_id})
+
+
+def _key(report: Report, path: str) -> RequestKey:
+    """The key that the same request had over HTTP: it may have been carried out just before the daemon went."""
+    return RequestKey(report.key, fingerprint(path, report.body))
+
+
+def _reports(directory: str) -> list[Report]:
+    found = []
+    with os.scandir(directory) as sessions:
+        for session in sessions:
+            try:
+                if session.is_dir(follow_symlinks=False):
+                    found += _of_session(session)
+            except OSError as error:
+                log.warning("could not read a spool: %s", error, extra={"sm_session": session.name})
+    return found
+
+
+def _of_session(session: "os.DirEntry[str]") -> list[Report]:
+    found, left = [], SPOOL_MAX_BYTES
+    with os.scandir(session.path) as files:
+        for file in sorted(files, key=lambda f: f.name):
+            if _HALF.fullmatch(file.name):
+                _remove_half(file, session.name)
+            if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
+                continue
+            try:
+                text = read_at_most(file.path, left)
+                left -= len(text)
+                value = orjson.loads(text)
+                if not isinstance(value["key"], str) or not isinstance(value["token"], str):
+                    raise TypeError("a text is missing")
+                report = Report(
+                    path=file.path,
+                    session_id=session.name,
+                    key=value["key"],
+                    token=value["token"],
+                    emitted_at=_time(value["emitted_at"]),
+                    action=value["action"],
+                    body=dict(value["body"]),
+                )
+            except (ValueError, KeyError, TypeError, OverflowError):
+                log.warning(
+                    "removed a spooled report that could not be read", extra={"sm_session": session.name}
+                )
+                _remove(file.path, session.name)
+                continue
+            found.append(report)
+    return found
+
+
+def _remove_half(file: "os.DirEntry[str]", session_id: str) -> None:
+    """What a writer that was killed has left; one that still writes is given time."""
+    with suppress(FileNotFoundError):
+        if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
+            _remove(file.path, session_id)
+
+
+def _remove(path: str, session_id: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # its session was quicker: it has reached us by itself
+    except OSError as error:
+        log.warning("could not remove a spooled report: %s", error, extra={"sm_session": session_id})
+
+
+def _time(text: str) -> str:
+    """The time of a report in the form of all others, and not later than now. Raises ValueError, TypeError."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return iso(min(at.timestamp(), time.time()))
+
+
+def read_at_most(path: str, most: int) -> bytes:
+    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for.
+
+    Empty when it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        try:
+            return file.read(most) or b""  # None: a pipe that somebody holds open
+        except OSError:
+            return b""

@@ -1,0 +1,346 @@
+"""Types messages into terminals: one at a time for each, and never twice (design section 6)."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import assert_never
+
+from sm.core.lifecycle import is_ended
+from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState
+from sm.core.models import Session, Signal, SignalKind, Status
+from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
+from sm.core.wording import sender_label
+from sm.errors import (
+    CouldNotAsk,
+    NoServer,
+    NoTerminal,
+    SmError,
+    StorageFull,
+    TerminalHeld,
+)
+from sm.messaging.composer import Composing
+from sm.messaging.messages import TERMINAL, Messages, busy, held
+from sm.messaging.outcome import End, Outcome
+from sm.messaging.receipts import Receipts
+from sm.messaging.typed import Typed
+from sm.providers.base import Composer, Input
+from sm.sessions.manager import START, TYPE, Manager
+from sm.store import Store, Transaction
+from sm.store.persisting import persist
+from sm.terminals.base import Terminals
+
+log = logging.getLogger(__name__)
+
+SETTLE_S = 0.05
+"""Between one message and the next: a program that reads keys would take two pastes for one."""
+_AFTER_AN_INTERRUPT_S = 0.2
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+_LONGEST_HELD_S = 15.0
+"""The same where a box is looked at again; a change of the session's status ends each pause."""
+_HELD_BY_STATUS_S = 600.0
+_HEADER_ROOM = 300
+_LOOKED_AT = 500  # lines of a terminal
+_BEING_TYPED = "it is being typed"
+_TYPED = "typed; a program that reads its terminal does not say what it has read"
+
+
+class Typist:
+    """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        messages: Messages,
+        terminals: Terminals,
+        composing: Composing,
+        receipts: Receipts,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+        self._terminals = terminals
+        self._composing = composing
+        self._receipts = receipts
+        self._busy: set[str] = set()
+
+    async def run(self) -> None:
+        """See to what the last daemon was typing when it died, then deliver what comes. Never returns."""
+        left = [
+            message
+            for message in self._store.mail.open.messages.values()
+            if message.state is MessageState.DELIVERING and message.via == TERMINAL
+        ]
+        async with asyncio.TaskGroup() as group:
+            for message in left:
+                session = self._store.sessions.get(message.session_id or "")
+                composer = None if session is None else self._composer(session)
+                if session is None or composer is None:
+                    await self._settle(message, MessageState.UNCONFIRMED, *await self._left_off(message))
+                else:
+                    self._busy.add(session.id)
+                    group.create_task(self._resume(session, message, composer))
+            while True:
+                for session_id in self._ready():
+                    self._busy.add(session_id)
+                    group.create_task(self._serve(session_id))
+                await self._store.changed(lambda: bool(self._ready()))
+
+    async def _left_off(self, message: Message) -> tuple[str, bool]:
+        """Finish a message that stands in its terminal without Enter, else the next one would become a part of it.
+
+        What to say of it, and whether it is there.
+        """
+        session = self._store.sessions.get(message.session_id or "")
+        left = "the daemon ended while it was typed"
+        if session is None or session.exit is not None:
+            return left, False
+        try:
+            text = (await self._store.mail.texts([message.id]))[message.id]
+            lines = self._lines(message, text)
+            for line in reversed(lines):
+                if await self._terminals.enter_if_unsent(session.terminal, line):
+                    # Of a notice of several lines those after this one were not typed.
+                    return f"{left}; a line of it stood there, and Enter was pressed", line is lines[-1]
+            mark = header(self._sender(message), message.id) if len(lines) == 1 else lines[-1].rstrip()
+            if any(mark in line for line in await self._terminals.capture(session.terminal, _LOOKED_AT)):
+                return f"{left}; it stands in its terminal", True
+        except SmError as error:
+            log.warning(
+                "could not look for an unsent line: %s", error.message, extra={"sm_session": session.id}
+            )
+        return left, False
+
+    def _ready(self) -> list[str]:
+        queued = self._store.mail.queued()
+        return [s for s in queued if s is not None and s not in self._busy and self._next(s) is not None]
+
+    def _next(self, session_id: str) -> Message | None:
+        """The message that is to be typed now."""
+        session = self._store.sessions.get(session_id)
+        if session is None or not self._types_to(session):
+            return None
+        queued = self._store.mail.queued().get(session_id, ())
+        able = [m for m in queued if m.mode is not MessageMode.IDLE or session.status is Status.IDLE]
+        return min(able, key=lambda m: (m.mode is not MessageMode.URGENT, m.id), default=None)
+
+    def _types_to(self, session: Session) -> bool:
+        if session.process is None or session.exit is not None:
+            return False
+        if self._manager.provider(session).input_of(session.agent_type) is Input.INBOX:
+            return False
+        # Its first prompt comes before everything else.
+        effects = self._store.mail.open.effects.values()
+        return not any(e.session_id == session.id and e.kind in (START, TYPE) for e in effects)
+
+    def _composer(self, session: Session) -> Composer | None:
+        """Its input box; None: it reads lines."""
+        provider = self._manager.provider(session)
+        return provider.composer if provider.input_of(session.agent_type) is Input.COMPOSER else None
+
+    async def _serve(self, session_id: str) -> None:
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while (message := self._next(session_id)) is not None:
+                again_s: float | None = None
+                session = self._store.sessions[session_id]
+                composer = self._composer(session)
+                try:
+                    if composer is None:
+                        held = await self._deliver(session, message)
+                    else:
+                        held, again_s = await self._compose(session, message, composer)
+                except StorageFull as error:
+                    held = True
+                    log.warning("put off a message: %s", error.message, extra={"sm_session": session_id})
+                except Exception:
+                    held = False
+                    log.exception("failed to type a message", extra={"sm_session": session_id})
+                    await self._settle(
+                        message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
+                    )
+                if held:
+                    await self._pause(message, pause_s if again_s is None else again_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S if composer is None else _LONGEST_HELD_S)
+                else:
+                    pause_s = _FIRST_PAUSE_S
+                    await asyncio.sleep(SETTLE_S)
+        finally:
+            self._busy.discard(session_id)
+            if self._has_ended(session_id):
+                self._composing.forget(session_id)
+
+    def _has_ended(self, session_id: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        return session is None or session.exit is not None
+
+    async def _pause(self, message: Message, pause_s: float) -> None:
+        """Until it may be worth to try again: its session's status is another, or another message comes first."""
+
+        def held_by(session: Session) -> tuple[object, ...]:
+            asks = session.status is Status.WAITING_INPUT
+            return session.status, session.status_at, busy(session, self._store.mail.open, "") if asks else ""
+
+        before = self._store.sessions.get(message.session_id or "")
+        then = None if before is None else held_by(before)
+
+        def changed() -> bool:
+            now = self._store.sessions.get(message.session_id or "")
+            first = None if now is None else self._next(now.id)
+            return now is None or first is None or first.id != message.id or held_by(now) != then
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._store.changed(changed)
+
+    # Into an input box
+
+    async def _compose(
+        self, session: Session, message: Message, composer: Composer
+    ) -> tuple[bool, float | None]:
+        """Deliver one message; whether it is held, and when to try again if that is known."""
+        why = held(session, self._store.mail.open)
+        if why is not None:
+            await self._explain(message, why)
+            return True, _HELD_BY_STATUS_S
+        outcome = await self._composing.deliver(await self._typed(session, message, composer))
+        await self._settle_composed(message, outcome)
+        return outcome.end is End.HELD, outcome.again_s
+
+    async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
+        """See to one that the last daemon was typing; nothing else is typed there before."""
+        try:
+            outcome = await self._composing.resume(await self._typed(session, message, composer))
+            await self._settle_composed(message, outcome)
+        except Exception:
+            log.exception("failed to finish a message", extra={"sm_session": session.id})
+            await self._settle(message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs")
+        await self._serve(session.id)
+
+    async def _typed(self, session: Session, message: Message, composer: Composer) -> Typed:
+        text = (await self._store.mail.texts([message.id]))[message.id]
+        key = self._manager.provider(session).interrupt_key
+        return Typed(
+            self._store,
+            lambda: self._begins(message),
+            lambda why: self._explain(message, why),
+            lambda draft: self._receipts.returned(session.id, draft),
+            session,
+            message,
+            composer,
+            letter(self._sender(message), message.id, text),
+            key if message.mode is MessageMode.URGENT else None,
+        )
+
+    async def _begins(self, message: Message) -> bool:
+        return await self._take(message) is not None
+
+    async def _settle_composed(self, message: Message, outcome: Outcome) -> None:
+        match outcome.end:
+            case End.HELD:
+                await self._explain(message, outcome.why, MessageState.QUEUED)
+            case End.UNCONFIRMED:
+                await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
+            case End.FAILED:
+                await self._settle(message, MessageState.FAILED, outcome.why)
+            case End.ARRIVED:
+                pass
+            case _:
+                assert_never(outcome.end)
+
+    async def _explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
+        """Why it does not go on; nothing is written when that was said before."""
+        now = self._store.mail.open.messages.get(message.id)
+        if now is None or (now.reason == why and state in (None, now.state)):
+            return
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None:
+                tx.mail.move_message(now, state or now.state, at, reason=why)
+
+        await persist(lambda: self._store.write(unit))
+
+    # Into a terminal that is read line by line
+
+    async def _deliver(self, session: Session, message: Message) -> bool:
+        """Type one message; True when it is held, and nothing of it was typed."""
+        text = (await self._store.mail.texts([message.id]))[message.id]
+        lines = self._lines(message, text)
+        taken = await self._take(message)
+        if taken is None:
+            return False
+        done = 0
+        try:
+            if message.mode is MessageMode.URGENT:
+                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+                await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
+            for line in lines:
+                # Any program may show anything: what it would do with a line cannot be read from its screen.
+                await self._terminals.type_line(session.terminal, line)
+                done += 1
+        except TerminalHeld as error:
+            if done == 0:
+                await self._settle(taken, MessageState.QUEUED, error.message)
+                return True
+            await self._settle(taken, MessageState.UNCONFIRMED, f"half of it was typed: {error.message}")
+        except (NoTerminal, NoServer) as error:
+            state = MessageState.UNCONFIRMED if done else MessageState.FAILED
+            await self._settle(taken, state, error.message)
+        except CouldNotAsk as error:
+            await self._settle(taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}")
+        except SmError as error:
+            await self._settle(taken, MessageState.UNCONFIRMED, error.message)
+        else:
+            await self._settle(taken, MessageState.UNCONFIRMED, _TYPED, expected=True)
+        return False
+
+    def _lines(self, message: Message, text: str) -> list[str]:
+        if message.sender == SM_ITSELF:
+            return list(typed_entries(message.id, text.split("\n")))
+        sender = self._sender(message)
+        # Who sent it was told what does not fit; an answer to a request is what else there is.
+        return [
+            typed(sender, message.id, cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM))
+        ]
+
+    def _sender(self, message: Message) -> str:
+        return sender_label(message.sender, self._store.sessions.get(message.sender))
+
+    async def _take(self, message: Message) -> Message | None:
+        """Mark it before the first key: from here on it is never typed again."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Message | None:
+            now = tx.mail.open.messages.get(message.id)
+            session = tx.find(message.session_id)
+            if now is None or now.state is not MessageState.QUEUED or session is None:
+                return None
+            if is_ended(session.status) and session.exit is None:
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
+                await self._manager.move(tx, session.id, signal)
+            return tx.mail.move_message(
+                now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+            )
+
+        return await self._store.write(unit)
+
+    async def _settle(
+        self, message: Message, state: MessageState, reason: str, expected: bool = False
+    ) -> None:
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is None:
+                return  # its session has ended meanwhile, and that settled it
+            if state is MessageState.QUEUED:
+                tx.mail.move_message(now, state, at, reason=reason)
+            elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
+                await self._messages.settle(tx, now, MessageState.FAILED, at, reason)
+            else:
+                await self._messages.settle(tx, now, state, at, reason, expected=expected)
+
+        await persist(lambda: self._store.write(unit))

@@ -1,0 +1,430 @@
+"""Messages between callers: sent, queued, taken from an inbox, followed to their end (design section 6)."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from sm.api.views import later
+from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, NoticeKind, Request, RequestKind
+from sm.core.models import Caller, EventType, RequestKey, Session, Signal, SignalKind, Status
+from sm.core.text import MESSAGE_MAX, accepted, letter, typed
+from sm.core.wording import message_settled, sender_label
+from sm.errors import IllegalState, LimitReached, NotFound, UsageError
+from sm.policy.access import Action, may
+from sm.providers.base import Input
+from sm.requests.answers import answer_text
+from sm.requests.dialogs import Dialogs
+from sm.sessions.manager import START, Manager
+from sm.sessions.tree import Family
+from sm.state.requests import open_of
+from sm.store import Open, Store, Transaction
+from sm.store import idempotency as recall
+
+TTL_S = 24 * 3600.0
+"""How long a message waits when its sender names no other time."""
+QUEUED_MAX = 1_000
+"""For one recipient: one that never reads must not fill the disk."""
+LOGGED_MAX = 2_000
+"""How many characters of a text a log shows."""
+BATCH_MAX = 50
+"""How many messages are taken at once."""
+INBOX = "inbox"
+TERMINAL = "terminal"
+"""Ways of delivery."""
+
+_NUMBER_WIDTH = 10_000_000_000  # a header with a number of any length that comes must fit
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message with its text, as its recipient reads it."""
+
+    message: Message
+    text: str = field(repr=False)
+    shown: str = field(repr=False)
+    """With the header that only the daemon writes."""
+
+
+class Messages:
+    """The use cases of messages. The callers are asked about in `policy`, by `Manager.find`."""
+
+    def __init__(self, store: Store, manager: Manager, dialogs: Dialogs) -> None:
+        self._store = store
+        self._manager = manager
+        self._dialogs = dialogs
+
+    # Sending
+
+    async def send(
+        self,
+        caller: Caller,
+        reference: str,
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+        key: RequestKey | None,
+    ) -> Message | Request:
+        """Store a message for the session that `reference` names; or the request that the text has answered.
+
+        An urgent one interrupts a session that is typed to, so the caller must be one that may do that.
+
+        Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
+        when the dialog that it answers takes no answer.
+        """
+        target = self._manager.find(caller, reference, Action.SEND)
+        if (
+            mode is MessageMode.URGENT
+            and self._manager.provider(target).input_of(target.agent_type) is not Input.INBOX
+        ):
+            self._manager.find(caller, reference, Action.INTERRUPT)
+        words = _words(text)
+        for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
+            await self._dialogs.see_to(question.id)
+
+        async def unit(tx: Transaction) -> Message | Request:
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return await _earlier(tx, earlier)
+            at = self._manager.now()
+            session = tx.session(target.id)
+            request = self._answered_by(tx, caller, session)
+            if request is not None:
+                done = await answer_text(tx, self._dialogs, session, request, words, caller, at)
+                await recall.remember(tx, caller, key, request.name, at)
+                return done
+            message = await self._queue(tx, caller, session, words, mode, ttl_s, at)
+            await recall.remember(tx, caller, key, str(message.id), at)
+            return message
+
+        done = await self._store.write(unit)
+        return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
+
+    def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
+        """The one open question that a text of the parent or the operator answers."""
+        if caller.session_id is not None and caller.session_id != session.parent_id:
+            return None
+        questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
+        if len(questions) != 1 or questions[0].offered or questions[0].cut:
+            return None
+        return questions[0] if len(questions[0].questions) == 1 else None
+
+    async def _queue(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        session: Session,
+        text: str,
+        mode: MessageMode,
+        ttl_s: float | None,
+        at: str,
+    ) -> Message:
+        if session.archived:
+            raise IllegalState(f"session {session.id} is archived", f"sm unarchive {session.id}")
+        if session.exit is not None:
+            raise IllegalState(
+                f"session {session.id} has ended ({session.status}), its process is gone; send is not possible",
+                f"sm restore {session.id}",
+            )
+        match self._manager.provider(session).input_of(session.agent_type):
+            case Input.INBOX:
+                why = "it has not taken it yet"
+            case Input.TTY:
+                why = "it is not typed yet"
+                typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
+            case Input.COMPOSER:
+                why = held(session, tx.mail.open) or "it is not typed yet"
+        waiting = len(self._store.mail.queued().get(session.id, ()))
+        if waiting >= QUEUED_MAX:
+            raise LimitReached(
+                f"{waiting} messages wait for session {session.id} already; it does not read them"
+            )
+        if mode is MessageMode.IDLE and session.status is not Status.IDLE:
+            why = f"until it is idle: it is {session.status}"
+        await self._manager.counting.sent(tx, caller, at)
+        ttl_s = TTL_S if ttl_s is None else ttl_s
+        message = Message(
+            id=tx.mail.new_id("messages"),
+            session_id=session.id,
+            sender=caller.session_id or "operator",
+            mode=mode,
+            state=MessageState.QUEUED,
+            created_at=at,
+            state_at=at,
+            reason=why,
+            expires_at=later(at, ttl_s),
+        )
+        tx.mail.add_message(message, text)
+        return message
+
+    def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:
+        """Whom a broadcast reaches: a session's live children or descendants, the operator's every live session."""
+        viewer = self._manager.viewer(caller)
+        if viewer is None:
+            found = list(self._store.sessions.values())
+        else:
+            family: Family = self._manager.family
+            below = family.descendants(viewer.id) if recursive else family.children(viewer.id)
+            found = [s for s in below if may(family.standing(viewer, s), Action.SEND)]
+        return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
+
+    async def read(self, caller: Caller, message_id: int) -> Message:
+        """A message that the caller sent or got, or that went to or from what it may read. Raises NotFound."""
+        try:
+            message = await self._store.mail.message(message_id)
+        except NotFound:
+            raise _no_message(message_id) from None
+        viewer, sessions = self._manager.viewer(caller), self._store.sessions
+        ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
+        standings = [self._manager.family.standing(viewer, end) for end in ends if end is not None]
+        if viewer is None or any(s.itself or may(s, Action.READ) for s in standings):
+            return message
+        raise _no_message(message_id)
+
+    async def heard(self, caller: Caller, message: Message) -> None:
+        """The sender was answered that its message did not arrive, and need not be told again."""
+        occasion = f"message:{message.id}"
+
+        async def unit(tx: Transaction) -> None:
+            told = [
+                n
+                for n in tx.mail.open.notices.values()
+                if n.kind is NoticeKind.UNDELIVERED
+                and n.occasion == occasion
+                and n.recipient == caller.session_id
+            ]
+            tx.mail.settle_notices(told, "heard")
+
+        if any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
+            await self._store.write(unit)
+
+    async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
+        """The newest `limit` messages from and to a session that the caller may read, each with the beginning of
+        its text; None: all of them."""
+        sessions = None if session is None else [session.id]
+        if session is None and caller.session_id is not None:
+            sessions = [caller.session_id]
+        found = await self._store.mail.messages(sessions, limit)
+        texts = await self._store.mail.texts([m.id for m in found], LOGGED_MAX)
+        return [(m, texts[m.id]) for m in found]
+
+    # Reading
+
+    def waiting(self, caller: Caller, *, idle: bool) -> list[Message]:
+        """What may be taken from the caller's inbox now, in the order in which it is taken.
+
+        `idle`: whether the caller waits, so that messages for an idle session are for it too.
+        """
+        self._manager.viewer(caller)
+        return _takeable(self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle))
+
+    def _idle(self, caller: Caller, idle: bool) -> bool:
+        session = self._store.sessions.get(caller.session_id or "")
+        return idle or session is None or session.status is Status.IDLE
+
+    async def take(self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool) -> list[Letter]:
+        """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it.
+
+        Raises IllegalState for what a session's process has left behind: while it is gone, and until a restored one
+        runs.
+        """
+        viewer = self._manager.viewer(caller)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> list[Message]:
+            if viewer is not None:
+                _check_runs(tx, tx.session(viewer.id))
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return [await tx.mail.message(int(number)) for number in earlier.split(",") if number]
+            queued = [
+                m
+                for m in tx.mail.open.messages.values()
+                if m.session_id == caller.session_id and m.state is MessageState.QUEUED
+            ]
+            found = _takeable(queued, self._idle(caller, idle))[:limit]
+            taken = [
+                tx.mail.move_message(
+                    m, MessageState.DELIVERING, at, via=INBOX, evidence="taken from its inbox"
+                )
+                for m in found
+            ]
+            if taken:
+                if viewer is not None:
+                    await self._works_again(tx, viewer, at)
+                await recall.remember(tx, caller, key, ",".join(str(m.id) for m in taken), at)
+            return taken
+
+        return await self.letters(await self._store.write(unit))
+
+    def is_gone(self, caller: Caller) -> bool:
+        """Whether the caller is what a session's process has left behind: nobody waits for anything any more."""
+        session = self._store.sessions.get(caller.session_id or "")
+        return session is not None and session.exit is not None
+
+    def starts_again(self, caller: Caller) -> bool:
+        """Whether it is not known yet if the caller belongs to a restored session's new process or to its old one."""
+        session = self._store.sessions.get(caller.session_id or "")
+        return session is not None and _starts_again(session, self._store.mail.open)
+
+    async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
+        """What a session has taken it works on; also one that had said that it is done."""
+        now = tx.session(session.id)
+        if is_ended(now.status) and now.exit is None:
+            await self._manager.move(
+                tx, now.id, Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
+            )
+        elif not self._manager.provider(now).has_turns:
+            await self._manager.move(tx, now.id, Signal(SignalKind.BUSY, INBOX, "it has got a message", at))
+
+    async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
+        """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""
+        wanted = dict.fromkeys(message_ids)
+        if len(wanted) > BATCH_MAX:
+            raise UsageError(f"{len(wanted)} messages, at most {BATCH_MAX} are taken at once")
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> list[Message]:
+            confirmed = []
+            for message_id in wanted:
+                message = await self._taken(tx, caller, message_id)
+                if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
+                    evidence = "its recipient took it from its inbox"
+                    message = await self.arrived(tx, message, at, evidence)
+                confirmed.append(message)
+            return confirmed
+
+        return await self._store.write(unit)
+
+    async def arrived(self, tx: Transaction, message: Message, at: str, evidence: str) -> Message:
+        """The recipient has had it since `at`, by its own word."""
+        after = tx.mail.move_message(
+            message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
+        )
+        await self._record(tx, after, self._manager.now())
+        return after
+
+    async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
+        """A message that the caller took from its inbox. Raises NotFound."""
+        try:
+            message = await tx.mail.message(message_id)
+        except NotFound:
+            raise _no_message(message_id) from None
+        if message.session_id != caller.session_id or message.via != INBOX:
+            raise _no_message(message_id)
+        return message
+
+    async def _record(self, tx: Transaction, message: Message, at: str) -> None:
+        session = tx.find(message.session_id)
+        if session is not None:
+            sender = sender_label(message.sender, tx.find(message.sender))
+            line = message_settled(session, message, sender)
+            metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
+            await tx.event(EventType.MESSAGE, session, at, line, metadata)
+
+    async def letters(self, messages: Collection[Message]) -> list[Letter]:
+        texts = await self._store.mail.texts([m.id for m in messages])
+        sessions: Mapping[str, Session] = self._store.sessions
+        letters = []
+        for m in messages:
+            sender = sender_label(m.sender, sessions.get(m.sender))
+            letters.append(Letter(m, texts[m.id], letter(sender, m.id, texts[m.id])))
+            await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
+        return letters
+
+    async def settle(
+        self,
+        tx: Transaction,
+        message: Message,
+        state: MessageState,
+        at: str,
+        reason: str,
+        *,
+        expected: bool = False,
+    ) -> Message:
+        """The message is final without its recipient's word.
+
+        Its sender is told, unless it is what was `expected`: nothing better comes of typing to a program that
+        reads lines. What a notice would have told is told again, or to somebody else: twice is better than never.
+        """
+        after = tx.mail.move_message(message, state, at, reason=reason)
+        await self._record(tx, after, at)
+        session = tx.find(message.session_id)
+        if expected:
+            return after
+        if session is not None:
+            await self._manager.notices.of_undelivered(tx, session, after)
+        if message.sender == SM_ITSELF:
+            if state is MessageState.FAILED and session is not None:
+                await self._manager.notices.untold(tx, session, [message.id])
+            else:
+                await tx.mail.untell([message.id], message.session_id)
+        return after
+
+
+def _check_runs(tx: Transaction, session: Session) -> None:
+    if session.exit is not None:
+        raise IllegalState(
+            f"session {session.id} has ended ({session.status}), its process is gone; nothing is for it any more",
+            f"sm restore {session.id}",
+        )
+    if _starts_again(session, tx.mail.open):
+        raise IllegalState(f"session {session.id} is just being restored", "repeat it in a moment")
+
+
+def _starts_again(session: Session, open: Open) -> bool:
+    starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
+    return starting and session.openings > 1
+
+
+_DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
+
+
+def held(session: Session, open: Open) -> str | None:
+    """Why nothing is typed to a session now, by its status; None: its terminal decides."""
+    if session.status in (Status.SPAWNED, Status.STARTING):
+        return "it starts"
+    if session.status is Status.WAITING_INPUT:
+        return busy(session, open, session.status_reason)
+    for message in open.messages.values():
+        if (message.session_id, message.state, message.via) == (
+            session.id,
+            MessageState.DELIVERING,
+            TERMINAL,
+        ):
+            return f"after message {message.id}"
+    return None
+
+
+def busy(session: Session, open: Open, why: str) -> str:
+    """That a session takes no text because of `why`; the open request in its place, where there is one."""
+    for request in open.requests.values():
+        if request.session_id == session.id and request.open and request.hook is not None:
+            return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
+    return f"busy: {why}"
+
+
+def _words(text: str) -> str:
+    words = accepted(text, "message", MESSAGE_MAX)
+    if not words.strip():
+        raise UsageError("the message is empty")
+    return words
+
+
+def _sender(caller: Caller, session: Session | None) -> str:
+    return sender_label(caller.session_id or "operator", session)
+
+
+def _takeable(queued: Collection[Message], idle: bool) -> list[Message]:
+    found = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
+    return sorted(found, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
+
+
+async def _earlier(tx: Transaction, result: str) -> Message | Request:
+    if result.startswith("r"):
+        return await tx.mail.request(int(result[1:]))
+    return await tx.mail.message(int(result))
+
+
+def _no_message(message_id: int) -> NotFound:
+    return NotFound(f"no such message: {message_id}", "sm log shows yours")

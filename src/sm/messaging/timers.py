@@ -1,0 +1,273 @@
+"""What time does to messages, requests and notices: they are gathered, expire, or are given up."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from sm.api.views import iso
+from sm.core.lifecycle import is_ended
+from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind, RequestState
+from sm.core.models import Status
+from sm.core.wording import outcome
+from sm.errors import StorageFull
+from sm.messaging.messages import INBOX, Messages
+from sm.sessions.kill import Kills
+from sm.sessions.manager import Manager
+from sm.sessions.waits import For, Waiting
+from sm.state.notices import hearer
+from sm.state.requests import settle, tell
+from sm.store import Open, Store, Transaction
+
+log = logging.getLogger(__name__)
+
+QUIET_S = 0.7
+"""A notice goes out when nothing more came for its recipient for so long,"""
+LONGEST_S = 3.0
+"""or when the first of them has waited so long."""
+_ENTRIES_MAX = 100
+_CONFIRM_WITHIN_S = 20.0
+"""How long the reader of an inbox may take to say that it has what it took; a restart gives it the time again."""
+_CLAIM_WITHIN_S = 8.0
+"""How long an answer waits for the one who asked with `sm ask --wait`, before it becomes a message."""
+_HELD_S = 5.0
+_CLOCK_STEP_S = 0.002  # times are in milliseconds
+_NOT_CONFIRMED = "its reader took it from the inbox and did not say that it has it"
+_PAUSE_S = 1.0
+
+
+class Mailroom:
+    """One task that does what is due, and sleeps until the next thing is."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        kills: Kills,
+        messages: Messages,
+        waiting: Waiting,
+        wall: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._kills = kills
+        self._messages = messages
+        self._waiting = waiting
+        self._wall = wall
+        self._seen: dict[int, float] = {}
+        """When a notice was first seen (time.monotonic())."""
+        self._held: dict[tuple[str, str | None], float] = {}
+        """(session, recipient) of endings that are just being told in an answer, until when."""
+        self._since: dict[tuple[str, int], float] = {}
+
+    def hold(self, session_id: str, recipient: str | None) -> None:
+        """`recipient` is being answered that this session has ended, and will say so if the answer arrives."""
+        self._held[session_id, recipient] = time.monotonic() + _HELD_S
+
+    async def run(self) -> None:
+        """Never returns."""
+        while True:
+            seen = self._store.mail.open  # before: what comes meanwhile must not be slept over
+            try:
+                pause_s = await self._do_what_is_due()
+            except StorageFull as error:
+                log.warning("put off the mail: %s", error.message)
+                pause_s = _PAUSE_S
+            except Exception:
+                log.exception("failed the mail")
+                pause_s = _PAUSE_S
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._store.changed(lambda seen=seen: self._store.mail.open is not seen)  # type: ignore[misc]  # a default binds the loop's value
+            except TimeoutError:
+                pass
+
+    async def _do_what_is_due(self) -> float | None:
+        """Everything that is due now; the seconds until something more is, None when nothing will be."""
+        open = self._store.mail.open
+        still = {"message": open.messages, "request": open.requests}
+        self._since = {what: since for what, since in self._since.items() if what[1] in still[what[0]]}
+        due = [
+            *await self._flush(open),
+            *await self._expire_messages(open),
+            *await self._expire_requests(open),
+            *await self._pass_answers(open),
+        ]
+        return max(0.0, min(due)) if due else None
+
+    # Notices
+
+    async def _flush(self, open: Open) -> list[float]:
+        now = time.monotonic()
+        self._seen = {number: self._seen.get(number, now) for number in open.notices}
+        self._held = {whom: until for whom, until in self._held.items() if until > now}
+        waits = [until - now for until in self._held.values()]
+        recipients: dict[str | None, list[Notice]] = {}
+        for notice in open.notices.values():
+            whom, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
+            if is_ending and whom in self._kills.killing:
+                waits.append(_PAUSE_S)
+            elif not (is_ending and whom in self._held):
+                recipients.setdefault(notice.recipient, []).append(notice)
+        for recipient, notices in recipients.items():
+            seen = [self._seen[n.id] for n in notices]
+            due = min(max(seen) + QUIET_S, min(seen) + LONGEST_S)
+            if due <= now:
+                await self._tell(recipient, {n.id for n in notices})
+            else:
+                waits.append(due - now)
+        return waits
+
+    async def _tell(self, recipient: str | None, notice_ids: set[int]) -> None:
+        """Make one message of these notices, less what has become old news."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
+            notices = [n for n in notices if n.recipient == recipient]
+            session = tx.find(recipient)
+            if recipient is not None and (session is None or session.exit is not None):
+                heir = None if session is None else hearer(tx, session)
+                await self._manager.notices.pass_on(tx, notices, heir)
+                return
+            old = [n for n in notices if _is_old_news(tx, n, notices)]
+            tx.mail.settle_notices(old, "dropped")
+            told = [n for n in notices if n not in old][:_ENTRIES_MAX]
+            if told:
+                message = Message(
+                    id=tx.mail.new_id("messages"),
+                    session_id=recipient,
+                    sender=SM_ITSELF,
+                    mode=MessageMode.AUTO,
+                    state=MessageState.QUEUED,
+                    created_at=at,
+                    state_at=at,
+                )
+                tx.mail.add_message(message, "\n".join(n.text for n in told))
+                tx.mail.settle_notices(told, "sent", message.id)
+
+        await self._store.write(unit)
+
+    # Messages
+
+    async def _expire_messages(self, open: Open) -> list[float]:
+        # Times compare as texts: this is looked at after every change, and there may be thousands of messages.
+        wall_s = self._wall()
+        now, earliest = iso(wall_s), None
+        waits, over = [], list[tuple[Message, MessageState, str]]()
+        for message in open.messages.values():
+            if message.state is MessageState.QUEUED and message.expires_at is not None:
+                if message.expires_at <= now:
+                    why = f" ({message.reason})" if message.reason else ""
+                    over.append((message, MessageState.EXPIRED, f"it was not taken in time{why}"))
+                elif earliest is None or message.expires_at < earliest:
+                    earliest = message.expires_at
+            elif message.state is MessageState.DELIVERING and message.via == INBOX:
+                left = self._left("message", message.id, _CONFIRM_WITHIN_S)
+                if left > 0:
+                    waits.append(left)
+                else:
+                    over.append((message, MessageState.UNCONFIRMED, _NOT_CONFIRMED))
+        for each in over:
+            await self._give_up(*each)
+        return waits if earliest is None else [*waits, _seconds(earliest) - wall_s + _CLOCK_STEP_S]
+
+    async def _give_up(self, message: Message, state: MessageState, reason: str) -> None:
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None and now.state is message.state:
+                await self._messages.settle(tx, now, state, at, reason)
+
+        await self._store.write(unit)
+
+    # Requests
+
+    async def _expire_requests(self, open: Open) -> list[float]:
+        waits = []
+        for request in open.requests.values():
+            if not request.open or request.offered or request.expires_at is None:
+                continue  # what is offered is taken, or taken back, within seconds
+            left = _seconds(request.expires_at) - self._wall()
+            if left > 0:
+                waits.append(left)
+                continue
+            at = self._manager.now()
+
+            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
+                now = await tx.mail.request(number)
+                session = tx.find(now.session_id)
+                if session is None:
+                    reason = "its session was removed"
+                    tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=at, reason=reason)
+                elif now.open and not now.offered:
+                    reason = "nobody answered in time"
+                    if now.hook is not None:
+                        reason += f"; its dialog is still open: sm attach {session.id}"
+                    done = await settle(tx, session, now, at, state=RequestState.EXPIRED, reason=reason)
+                    if (
+                        now.hook is None
+                        and session.exit is None
+                        and not self._waiting.waits(session.id, For.ANSWER)
+                    ):
+                        tell(tx, done, f"{done.name} expired: {reason}", at)
+
+            await self._store.write(unit)
+        return waits
+
+    async def _pass_answers(self, open: Open) -> list[float]:
+        """Send as messages the answers that nobody who waits has claimed."""
+        waits = []
+        for request in open.requests.values():
+            if not request.untold:
+                continue
+            left = self._left("request", request.id, _CLAIM_WITHIN_S)
+            if left > 0 and self._may_be_claimed(request.session_id):
+                waits.append(left)
+                continue
+            at = self._manager.now()
+
+            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
+                now = await tx.mail.request(number)
+                session = tx.find(now.session_id)
+                if now.untold:
+                    tx.mail.change_request(now, taken_at=at)
+                if now.untold and session is not None and session.exit is None:
+                    tell(tx, now, f"answer to {now.name}: {outcome(now)}", at)
+
+            await self._store.write(unit)
+        return waits
+
+    def _may_be_claimed(self, session_id: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        return self._waiting.waits(session_id, For.ANSWER) or (
+            session is not None and session.status is Status.WAITING_INPUT
+        )
+
+    def _left(self, what: str, number: int, within_s: float) -> float:
+        """Seconds that are left, counted from when this daemon saw it first."""
+        now = time.monotonic()
+        return self._since.setdefault((what, number), now) + within_s - now
+
+
+def _is_old_news(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
+    session = tx.find(notice.session_id)
+    match notice.kind:
+        case NoticeKind.IDLE:
+            later = any(
+                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
+            )
+            return later or session is None or session.status is not Status.IDLE
+        case NoticeKind.CHECKPOINT:
+            later = any(
+                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
+            )
+            return later or session is None or is_ended(session.status)
+        case _:
+            return False
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

@@ -1,0 +1,215 @@
+"""Watches every agent process and terminal, and tells the manager how they end."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Process
+from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
+from sm.linux.processes import ProcessWatch, is_alive, tty_of
+from sm.monitor.observer import Observer
+from sm.sessions.manager import Lost, Manager
+from sm.store import Store
+from sm.terminals.base import Pane, Terminals
+
+log = logging.getLogger(__name__)
+
+_SWEEP_EVERY_S = 15.0
+_SETTLE_WITHIN_S = 3.0
+_LAST_LINES = 50
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """One process of a session: a restored one has another."""
+
+    session_id: str
+    process: Process | None
+    """None: it had ended before anybody saw it."""
+    pane: Pane | None
+
+
+class Watcher:
+    """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
+
+    def __init__(self, store: Store, manager: Manager, terminals: Terminals) -> None:
+        self._store = store
+        self._manager = manager
+        self._terminals = terminals
+        self._processes = ProcessWatch()
+        self._watched: dict[str, _Watched] = {}
+        """The newest of each session."""
+        self._gone: asyncio.Queue[_Watched] = asyncio.Queue()
+        self._activity: dict[str, int] = {}
+        self.unverified: set[str] = set()
+        """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
+        self._observer: Observer | None = None
+        terminals.on_activity(self._printed)
+
+    def observed_by(self, observer: Observer) -> None:
+        """Tell it which processes come and go, and which terminals print."""
+        self._observer = observer
+
+    def _printed(self, moved: Mapping[str, int]) -> None:
+        self._activity.update(moved)
+        if self._observer is not None:
+            self._observer.printed(moved)
+
+    @property
+    def activity(self) -> Mapping[str, int]:
+        """When each terminal last printed something, in seconds since the epoch."""
+        return self._activity
+
+    def tty_owner(self, tty: str) -> str | None:
+        """The session whose own pane this is, as far as is known without asking.
+
+        The kernel gives the number of a closed terminal to the next one, so only a living process owns one. A
+        `foreign` pane is its owner's, who has a shell around the agent.
+        """
+        panes = ((session_id, watched.pane) for session_id, watched in self._watched.items())
+        found = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
+        return next((s for s in found if self._lives_on(s, tty)), None)
+
+    def _lives_on(self, session_id: str, tty: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        process = None if session is None else session.process
+        return process is not None and is_alive(process) and tty_of(process.pid) == tty
+
+    def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
+        """Tell the manager when `process` ends; at once if it has ended already (None: nobody saw it)."""
+        watched = self._watched[session_id] = _Watched(session_id, process, pane)
+        self.unverified.discard(session_id)
+        if pane is not None:
+            self._activity.setdefault(session_id, pane.activity_s)
+        if process is None:
+            self._gone.put_nowait(watched)
+            return
+        if self._observer is not None:
+            self._observer.watch(session_id, process, None if pane is None else pane.tty)
+        self._processes.watch(process, lambda: self._gone.put_nowait(watched))
+
+    async def settle(self, session_id: str, process: Process | None, pane: Pane) -> None:
+        """As `watch` for a process that has ended: return when the manager knows how, or after a moment without it.
+
+        In that case it goes on with `run`, and the session is `unverified` until then.
+        """
+        watched = self._watched[session_id] = _Watched(session_id, process, pane)
+        await self.read_last(session_id)
+        try:
+            async with asyncio.timeout(_SETTLE_WITHIN_S):
+                await self._settle_end(watched)
+        except (TerminalError, StorageFull, TimeoutError):
+            self.unverified.add(session_id)
+            self._gone.put_nowait(watched)
+        else:
+            self._over(watched)
+
+    def _is_newest(self, watched: _Watched) -> bool:
+        newest = self._watched.get(watched.session_id)
+        return newest is not None and newest.process == watched.process
+
+    def _over(self, watched: _Watched) -> None:
+        """Everybody was told of its end; but for what has come since."""
+        if self._is_newest(watched):
+            self._watched.pop(watched.session_id)
+            self._activity.pop(watched.session_id, None)
+            self.unverified.discard(watched.session_id)
+            self.forget(watched.session_id)
+
+    async def read_last(self, session_id: str) -> None:
+        """Count what a process wrote that is gone, before anybody is told that it is."""
+        if self._observer is not None:
+            await self._observer.ended(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Its process is gone, and everybody was told."""
+        if self._observer is not None:
+            self._observer.forget(session_id)
+
+    async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
+        """Never returns. `recovery`: what is left to find out about the sessions of the daemon before."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sweep())
+                if recovery is not None:
+                    group.create_task(recovery)
+                while True:
+                    group.create_task(self._tell_end(await self._gone.get()))
+        finally:
+            self._processes.close()
+
+    async def _tell_end(self, watched: _Watched) -> None:
+        """Tell the manager how the process ended, however long it takes to find out and to write down."""
+        session_id, pause_s = watched.session_id, _FIRST_PAUSE_S
+        if self._is_newest(watched):
+            await self.read_last(session_id)
+        while self._is_newest(watched):
+            try:
+                await self._settle_end(watched)
+                break
+            except (TerminalError, StorageFull) as error:
+                log.warning("could not settle an ending: %s", error.message, extra={"sm_session": session_id})
+            except Exception:
+                log.exception("failed to settle an ending", extra={"sm_session": session_id})
+            self.unverified.add(session_id)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._over(watched)
+
+    async def _settle_end(self, watched: _Watched) -> None:
+        session_id, process, pane = watched.session_id, watched.process, watched.pane
+        try:
+            if pane is None:
+                raise NoTerminal("its terminal was closed")
+            exit = await self._terminals.ending(pane)
+            screen = await self._last_words(session_id, pane)
+        except NoTerminal:
+            await self._manager.terminal_lost(
+                session_id, process, Lost.TERMINAL, "its terminal was closed", process_gone=True
+            )
+        except NoServer:
+            await self._manager.terminal_lost(
+                session_id, process, Lost.SERVER, "the tmux server is gone", process_gone=True
+            )
+        else:
+            await self._manager.process_ended(session_id, process, exit, screen)
+
+    async def _last_words(self, session_id: str, pane: Pane) -> list[str]:
+        """What the terminal showed last, where an agent says there why it ended."""
+        session = self._store.sessions.get(session_id)
+        if session is None or self._manager.provider(session).reader is None:
+            return []
+        return await self._terminals.capture(pane.name, _LAST_LINES)
+
+    async def _sweep(self) -> None:
+        """Find terminals that went while their process lives on (it ignored the hang-up)."""
+        missing: set[str] = set()
+        while True:
+            await asyncio.sleep(_SWEEP_EVERY_S)
+            try:
+                missing = await self._look_for_lost(missing)
+            except SmError as error:
+                log.warning("could not look for lost terminals: %s", error.message)
+
+    async def _look_for_lost(self, missing: set[str]) -> set[str]:
+        """Tell of the terminals that are missing a second time; the first time, one may be in the making."""
+        sessions = self._store.sessions
+        expected = {
+            s: watched.process
+            for s, watched in self._watched.items()
+            if watched.pane is not None and s in sessions and is_live(sessions[s].status)
+        }
+        lost, what = Lost.TERMINAL, "its terminal was closed"
+        try:
+            gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
+        except NoServer:
+            gone, lost, what = set(expected), Lost.SERVER, "the tmux server is gone"
+        for session_id in gone & missing:
+            process = expected[session_id]
+            lives = f", process {process.pid} lives on" if process else ""
+            await self._manager.terminal_lost(session_id, process, lost, f"{what}{lives}", process_gone=False)
+        return gone

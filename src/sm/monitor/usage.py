@@ -1,0 +1,254 @@
+"""What agents consume, read from their transcripts: tokens, tools, lists, context."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sm.config import Config
+from sm.core.models import Session
+from sm.core.usage import ActionLine, Position, Todo, ToolUse
+from sm.monitor.evidence import Observation
+from sm.monitor.transcripts import News, files_of, read_last, read_new
+from sm.providers.base import Reader, TranscriptNews
+from sm.store import Store, Transaction
+from sm.store.persisting import persist
+
+_READ_MAX_BYTES = 1024 * 1024
+_TAIL_MAX_BYTES = 2 * 1024 * 1024
+_LINES_PER_ACTION = 4
+_UNREAD = Position(0, 0)
+"""No file has this inode."""
+_NO_TOOL = {"timestamp": ""}
+_OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
+"""Facts that another conversation of the same session begins without."""
+
+
+class Measuring:
+    """Reads what transcripts have that was not read before, and keeps what it adds up to with how far it came."""
+
+    def __init__(self, store: Store, config: Config, now: Callable[[], str]) -> None:
+        self._store = store
+        self._now = now
+        self._settings = config.child_agents.progress
+        self._positions: dict[str, dict[str, Position]] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
+
+    async def read(
+        self,
+        session: Session,
+        transcript: str,
+        reader: Reader,
+        tell: Callable[[TranscriptNews], Awaitable[None]],
+        *,
+        below: str,
+        since: str = "",
+    ) -> list[Observation]:
+        """What the new lines of the session's transcripts say; what they count is on disk when this returns.
+
+        `tell` is handed what they say of anything else before it is written down that they were read: a second time,
+        if that is never written.
+        No file outside the directory `below` is read. What was consumed before `since` is another session's: a
+        copied conversation has all the lines of its original.
+        """
+        said: list[Observation] = []
+        await self._goes_on_in(session.id, transcript)
+        positions = await self._positions_of(session.id)
+        for path in await asyncio.to_thread(_grown, transcript, dict(positions), below):
+            more = True
+            while more:
+                todo = await self._todo(session.id)
+                position = positions.get(path)
+                news, meant = await asyncio.to_thread(_read, path, position, reader, todo, below)
+                more = news.more
+                if news.position is None or news.position == position:
+                    break
+                own = replace(
+                    meant,
+                    usage=tuple(u for u in meant.usage if not u.at or u.at >= since),
+                    tools=tuple(t for t in meant.tools if not t.at or t.at >= since),
+                )
+                await tell(meant)
+                await self._keep(session.id, path, news.position, own, current=path == transcript)
+                if path == transcript:
+                    said += meant.said
+        return said
+
+    async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
+        """Which sessions have something unread; `transcripts`: of each the file, and the directory that it is below.
+
+        One look for all of them.
+        """
+        known = {s: dict(self._positions.get(s, {})) for s in transcripts}
+
+        def look() -> set[str]:
+            return {s for s, (path, below) in transcripts.items() if _grown(path, known[s], below)}
+
+        return await asyncio.to_thread(look)
+
+    async def heard_of(self, session_id: str, transcript: str) -> None:
+        """The session's conversation is in this file: it is read even if another comes before we look."""
+        positions = await self._positions_of(session_id)
+        if transcript not in positions:
+            await self._write(lambda tx: tx.measures.read_to(session_id, transcript, _UNREAD))
+            positions.setdefault(transcript, _UNREAD)
+
+    async def _goes_on_in(self, session_id: str, transcript: str) -> None:
+        """Another conversation than before (`/clear`) holds nothing yet, and has no list."""
+        facts = await self._facts_of(session_id)
+        if facts.get("transcript", transcript) != transcript:
+            kept = {name: value for name, value in facts.items() if name not in _OF_THE_CONVERSATION}
+            await self._keep_facts(session_id, {**kept, "transcript": transcript})
+
+    async def _keep(
+        self, session_id: str, path: str, position: Position, meant: TranscriptNews, *, current: bool
+    ) -> None:
+        """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
+        facts = dict(await self._facts_of(session_id))
+        counts_tokens = self._settings.enable_token_tracking
+        counts_tools = self._settings.enable_tool_tracking
+        if current:
+            facts["transcript"] = path
+            facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in meant.todo]
+            if meant.context_tokens is not None and counts_tokens:
+                facts["context_tokens"] = meant.context_tokens
+            answered = next((u.model for u in reversed(meant.usage) if not u.sidechain), None)
+            if answered is not None and not _is_same_model(facts.get("model"), answered):
+                facts["model"] = answered  # a person has chosen another one
+        now = self._now()
+        newest = max(meant.tools, key=lambda tool: tool.at, default=None)
+        # A time to come is none: it would stand in the way of every later one.
+        last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
+        if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
+            facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
+
+        async def unit(tx: Transaction) -> None:
+            tx.measures.read_to(session_id, path, position)
+            if counts_tokens:
+                tx.measures.used(session_id, meant.usage)
+            if counts_tools:
+                tx.measures.tools(session_id, meant.tools)
+            if facts != self._facts.get(session_id):
+                tx.measures.facts(session_id, facts)
+
+        await persist(lambda: self._store.write(unit))
+        self._positions.setdefault(session_id, {})[path] = position
+        self._facts[session_id] = facts
+
+    async def runs_on(self, session_id: str, model: str) -> None:
+        """The agent said which model it runs on, in its own full name."""
+        facts = await self._facts_of(session_id)
+        if facts.get("model") == model:
+            return
+        await self._keep_facts(session_id, {**facts, "model": model})
+
+    async def ends(self, session_id: str, reason: str | None) -> None:
+        """The agent said itself that it ends, and why, in its own word. None: another process of it has begun."""
+        facts = await self._facts_of(session_id)
+        if facts.get("ending") != reason:
+            await self._keep_facts(session_id, {**facts, "ending": reason})
+
+    async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
+        await self._write(lambda tx: tx.measures.facts(session_id, facts))
+        self._facts[session_id] = facts
+
+    async def _write(self, change: Callable[[Transaction], None]) -> None:
+        async def unit(tx: Transaction) -> None:
+            change(tx)
+
+        await persist(lambda: self._store.write(unit))
+
+    def forget(self, session_id: str) -> None:
+        """Its process is gone; what is on disk stays."""
+        self._positions.pop(session_id, None)
+        self._facts.pop(session_id, None)
+
+    # What others ask
+
+    async def actions(self, session: Session, reader: Reader, count: int) -> Sequence[ActionLine]:
+        """The last things that the session did, by its transcripts; in their order within each."""
+        if session.transcript is None:
+            return ()
+        below = reader.home((await self._store.launch(session.id)).environment)
+        known = await self._store.measures.positions(session.id)
+        before = [path for path in known if path != session.transcript and not _is_sub_agents(path, below)]
+        return await asyncio.to_thread(
+            _last_actions, session.transcript, before, reader, count, session.working_dir, below
+        )
+
+    async def _positions_of(self, session_id: str) -> dict[str, Position]:
+        if session_id not in self._positions:
+            self._positions[session_id] = await self._store.measures.positions(session_id)
+        return self._positions[session_id]
+
+    async def _facts_of(self, session_id: str) -> dict[str, Any]:
+        if session_id not in self._facts:
+            self._facts[session_id] = await self._store.measures.facts(session_id)
+        return self._facts[session_id]
+
+    async def _todo(self, session_id: str) -> list[Todo]:
+        facts = await self._facts_of(session_id)
+        return [Todo(t["content"], t["status"], t.get("id")) for t in facts.get("todo", ())]
+
+
+def _is_same_model(known: str | None, answered: str) -> bool:
+    """An agent may say more of itself than who answers (`claude-opus-4-8[1m]`), or less (without the date)."""
+    base = (known or "").partition("[")[0]
+    return bool(base) and (base in answered or answered in base)
+
+
+def _is_sub_agents(path: str, below: str) -> bool:
+    return "/subagents/" in path.removeprefix(below)
+
+
+def _grown(transcript: str, positions: Mapping[str, Position], below: str) -> list[str]:
+    """In a thread: the session's files that are not read to their end, those that ended before the current one first.
+
+    Those of conversations before too: their last lines, or whole files of sub-agents, may have come after we looked.
+    """
+    before = [path for path in positions if path != transcript and not _is_sub_agents(path, below)]
+    files = dict.fromkeys(path for main in (*before, transcript) for path in files_of(main))
+    return [path for path in (*files, *(positions.keys() - files.keys())) if _is_unread(path, positions)]
+
+
+def _is_unread(path: str, positions: Mapping[str, Position]) -> bool:
+    try:
+        state = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    position = positions.get(path)
+    return position is None or (position.inode, position.offset) != (state.st_ino, state.st_size)
+
+
+def _last_actions(
+    transcript: str, before: Sequence[str], reader: Reader, count: int, working_dir: str, below: str
+) -> list[ActionLine]:
+    """In a thread: of the current conversation, and of as many `before` it as it takes, the newest first."""
+    found: list[ActionLine] = []
+    most = _LINES_PER_ACTION * count + 20
+    for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
+        lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
+        found[:0] = reader.actions(lines, count, working_dir)
+        if len(found) >= count:
+            break
+    return found[-count:] if count else []
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+def _read(
+    path: str, position: Position | None, reader: Reader, todo: Sequence[Todo], below: str
+) -> tuple[News, TranscriptNews]:
+    """In a thread: a transcript may be long, and a line of it large."""
+    news = read_new(path, position, _READ_MAX_BYTES, below=below)
+    return news, reader.lines(news.lines, sidechain=_is_sub_agents(path, below), todo=todo)
+
+
+def _tool_json(tool: ToolUse) -> dict[str, Any]:
+    return {"name": tool.name, "args": dict(tool.arguments), "timestamp": tool.at}

@@ -1,0 +1,109 @@
+"""What claude keeps of its user: where, and how much of it is read here. Never a credential.
+
+Source: CC 1 and 5, measured with 2.1.197.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sm.errors import OutsideFailed
+
+if TYPE_CHECKING:
+    from sm.config import Config
+
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class ClaudeHome:
+    """Where claude would look in this environment."""
+
+    __slots__ = ("directory", "state")
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        given = environ.get("CLAUDE_CONFIG_DIR")
+        home = environ.get("HOME", "/")
+        self.directory = given or f"{home}/.claude"
+        self.state = f"{given or home}/.claude.json"
+
+    @property
+    def settings(self) -> str:
+        return f"{self.directory}/settings.json"
+
+    @property
+    def credentials(self) -> str:
+        """Only ever asked whether it is there."""
+        return f"{self.directory}/.credentials.json"
+
+    def running(self) -> list[int]:
+        """The pids of the claudes that use this directory now."""
+        from sm.linux.processes import identify
+
+        try:
+            names = os.listdir(f"{self.directory}/sessions")
+        except OSError:
+            return []
+        found = []
+        for name in names:
+            stem, _, rest = name.partition(".")
+            if not stem.isdigit() or rest != "json":
+                continue
+            process = identify(int(stem))
+            if process is None:
+                continue
+            try:
+                started = read_object(f"{self.directory}/sessions/{name}").get("procStart")
+            except (OSError, OutsideFailed):
+                continue  # it has just gone, or is no file of claude's
+            # A claude that was killed leaves its file, and its pid goes to somebody else.
+            if started is None or str(started) == process.started.rpartition("/")[2]:
+                found.append(process.pid)
+        return sorted(found)
+
+
+def given_to_agents(config: "Config", environ: Mapping[str, str]) -> dict[str, str]:
+    """What decides where claude looks and how it logs in, as an agent gets it that is spawned from a shell with
+    `environ`: what that hands on, and above it what the configuration adds.
+    """
+    inherited = {"HOME", *config.sessions.inherit_environment_vars}
+    return {name: value for name, value in environ.items() if name in inherited} | config.claude.env
+
+
+def home_of_agents(config: "Config", environ: Mapping[str, str]) -> ClaudeHome:
+    """Where the claudes of agents look, which need not be where the person's own does."""
+    return ClaudeHome(given_to_agents(config, environ))
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """The JSON object in a file. Raises OSError, and OutsideFailed when it is none."""
+    with open(path, "rb") as file:
+        return object_in(file.read(_MAX_BYTES + 1), path)
+
+
+def object_in(content: bytes, path: str) -> dict[str, Any]:
+    """Raises OutsideFailed, which names the file."""
+    if len(content) > _MAX_BYTES:
+        raise OutsideFailed(f"{path} is larger than {_MAX_BYTES >> 20} MiB")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        raise OutsideFailed(
+            f"{path} is not JSON", "start claude in a terminal: it offers to mend it"
+        ) from None
+    if not isinstance(value, dict):
+        raise OutsideFailed(f"{path} holds no JSON object")
+    return value
+
+
+def trusted_by(state: Mapping[str, Any], directory: str) -> str | None:
+    """The directory whose trust covers `directory` (absolute, without links): itself or one above; else None."""
+    projects = state.get("projects")
+    while isinstance(projects, dict):
+        entry = projects.get(directory)
+        if isinstance(entry, dict) and entry.get("hasTrustDialogAccepted") is True:
+            return directory
+        if directory == "/":
+            return None
+        directory = os.path.dirname(directory)
+    return None

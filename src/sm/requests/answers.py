@@ -1,0 +1,319 @@
+"""Requests: what sessions ask, who answers, and that the first answer wins (design section 6)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.api.views import later
+from sm.core.messages import Answer, Question, Request, RequestKind, RequestState
+from sm.core.models import Caller, RequestKey, Session, Signal, SignalKind
+from sm.core.text import MESSAGE_MAX, REPORT_MAX, accepted
+from sm.core.wording import outcome
+from sm.errors import IllegalState, NotFound, UsageError
+from sm.policy.access import Action, may
+from sm.requests.dialogs import Dialogs
+from sm.sessions.manager import Manager
+from sm.sessions.reports import Reports
+from sm.state.requests import EXPIRES_S, OPEN_MAX, Asked, open_of, open_request, settle, tell, too_late
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+
+_OPTIONS_MAX = 20
+_OPTION_MAX = 200
+_NAME = re.compile(r"r([1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What somebody says to a request. `answers` for questions, `approved` for the rest."""
+
+    approved: bool
+    answers: tuple[str, ...] = ()
+    message: str | None = None
+
+
+class Requests:
+    """The use cases of requests."""
+
+    def __init__(self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs) -> None:
+        self._store = store
+        self._manager = manager
+        self._reports = reports
+        self._dialogs = dialogs
+
+    async def ask(
+        self,
+        caller: Caller,
+        question: str,
+        options: Sequence[str],
+        expires_s: float | None,
+        key: RequestKey | None,
+    ) -> Request:
+        """The calling session asks its parent, or the operator."""
+        session = self._manager.find(caller, "me", Action.REPORT)
+        words = accepted(question, "question", REPORT_MAX)
+        if not words.strip():
+            raise UsageError("the question is empty")
+        if len(options) > _OPTIONS_MAX:
+            raise UsageError(f"{len(options)} options, at most {_OPTIONS_MAX} are allowed")
+        choices = tuple(accepted(option, "option", _OPTION_MAX, one_line=True) for option in options)
+        asked = Asked(RequestKind.QUESTION, (Question(words, choices),))
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Request:
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return await tx.mail.request(int(earlier))
+            if tx.session(session.id).exit is not None:
+                raise IllegalState(f"session {session.id} has ended, its process is gone")
+            if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
+                raise IllegalState(f"session {session.id} has {OPEN_MAX} open requests already")
+            expires_at = later(at, EXPIRES_S if expires_s is None else expires_s)
+            request = await open_request(
+                tx, self._manager.notices, tx.session(session.id), asked, at, expires_at
+            )
+            await recall.remember(tx, caller, key, str(request.id), at)
+            return request
+
+        return await self._store.write(unit)
+
+    async def listed(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
+        """Those that the caller may see, oldest first: the open ones, or with `all` the newest `limit`."""
+        if not all:
+            found = self._store.mail.open.requests.values()
+            return [r for r in found if r.open and self._sees(caller, r)]
+        viewer = self._manager.viewer(caller)
+        if viewer is None:
+            return await self._store.mail.requests(limit)
+        near = [viewer, *self._manager.family.descendants(viewer.id)]
+        return await self._store.mail.requests(limit, [s.id for s in near if self._hears(viewer, s)])
+
+    def _sees(self, caller: Caller, request: Request) -> bool:
+        viewer = self._manager.viewer(caller)
+        session = self._store.sessions.get(request.session_id)
+        if session is None:
+            return viewer is None
+        return self._hears(viewer, session)
+
+    def _hears(self, viewer: Session | None, session: Session) -> bool:
+        standing = self._manager.family.standing(viewer, session)
+        return standing.itself or may(standing, Action.ANSWER)
+
+    async def find(self, caller: Caller, reference: str) -> Request:
+        """`r57` as the caller may see it. Raises NotFound."""
+        name = _NAME.fullmatch(reference.lower())
+        if name is None:
+            raise NotFound(f"no such request: {reference[:40]}", "sm requests")
+        request = await self._store.mail.request(int(name[1]))
+        if not self._sees(caller, request):
+            raise NotFound(f"no such request: {request.name}", "sm requests")
+        return request
+
+    async def answer(
+        self, caller: Caller, reference: str, verdict: Verdict, key: RequestKey | None
+    ) -> Request:
+        """Answer `r57`, or the one open request of a session. The first answer wins.
+
+        Returns when a hook that waits for the answer has taken it.
+
+        Raises IllegalState when it is open no more (saying what became of it), when nothing takes the answer any
+        more, or when a session has none or several open ones; UsageError when the answer does not fit the question.
+        """
+        request_id, session_id = await self._meant(caller, reference, verdict)
+        session = self._manager.find(caller, session_id, Action.ANSWER)
+        await self._dialogs.see_to(request_id)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Request:
+            request = await tx.mail.request(request_id)
+            if await recall.recalled(tx, caller, key) is not None:
+                return request
+            if not request.open or request.offered:
+                raise too_late(request)
+            done = await self._carry_out(tx, tx.session(session.id), request, verdict, caller, at)
+            await recall.remember(tx, caller, key, request.name, at)
+            return done
+
+        return await self._dialogs.delivered(await self._store.write(unit), caller)
+
+    async def _meant(self, caller: Caller, reference: str, verdict: Verdict) -> tuple[int, str]:
+        """(request id, session id) of what `reference` names."""
+        name = _NAME.fullmatch(reference.lower())
+        if name is not None:
+            request = await self.find(caller, reference)
+            return request.id, request.session_id
+        session = self._manager.find(caller, reference, Action.ANSWER)
+        kinds = (
+            [RequestKind.QUESTION]
+            if verdict.answers
+            else [k for k in RequestKind if k != RequestKind.QUESTION]
+        )
+        found = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
+        fitting = [r for r in found if r.kind in kinds] or found
+        if len(fitting) != 1:
+            names = ", ".join(r.name for r in fitting)
+            raise IllegalState(
+                f"session {session.id} has {len(fitting) or 'no'} open requests{f': {names}' if names else ''}",
+                "name one of them" if fitting else "sm requests",
+            )
+        return fitting[0].id, session.id
+
+    async def _carry_out(
+        self, tx: Transaction, session: Session, request: Request, verdict: Verdict, caller: Caller, at: str
+    ) -> Request:
+        message = None if verdict.message is None else accepted(verdict.message, "message", REPORT_MAX)
+        if request.kind is RequestKind.QUESTION:
+            if verdict.approved and not verdict.answers:
+                raise UsageError(
+                    f"{request.name} is a question, not something to approve",
+                    f"sm answer {request.name} TEXT",
+                )
+            answers = chosen(request, verdict.answers) if verdict.answers else ()
+            answer = Answer(bool(answers), answers, message)
+            return await decide(tx, self._dialogs, session, request, answer, caller, at)
+        if verdict.answers:
+            raise UsageError(
+                f"{request.name} is no question", f"sm approve {request.name}, or: sm deny {request.name}"
+            )
+        answer = Answer(verdict.approved, (), message)
+        if request.kind is not RequestKind.COMPLETION:
+            return await decide(tx, self._dialogs, session, request, answer, caller, at)
+        done = await settle(tx, session, request, at, **_decided(caller, answer), taken_at=at)
+        if verdict.approved:
+            said = request.words or None
+            reason = f"{caller} approved it ({request.name})"
+            signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
+            await self._reports.completed(tx, session.id, signal)
+        else:
+            tell(tx, done, f"your completion ({done.name}) was {outcome(done)}", at)
+        return done
+
+    async def taken(self, caller: Caller, request: Request) -> Request:
+        """The session that asked has got the answer. Raises IllegalState when it got it otherwise before."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Request:
+            now = await tx.mail.request(request.id)
+            return tx.mail.change_request(now, taken_at=at) if now.untold else now
+
+        if request.session_id != caller.session_id:
+            raise NotFound(f"no such request: {request.name}", "sm requests")
+        return await self._store.write(unit)
+
+
+def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
+    """The answers, where one is the number of an option or its words in another case as the option itself.
+
+    Where several may be chosen, numbers and words may be listed with commas between them. Everything else is an
+    answer in words of its own.
+    """
+    asked = len(request.questions)
+    if len(answers) != asked:
+        are = "is" if len(answers) == 1 else "are"
+        raise UsageError(
+            f"{request.name} asks {asked} question{'s' if asked != 1 else ''}, and {len(answers)} {are} answered",
+            f"sm answer {request.name}{' TEXT' * asked}",
+        )
+    found = []
+    for question, answer in zip(request.questions, answers, strict=True):
+        words = accepted(answer, "answer", MESSAGE_MAX)
+        if not words.strip():
+            raise UsageError("the answer is empty")
+        named = _named(question)
+        _check_numbers(request, question, words)
+        option = named.get(words) or named.get(_plain(words))
+        several = _several(words, named) if option is None and question.multiple else None
+        found.append(option or several or words)
+    return tuple(found)
+
+
+_NUMBERS = re.compile(r"[0-9]{1,2}(\s*,\s*[0-9]{1,2})*")
+
+
+def _check_numbers(request: Request, question: Question, words: str) -> None:
+    """A number that is none of an option's is a slip, unless the question is about numbers."""
+    if not question.options or not _NUMBERS.fullmatch(words.strip()):
+        return
+    if any(character.isdigit() for character in "".join((question.question, *question.options))):
+        return
+    numbers = words.split(",")
+    if len(numbers) > 1 and not question.multiple:
+        raise UsageError(f"{request.name} takes one option", f"sm answer {request.name} {numbers[0].strip()}")
+    for number in numbers:
+        if not 1 <= int(number) <= len(question.options):
+            raise UsageError(
+                f"{request.name} has no option {number.strip()}: it has {len(question.options)}",
+                f"sm requests {request.name} shows them; an answer in other words needs a word",
+            )
+
+
+def _plain(words: str) -> str:
+    return words.strip().casefold()
+
+
+def _named(question: Question) -> dict[str, str]:
+    """The options by what may be said for them; a number is the number, also where it is the words of another."""
+    by_words = {_plain(option): option for option in reversed(question.options)}
+    exactly = {option: option for option in question.options}
+    return by_words | exactly | {str(n): option for n, option in enumerate(question.options, 1)}
+
+
+_LISTED_MAX = 100
+"""Options of a question that are looked for in a list, and how many a list may have: more would take too long."""
+_BETWEEN = re.compile(r"[\s,]*")
+_END = re.compile(r"\s*(?:,|\Z)")
+
+
+def _several(words: str, named: Mapping[str, str]) -> str | None:
+    """The options that `words` lists, joined by `, `; None when something in it is none of them.
+
+    The words of an option may have commas themselves: of two readings the longer one counts.
+    """
+    keys = sorted((key for key in named if key and key == _plain(key)), key=len, reverse=True)
+    if len(keys) > 2 * _LISTED_MAX:  # each has its words and its number
+        return None
+    rest = _plain(words)
+    chosen: dict[str, None] = {}
+    at = _skipped(rest, 0)
+    for _ in range(_LISTED_MAX):
+        if at == len(rest):
+            return ", ".join(chosen) or None
+        key = next((k for k in keys if rest.startswith(k, at) and _END.match(rest, at + len(k))), None)
+        if key is None:
+            return None
+        chosen[named[key]] = None
+        at = _skipped(rest, at + len(key))
+    return None
+
+
+def _skipped(words: str, at: int) -> int:
+    found = _BETWEEN.match(words, at)
+    return at if found is None else found.end()
+
+
+async def answer_text(
+    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, text: str, caller: Caller, at: str
+) -> Request:
+    """A text that was sent to a session answers its one open question."""
+    answer = Answer(True, chosen(request, [text]))
+    return await decide(tx, dialogs, session, request, answer, caller, at)
+
+
+async def decide(
+    tx: Transaction,
+    dialogs: Dialogs,
+    session: Session,
+    request: Request,
+    answer: Answer,
+    who: Caller,
+    at: str,
+) -> Request:
+    """The request is answered, or the answer is offered to the hook that waits for it."""
+    if request.hook is not None:
+        return dialogs.offer(tx, session, request, answer, who)
+    return await settle(tx, session, request, at, **_decided(who, answer))
+
+
+def _decided(caller: Caller, answer: Answer) -> dict[str, object]:
+    who = caller.session_id or "operator"
+    return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": who}

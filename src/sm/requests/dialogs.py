@@ -1,0 +1,410 @@
+"""Dialogs of agents, as requests: their own hooks wait for the answers, and take them (design section 6).
+
+Such a request is open until its hook has taken the answer. Before, the answer is an offer: written down, so that a
+hook that attaches again after a restart gets the same one. Whoever sits at the terminal may be first; then the hook is
+told that it is over.
+"""
+
+import asyncio
+import logging
+import os.path
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sm.api.views import later
+from sm.config import Config
+from sm.core.messages import BY_RULE, BY_TERMINAL, Answer, Request, RequestKind, RequestState
+from sm.core.models import Caller, Session, Status
+from sm.core.text import folded
+from sm.core.wording import sender_label
+from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
+from sm.monitor.evidence import Activity
+from sm.policy.rules import ruling
+from sm.providers.base import Dialog, Reader
+from sm.requests.truncation import asked_of
+from sm.sessions.manager import Manager
+from sm.state.requests import (
+    EXPIRES_S,
+    OPEN_MAX,
+    Asked,
+    Decided,
+    open_of,
+    open_request,
+    settle,
+    settle_taken,
+    too_late,
+)
+from sm.store import Store, Transaction
+from sm.store.persisting import persist
+from sm.terminals.base import Terminals
+
+log = logging.getLogger(__name__)
+
+TAKEN_WITHIN_S = 5.0
+"""How long an answer waits for the hook to take it: it may be between two questions, or find a daemon restarted."""
+_PRINTED_WITHIN_S = 3.0
+"""How long a hook that was given the answer may need to hand it on and say so."""
+_QUIET_S = 1.5
+"""How long a session must have waited for nobody until its dialog counts as answered: another may open at once."""
+_LOOK_EVERY_S = 0.5
+_SCREEN_WITHIN_S = 2.0
+_AT_ITS_TERMINAL = "it was answered at its terminal"
+
+
+class Outcome(StrEnum):
+    """What has become of a dialog, for the hook that waits."""
+
+    OPEN = "open"
+    DECIDED = "decided"
+    OVER = "over"
+    """The hook has nothing to say: its agent, or whoever sits there, goes on alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a hook is told."""
+
+    outcome: Outcome
+    output: str | None = field(default=None, repr=False)
+    """What it has to print."""
+
+
+class Dialogs:
+    """The requests that hooks wait for. `requests` and `messages` bring the answers, `dialog_routes` the hooks."""
+
+    def __init__(self, store: Store, manager: Manager, terminals: Terminals, config: Config) -> None:
+        self._store = store
+        self._manager = manager
+        self._terminals = terminals
+        self._config = config
+        self._from_before = {r.id for r in store.mail.open.requests.values() if r.hook and r.offered}
+        """What an earlier daemon has offered, and may have given to the hook."""
+        self._handed: dict[int, float] = {}
+        """When a hook was given the answer (time.monotonic())."""
+        self._withdrawing: set[int] = set()
+        self._quiet: dict[int, float] = {}
+        """Since when the session of a request waits for nobody (time.monotonic())."""
+        self._offers: dict[int, float] = {}
+        """When an offer was first seen (time.monotonic())."""
+
+    # What hooks do
+
+    def dialog(self, session_id: str, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
+        """The dialog that an event of this session's agent tells of."""
+        reader = self._reader(session_id)
+        return None if reader is None else reader.dialog(payload, cut=cut)
+
+    def _reader(self, session_id: str) -> Reader | None:
+        session = self._store.sessions.get(session_id)
+        return None if session is None else self._manager.provider(session).reader
+
+    async def known(self, session_id: str, key: str) -> Request | None:
+        """The request that this session's hook has opened with `key`, unless it has to be attached again.
+
+        Raises NotFound for another session's key.
+        """
+        found = _its_own(await self._store.mail.request_of_hook(key), session_id)
+        return None if found is None or self._by_other_rules(found) else found
+
+    def _by_other_rules(self, request: Request) -> bool:
+        """Whether rules have decided it that may not be those of the configuration any more."""
+        return request.offered and request.answered_by == BY_RULE and request.id in self._from_before
+
+    async def attach(self, session_id: str, dialog: Dialog, key: str, tool_use: str | None) -> Request:
+        """The request of `key`, which is opened unless it was before; one that a rule decides is offered at once.
+
+        Raises NotFound for the key of another session, IllegalState for one whose process is gone, LimitReached.
+        """
+        asked = asked_of(dialog, key, tool_use)
+        at = self._manager.now()
+        real_dir = await self._real_dir(session_id)
+
+        async def unit(tx: Transaction) -> Request:
+            found = _its_own(await tx.mail.request_of_hook(key), session_id)
+            if found is not None and not self._by_other_rules(found):
+                return found
+            session = tx.session(session_id)
+            decided = self._decided(session, dialog, asked, real_dir)
+            if found is not None and decided is not None:
+                return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
+            if found is not None:
+                return await self._asked_after_all(tx, session, found)
+            if session.exit is not None:
+                raise IllegalState(f"session {session.id} has ended, its process is gone")
+            if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
+                raise LimitReached(f"session {session.id} has {OPEN_MAX} open requests already")
+            return await open_request(
+                tx, self._manager.notices, session, asked, at, later(at, EXPIRES_S), decided
+            )
+
+        found = await self._store.write(unit)
+        self._from_before.discard(found.id)
+        return found
+
+    async def _asked_after_all(self, tx: Transaction, session: Session, request: Request) -> Request:
+        """It is open as if nothing had been offered; of what a rule has offered nobody was told."""
+        after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
+        if request.answered_by == BY_RULE:
+            await self._manager.notices.of_request(tx, session, after)
+        return after
+
+    async def _real_dir(self, session_id: str) -> str:
+        """Where the session's directory leads: its agent names files there, and whoever writes rules need not."""
+        session = self._store.sessions.get(session_id)
+        return "" if session is None else await asyncio.to_thread(os.path.realpath, session.working_dir)
+
+    def _decided(self, session: Session, dialog: Dialog, asked: Asked, real_dir: str) -> Decided | None:
+        """What the rules of its agent type say, where the hook can hand that on."""
+        agent = self._config.claude.agent_configs.get(session.agent_type)
+        if agent is None:
+            return None
+        found = ruling(
+            agent.auto_allow,
+            agent.auto_deny,
+            dialog.tool,
+            dialog.arguments,
+            dialog.working_dir or session.working_dir,
+            asked.cut,
+            session.working_dir,
+            real_dir,
+        )
+        return None if found is None else Decided(Answer(found.approved), BY_RULE, found.why)
+
+    def is_decided(self, request_id: int) -> bool:
+        """Whether there is something for its hook: an answer, or that nobody waits for one any more."""
+        now = self._store.mail.open.requests.get(request_id)
+        return now is None or not now.open or (now.offered and request_id not in self._withdrawing)
+
+    async def told(self, request_id: int) -> Told:
+        """What its hook is told right now. Whoever asks has to hand it on at once."""
+        if not self.is_decided(request_id):
+            return Told(Outcome.OPEN)
+        request = await self._store.mail.request(request_id)  # returns at once for one that is open
+        session = self._store.sessions.get(request.session_id)
+        if session is None or request.answer is None or request.answered_by == BY_TERMINAL:
+            return Told(Outcome.OVER)
+        if request.offered:
+            # Once: a hook that never takes it gets no more time, and whoever has answered waits for no longer.
+            self._handed.setdefault(request.id, time.monotonic())
+        output = self._decision(session, request)
+        return Told(Outcome.OVER) if output is None else Told(Outcome.DECIDED, output)
+
+    def _decision(self, session: Session, request: Request) -> str | None:
+        reader, who = self._manager.provider(session).reader, request.answered_by or ""
+        by = sender_label(who, self._store.sessions.get(who))
+        if who == BY_RULE:
+            by = f"a rule ({folded(request.reason or '-', 300)})"
+        return None if reader is None else reader.decision(request, by)
+
+    async def taken(self, session_id: str, key: str) -> Request:
+        """The hook has handed the answer on. Idempotent. Raises NotFound."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Request:
+            found = _its_own(await tx.mail.request_of_hook(key), session_id)
+            if found is None:
+                raise NotFound("no such request: its hook has never asked", "sm requests")
+            return await settle_taken(tx, found, at) if found.offered else found
+
+        return await self._store.write(unit)
+
+    # What those who answer do
+
+    async def see_to(self, request_id: int) -> None:
+        """What is to be answered now is over if its dialog is gone: a hook that waits would still take the answer."""
+        request = self._store.mail.open.requests.get(request_id)
+        if request is None or request.hook is None or not request.open or request.offered:
+            return
+        age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
+        if age_s > _QUIET_S and await self._is_answered(request):  # a younger one may not be drawn yet
+            await self._over(request.id)
+
+    def offer(
+        self, tx: Transaction, session: Session, request: Request, answer: Answer, who: Caller
+    ) -> Request:
+        """Write the answer down for the hook; after the commit `delivered` has to be called.
+
+        Raises UsageError for an answer that cannot be given that way.
+        """
+        by = _name(who)
+        if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
+            why = "it is too long" if request.cut else "its dialog takes no such answer"
+            raise UsageError(f"{request.name} cannot be answered from here: {why}", f"sm attach {session.id}")
+        return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
+
+    async def delivered(self, offer: Request, who: Caller) -> Request:
+        """What `who` has offered, once the hook has taken it; at once a request that no hook waits for.
+
+        Raises IllegalState, and withdraws the offer, when nobody takes it; and when somebody else was first.
+        """
+        if offer.hook is None:
+            return offer
+        if not (offer.offered and offer.answered_by == _name(who)):  # told again what became of it
+            return _answered(offer, who)
+        began = time.monotonic()
+
+        def is_over() -> bool:
+            return not _stands(self._store.mail.open.requests.get(offer.id), offer)
+
+        while not is_over():
+            left = self._patience(offer.id, began)
+            if left <= 0:
+                return _answered(await self._give_up(offer), who)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._store.changed(is_over)
+        return _answered(await self._store.mail.request(offer.id), who)
+
+    def _patience(self, request_id: int, began: float) -> float:
+        """How many more seconds an offer is left to its hook."""
+        handed = self._handed.get(request_id, 0.0)
+        return max(began + TAKEN_WITHIN_S, handed + _PRINTED_WITHIN_S) - time.monotonic()
+
+    async def _give_up(self, offer: Request) -> Request:
+        over = await self._over(offer.id) if await self._is_answered(offer) else None
+        return over or await self._withdraw(offer)
+
+    async def _withdraw(self, offer: Request) -> Request:
+        """The request is as it was before the offer, unless something has become of it meanwhile."""
+        self._withdrawing.add(offer.id)  # a hook that asks now must not be given what is being taken back
+
+        async def unit(tx: Transaction) -> Request:
+            now = await tx.mail.request(offer.id)
+            if not _stands(now, offer):
+                return now
+            return await self._asked_after_all(tx, tx.session(now.session_id), now)
+
+        try:
+            return await self._store.write(unit)
+        finally:
+            self._withdrawing.discard(offer.id)
+            self._from_before.discard(offer.id)
+            self._handed.pop(offer.id, None)
+            self._offers.pop(offer.id, None)
+
+    # What tells that a dialog is gone
+
+    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
+        """The use of a tool is over: nobody asks about it any more. `allowed`: False when a person has refused it."""
+        open = self._store.mail.open.requests.values()
+        for request in [r for r in open if r.session_id == session_id and r.hook and r.tool_use == tool_use]:
+            await persist(lambda number=request.id: self._over(number, allowed))  # type: ignore[misc]  # a default binds the loop's value
+
+    async def _over(self, request_id: int, allowed: bool | None = None) -> Request | None:
+        """The dialog is gone: by what was offered, else by whoever sat at the terminal. None: the session is."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Request | None:
+            now = await tx.mail.request(request_id)
+            session = tx.find(now.session_id)
+            if not now.open or session is None:
+                return now
+            # What was offered may come too late, or to nobody: then whoever sat there has decided.
+            given = now.id in self._handed or now.id in self._from_before
+            if now.answer is not None and given and not (now.answer.approved and allowed is False):
+                return await settle_taken(tx, now, at)
+            return await settle(
+                tx,
+                session,
+                now,
+                at,
+                state=RequestState.ANSWERED,
+                answer=None if allowed is None else Answer(allowed),
+                answered_by=BY_TERMINAL,
+                reason=(now.reason if now.answer is None else None) or _AT_ITS_TERMINAL,
+                taken_at=at,
+            )
+
+        return await self._store.write(unit)
+
+    async def run(self) -> None:
+        """See which dialogs are gone without a word, and which offers nobody takes. Never returns."""
+        while True:
+            try:
+                await self._look()
+            except StorageFull as error:
+                log.warning("put off the dialogs: %s", error.message)
+            except Exception:
+                log.exception("failed the dialogs")
+            if self._waited_for():
+                await asyncio.sleep(_LOOK_EVERY_S)
+            else:
+                await self._store.changed(lambda: bool(self._waited_for()))
+
+    def _waited_for(self) -> list[Request]:
+        return [r for r in self._store.mail.open.requests.values() if r.open and r.hook is not None]
+
+    async def _look(self) -> None:
+        waited_for = {request.id: request for request in self._waited_for()}
+        now = time.monotonic()
+        self._from_before &= waited_for.keys()
+        for known in (self._quiet, self._offers, self._handed):
+            for number in known.keys() - waited_for.keys():
+                del known[number]
+        for request in waited_for.values():
+            if self._is_quiet(request, now):
+                if await self._is_answered(request):
+                    await self._over(request.id)
+                    continue
+                self._quiet[request.id] = now  # a dialog stands there: not every time is its screen looked at
+            if not request.offered:
+                self._offers.pop(request.id, None)
+            # Whoever has answered waits for less, and withdraws it: then the daemon, or the caller, was killed.
+            elif self._patience(request.id, self._offers.setdefault(request.id, now) + TAKEN_WITHIN_S) <= 0:
+                await self._withdraw(request)
+
+    def _is_quiet(self, request: Request, now: float) -> bool:
+        session = self._store.sessions.get(request.session_id)
+        if session is None or session.status is Status.WAITING_INPUT:
+            self._quiet.pop(request.id, None)
+            return False
+        return now - self._quiet.setdefault(request.id, now) >= _QUIET_S
+
+    async def _is_answered(self, request: Request) -> bool:
+        """Whether its session waits for nobody, and shows no dialog either."""
+        session = self._store.sessions.get(request.session_id)
+        reader = self._reader(request.session_id)
+        if session is None or reader is None or session.status is Status.WAITING_INPUT:
+            return False
+        try:
+            async with asyncio.timeout(_SCREEN_WITHIN_S):
+                lines = await self._terminals.visible(session.terminal)
+        except (TerminalError, TimeoutError):
+            return False
+        said = reader.screen(lines, time.time())
+        return said is None or said.activity is not Activity.BLOCKED
+
+
+def _its_own(found: Request | None, session_id: str) -> Request | None:
+    if found is not None and found.session_id != session_id:
+        raise NotFound("no such request: this key is another session's", "sm requests")
+    return found
+
+
+def _stands(now: Request | None, offer: Request) -> bool:
+    """Whether the offer is still one, and nobody else's."""
+    return (
+        now is not None and now.offered and (now.answer, now.answered_by) == (offer.answer, offer.answered_by)
+    )
+
+
+def _name(who: Caller) -> str:
+    return who.session_id or "operator"
+
+
+def _answered(request: Request, who: Caller) -> Request:
+    """`request`, when it was `who` that answered it. Raises IllegalState."""
+    if request.open:
+        raise IllegalState(
+            f"the dialog of {request.name} takes no answer: nothing of session {request.session_id} waits for it any"
+            " more",
+            f"sm attach {request.session_id}",
+        )
+    if request.answered_by != _name(who):
+        raise too_late(request)
+    return request

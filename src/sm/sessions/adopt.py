@@ -1,0 +1,156 @@
+"""Agents that are adopted: each was started by somebody else, in a pane of their own, and becomes a session there."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from sm.core.models import Caller, Launch, Process, RequestKey, Session, SpawnRequest, TrustLevel
+from sm.core.text import folded
+from sm.daemon.spool import read_at_most
+from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
+from sm.linux import processes as hostos
+from sm.policy.access import Action
+from sm.providers.base import Provider
+from sm.sessions.manager import START, Answer, Manager
+from sm.sessions.plan import Spawning
+from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+from sm.terminals.base import Stranger, Terminals
+
+_PUBLISHED_MAX_BYTES = 64 * 1024
+_USUAL_TYPE = "general-purpose"
+
+
+class Adoptions:
+    """The use case of adopting. It looks at processes, because those that it adopts were started by nobody here."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        starts: Starts,
+        spawning: Spawning,
+        terminals: Terminals,
+        providers: Mapping[str, Provider],
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._starts = starts
+        self._spawning = spawning
+        self._terminals = terminals
+        self._providers = providers
+
+    async def adopt(
+        self,
+        caller: Caller,
+        target: str,
+        key: RequestKey | None,
+        *,
+        name: str | None,
+        agent_type: str | None,
+        trust: str | None,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """Make a session of an agent that runs already, in the tmux pane that `target` names.
+
+        Nothing is done to the agent, and its pane is neither moved nor renamed. Raises NotFound without such a pane,
+        IllegalState when it is a session already or holds no agent, or more than one, and as a spawn does.
+        """
+        self._manager.require(caller, Action.ADOPT, target)
+        earlier = (
+            None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))
+        )
+        if earlier is not None:
+            return Answer(await self._starts.start_heard(caller, earlier, START_WAIT_S, listens))
+        try:
+            pane = await self._terminals.look(target)
+        except (NoTerminal, NoServer) as error:
+            raise NotFound(
+                f"no such pane: {folded(target, 80)} ({error.message})", "tmux list-panes -a"
+            ) from None
+        self._refuse_a_session(pane)
+        process, provider = await self._agent_in(pane)
+        request = SpawnRequest(
+            agent_type=agent_type or _usual_type(provider),
+            name=name,
+            working_dir=hostos.working_dir(process.pid),
+            trust=trust or TrustLevel.DIRECT.value,
+            environment=hostos.environment(process.pid),
+        )
+        planned = await self._spawning.plan(caller, request, None, None, runs=True)
+        if planned.session.provider != provider.name:
+            raise UsageError(
+                f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",
+                f"--type {_usual_type(provider)}",
+            )
+        session = replace(
+            planned.session,
+            status_reason=f"adopted from pane {pane.pane_id}",
+            effective_mode=TrustLevel.DIRECT,  # it runs where it runs
+            model=None,
+            conversation=await self._conversation(provider, planned.launch, process),
+            token_hash=None,  # a process that runs already cannot be given a token
+        )
+        flags = provider.flags_of(hostos.command_line(process.pid))
+        launch = replace(planned.launch, flags=flags)
+        planned = replace(planned, session=session, launch=launch)
+        adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
+
+        async def unit(tx: Transaction) -> Session:
+            starting = [e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == START]
+            if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
+                raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
+            return await self._starts.insert(tx, planned, caller, key, {"adopt": adopted})
+
+        inserted = await self._store.write(unit)
+        return Answer(
+            await self._starts.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
+        )
+
+    def _refuse_a_session(self, pane: Stranger) -> None:
+        if pane.taken:
+            raise IllegalState(
+                f"pane {pane.pane_id} stands in a terminal that sm has made, or that another sm uses",
+                "sm adopt takes agents that you have started yourself",
+            )
+        known = self._store.sessions.get(pane.session_id or "")
+        if known is not None and known.exit is None:
+            raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")
+
+    async def _agent_in(self, pane: Stranger) -> tuple[Process, Provider]:
+        """The one agent among the pane's process and what it started; what an agent itself started is none."""
+        root = hostos.identify(pane.pid)
+        tree = [] if root is None else await asyncio.to_thread(hostos.process_tree, root)
+        found: dict[int, tuple[Process, Provider]] = {}
+        for process in tree:
+            argv = hostos.command_line(process.pid)
+            for provider in self._providers.values():
+                if argv and provider.adopts(argv):
+                    found[process.pid] = (process, provider)
+        top = [each for pid, each in found.items() if not found.keys() & set(hostos.ancestry(pid)[1:])]
+        if len(top) == 1:
+            return top[0]
+        if not top:
+            raise IllegalState(f"no agent runs in pane {pane.pane_id}", "sm spawn starts one")
+        pids = ", ".join(str(process.pid) for process, _ in top)
+        raise IllegalState(
+            f"more than one agent runs in pane {pane.pane_id}: processes {pids}", "end all but one"
+        )
+
+    async def _conversation(self, provider: Provider, launch: Launch, process: Process) -> str | None:
+        """The conversation that the agent says it is in; None when it does not say."""
+        if provider.reader is None:
+            return None
+        path = provider.reader.state_file(launch.environment, process.pid)
+        text = await asyncio.to_thread(read_at_most, path, _PUBLISHED_MAX_BYTES)
+        state = provider.reader.state(text, process) if text else None
+        return None if state is None else state[1]
+
+
+def _usual_type(provider: Provider) -> str:
+    """The agent type of an agent that nobody has given one."""
+    types: Collection[str] = provider.agent_types
+    if not types:
+        raise UsageError(f"no agent type is configured for {provider.name}", "sm config shows those that are")
+    return _USUAL_TYPE if _USUAL_TYPE in types else next(iter(types))

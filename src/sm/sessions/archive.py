@@ -1,0 +1,172 @@
+"""The records of sessions: put away, taken out again, removed, given another parent."""
+
+import asyncio
+import os
+from collections.abc import Collection
+from dataclasses import astuple, dataclass, replace
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Caller, EventType, RequestKey, Session, TrustLevel
+from sm.core.wording import subject
+from sm.core.worktrees import main_of, overlap, within
+from sm.errors import IllegalState, NotPermitted, UsageError
+from sm.policy.access import Action
+from sm.sessions.manager import Manager
+from sm.state.endings import adopt
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+
+REMOVE = "remove"
+"""The kind of effect that removes what a session has left outside of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What there was of a session that was removed; in texts of one line."""
+
+    session_id: str
+    effective_mode: str = ""
+    worktree: str = ""
+    """Empty: it had none."""
+    branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Who else there is at a worktree, those too that the caller may not see; both False for a session without one."""
+
+    used: bool
+    """A session works in it."""
+    sandboxed: bool
+    """The one that had it was sandboxed, or another sandboxed one could write where its repository lies."""
+
+
+class Records:
+    """The use cases about records."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+
+    async def archive(
+        self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool
+    ) -> Session:
+        """Put an ended session out of sight, or back. Doing it twice is fine. Raises IllegalState for a live one."""
+        session = self._manager.find(caller, reference, Action.ARCHIVE)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Session:
+            now = tx.session(session.id)
+            if await recall.recalled(tx, caller, key) is not None or now.archived is archived:
+                return now
+            if archived and is_live(now.status):
+                raise IllegalState(f"session {now.id} is {now.status}", f"sm kill {now.id}")
+            after = await tx.update(now, archived=archived)
+            word = "archived" if archived else "taken out of the archive"
+            await tx.event(EventType.ARCHIVED, after, at, f"{subject(after)} {word}", {"archived": archived})
+            await recall.remember(tx, caller, key, session.id, at)
+            return after
+
+        return await self._store.write(unit)
+
+    async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> Removed:
+        """Forget a session for good: its record, its words, its terminal, its files. Its events stay.
+
+        Raises IllegalState while its process lives.
+        """
+        if key is not None:
+            earlier = await self._store.write(lambda tx: recall.recalled(tx, caller, key))
+            if earlier is not None:
+                return Removed(*earlier.split("\n"))
+        session = self._manager.find(caller, reference, Action.REMOVE)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Removed:
+            now = tx.session(session.id)
+            if now.exit is None:
+                raise IllegalState(
+                    f"the process of session {now.id} lives ({now.status})", f"sm kill {now.id}"
+                )
+            for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
+                # Whose descendants they are must not change with what is forgotten (`on_parent_end: keep`).
+                await adopt(tx, child, now.parent_id, at, f"its parent {now.id} was removed")
+            await tx.effect(REMOVE, now.id, {"terminal": now.terminal}, at)
+            await tx.remove(now)
+            done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
+            await recall.remember(tx, caller, key, "\n".join(astuple(done)), at)
+            return done
+
+        removed = await self._store.write(unit)
+        await self._store.scrub()
+        return removed
+
+    async def around(self, removed: Removed) -> Around:
+        """Who else there is at the worktree of a session that was removed."""
+        if not removed.worktree:
+            return Around(used=False, sandboxed=False)
+        sessions, workspaces = self._store.sessions.values(), self._store.workspaces
+        living = {s.working_dir for s in sessions if s.exit is None}
+        sandboxed = [s for s in sessions if s.effective_mode is not TrustLevel.DIRECT]
+        teams = {s.workspace for s in sandboxed}
+        reached = {s.working_dir for s in sandboxed}
+        reached |= {w.directory for w in workspaces.values() if w.slug in teams}
+        around = await asyncio.to_thread(_around, removed, living, reached)
+        return replace(around, sandboxed=around.sandboxed or removed.effective_mode != TrustLevel.DIRECT)
+
+    async def reparent(
+        self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
+    ) -> Session:
+        """Give a session another parent; None: the operator.
+
+        Raises UsageError for a parent that stands below it, IllegalState for one whose process is gone,
+        NotPermitted for one with less trust or of another workspace, LimitReached for one that has enough.
+        """
+        session = self._manager.find(caller, reference, Action.REPARENT)
+        viewer = self._manager.viewer(caller)
+        # It gets a child as if by a spawn.
+        target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
+        if viewer is not None and target is None:
+            raise NotPermitted(f"session {viewer.id} may not give a child to the operator")
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Session:
+            now = tx.session(session.id)
+            if await recall.recalled(tx, caller, key) is not None:
+                return now
+            parent_id = None if target is None else self._suitable(tx, now, tx.session(target.id))
+            after = now
+            if now.parent_id != parent_id:
+                if parent_id is not None:
+                    self._manager.counting.moved(tx, caller, now, parent_id)
+                after = await adopt(tx, now, parent_id, at, f"moved by {caller}")
+            await recall.remember(tx, caller, key, session.id, at)
+            return after
+
+        return await self._store.write(unit)
+
+    def _suitable(self, tx: Transaction, session: Session, parent: Session) -> str:
+        above: Session | None = parent
+        while above is not None:
+            if above.id == session.id:
+                raise UsageError(f"session {parent.id} is session {session.id}, or stands below it")
+            above = tx.find(above.parent_id)
+        if parent.exit is not None:
+            raise IllegalState(f"session {parent.id} has ended, its process is gone; it cannot have children")
+        if parent.workspace != session.workspace:
+            raise NotPermitted(f"sessions {parent.id} and {session.id} are in different workspaces")
+        if (
+            parent.effective_mode is TrustLevel.SANDBOXED
+            and session.effective_mode is not TrustLevel.SANDBOXED
+        ):
+            raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
+        return parent.id
+
+
+def _around(removed: Removed, living: Collection[str], reached: Collection[str]) -> Around:
+    """`living`: where sessions work; `reached`: where sandboxed ones can write."""
+    worktree = os.path.realpath(removed.worktree)
+    main = os.path.realpath(main_of(removed.worktree, removed.branch) or removed.worktree)
+    return Around(
+        used=any(within(os.path.realpath(directory), worktree) for directory in living),
+        sandboxed=any(overlap(os.path.realpath(directory), main) for directory in reached),
+    )

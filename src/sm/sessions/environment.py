@@ -1,0 +1,60 @@
+"""The environment that an agent is started with: what it inherits, and what tells it who its session is."""
+
+import os
+from collections.abc import Collection, Mapping
+
+from sm.config import Config
+from sm.core.models import Session, TrustLevel
+from sm.paths import Places
+
+_ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
+
+
+class Environments:
+    """Makes them, and keeps none."""
+
+    def __init__(self, config: Config, places: Places) -> None:
+        self._inherited = {*_ALWAYS_INHERITED, *config.sessions.inherit_environment_vars}
+        self._places = places
+
+    def narrowed(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """Of a caller's shell what sessions may inherit."""
+        return {
+            name: value
+            for name, value in environment.items()
+            if (name in self._inherited or name.startswith("LC_"))
+            and name.isidentifier()
+            and "\0" not in value
+        }
+
+    def whole(
+        self, session: Session, given: Mapping[str, str], *, has_prompt_file: bool
+    ) -> Mapping[str, str]:
+        """Built from nothing; `SM_*` last, over anything a configuration says (design section 7)."""
+        environment = dict(given)
+        environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
+        environment |= {
+            "SM_SESSION_ID": session.id,
+            "SM_PARENT_ID": session.parent_id or "",
+            "SM_WORKSPACE_ID": session.workspace or "",
+            "SM_TRUST_LEVEL": session.effective_mode.value,
+            "SM_SOCKET": self._socket(session),
+            "SM_TOKEN_FILE": self._places.token_file(session.id),
+        }
+        if has_prompt_file:
+            environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
+        return environment
+
+    def again(self, session: Session, before: Mapping[str, str]) -> Mapping[str, str]:
+        """For another process of a session that had this one `before`."""
+        return {**before, "SM_PARENT_ID": session.parent_id or "", "SM_SOCKET": self._socket(session)}
+
+    def _socket(self, session: Session) -> str:
+        """Where the session's commands find the daemon: a container holds nothing but its workspace's own socket."""
+        if session.effective_mode is TrustLevel.SANDBOXED:
+            return self._places.agent_socket(session.workspace)
+        return self._places.socket
+
+
+def without(environment: Mapping[str, str], names: Collection[str]) -> Mapping[str, str]:
+    return {name: value for name, value in environment.items() if name not in names}

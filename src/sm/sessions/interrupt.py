@@ -1,0 +1,119 @@
+"""Agents that are interrupted: the key that makes one leave off what it does, pressed once."""
+
+import asyncio
+from dataclasses import dataclass
+
+from sm.core.lifecycle import is_ended
+from sm.core.messages import RequestKind
+from sm.core.models import Caller, EventType, RequestKey, Session, Status
+from sm.errors import IllegalState, NotInTime, OutsideFailed
+from sm.monitor.evidence import Source
+from sm.policy.access import Action
+from sm.sessions.manager import Manager
+from sm.sessions.restore import RESTORE
+from sm.state.endings import INTERRUPT
+from sm.state.requests import open_of
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+
+INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})
+"""When there is something to interrupt in an agent that has turns."""
+
+_READY = frozenset({EventType.STARTED, EventType.RUNNING, EventType.IDLE})
+"""What only an agent that was ready can have come to."""
+_HISTORY = 200
+_PRESSED_WITHIN_S = 15.0
+_LEFT_OFF_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    session: Session
+    stopped: bool | None
+    """Whether it left off what it did; None: an agent without turns does not say."""
+
+
+class Interrupts:
+    """The use case of interrupting. The outbox presses the key."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+
+    async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> Interrupted:
+        """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
+
+        Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
+        OutsideFailed, NotInTime when it is not known whether the key was pressed: it is not pressed again.
+        """
+        session = self._manager.find(caller, reference, Action.INTERRUPT)
+        has_turns = self._manager.provider(session).has_turns
+        at = self._manager.now()
+        if has_turns and await self._stuck_at_start(session):
+            raise IllegalState(
+                f"session {session.id} was not ready yet: {session.status_reason}",
+                f"sm attach {session.id}; the key would end it, and so does sm kill {session.id}",
+            )
+
+        async def unit(tx: Transaction) -> int:
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return int(earlier)
+            _check_interruptible(tx.session(session.id), has_turns=has_turns)
+            await tx.effect(INTERRUPT, session.id, {"by": str(caller)}, at)
+            effect_id = tx.effects[-1].id
+            for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
+                if request.hook is not None and not request.offered:  # the key closes its dialog
+                    tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
+            await recall.remember(tx, caller, key, str(effect_id), at)
+            return effect_id
+
+        effect_id = await self._store.write(unit)
+        try:
+            async with asyncio.timeout(_PRESSED_WITHIN_S):
+                await self._store.changed(lambda: effect_id not in self._store.mail.open.effects)
+        except TimeoutError:
+            raise NotInTime(
+                f"the terminal of session {session.id} does not answer; it will be interrupted when it does",
+                f"sm status {session.id}",
+            ) from None
+        if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
+            raise OutsideFailed(
+                f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
+            )
+        if not has_turns:
+            return Interrupted(self._store.sessions.get(session.id, session), None)
+
+        def left_off() -> bool:
+            now = self._store.sessions.get(session.id)
+            return now is None or now.status not in INTERRUPTIBLE
+
+        try:
+            async with asyncio.timeout(_LEFT_OFF_WITHIN_S):
+                await self._store.changed(left_off)
+        except TimeoutError:
+            return Interrupted(self._store.sessions.get(session.id, session), stopped=False)
+        return Interrupted(self._store.sessions.get(session.id, session), stopped=True)
+
+    async def _stuck_at_start(self, session: Session) -> bool:
+        """Whether something on its screen keeps it from its first input: then the key means to leave the program.
+
+        The same status and source as that of a dialog that somebody has opened since; so its history tells.
+        """
+        if session.status is not Status.WAITING_INPUT or session.status_source != Source.SCREEN:
+            return False
+        for event in reversed(await self._store.events(sessions=[session.id], limit=_HISTORY)):
+            if event.type in _READY:
+                return False
+            if event.type in (EventType.SPAWNED, EventType.REOPENED):
+                return event.type is EventType.SPAWNED or event.metadata.get("source") == RESTORE
+        return False
+
+
+def _check_interruptible(session: Session, *, has_turns: bool) -> None:
+    if is_ended(session.status):
+        raise IllegalState(f"session {session.id} has ended ({session.status})")
+    if session.process is None:
+        raise IllegalState(f"session {session.id} is still starting", f"sm status {session.id}")
+    if has_turns and session.status not in INTERRUPTIBLE:
+        raise IllegalState(f"session {session.id}: it is {session.status}: there is nothing to interrupt")

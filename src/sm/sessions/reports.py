@@ -1,0 +1,154 @@
+"""What sessions say about themselves: done, a milestone, a note."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sm.core.lifecycle import is_ended, is_live
+from sm.core.messages import Question, RequestKind
+from sm.core.models import Caller, Checkpoint, EventType, Mode, RequestKey, Session, Signal, SignalKind
+from sm.core.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
+from sm.core.wording import subject
+from sm.errors import IllegalState, IllegalTransition, UsageError
+from sm.policy.access import Action
+from sm.sessions.manager import Answer, Manager
+from sm.state.endings import Endings
+from sm.state.requests import Asked, open_of, open_request
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+
+_METADATA_MAX = 50
+_REPORTS = {
+    "completed": SignalKind.REPORTED_COMPLETED,
+    "error": SignalKind.REPORTED_ERROR,
+    "abandoned": SignalKind.REPORTED_ABANDONED,
+}
+
+
+class Reports:
+    """The use cases of reports. `emitted_at`: when it was said, where that was before it was heard."""
+
+    def __init__(self, store: Store, manager: Manager, endings: Endings) -> None:
+        self._store = store
+        self._manager = manager
+        self._endings = endings
+
+    async def complete(
+        self,
+        caller: Caller,
+        message: str | None,
+        status: str,
+        key: RequestKey | None,
+        emitted_at: str | None = None,
+    ) -> Answer:
+        """The session says that it is done. Raises IllegalTransition when it has ended already."""
+        session = self._manager.find(caller, "me", Action.REPORT)
+        kind = _REPORTS.get(status)
+        if kind is None:
+            raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
+        text = None if message is None else accepted(message, "message", REPORT_MAX)
+        signal = Signal(
+            kind, "report", "it said so (sm complete)", emitted_at or self._manager.now(), message=text
+        )
+
+        async def unit(tx: Transaction) -> Session:
+            if await recall.recalled(tx, caller, key) is not None:
+                return tx.session(session.id)
+            before = tx.session(session.id)
+            if is_ended(before.status):
+                raise IllegalTransition(f"session {session.id} has ended already: it is {before.status}")
+            if before.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
+                after = await self._propose(tx, before, text, signal.emitted_at)
+            else:
+                after = await self.completed(tx, session.id, signal)
+            await recall.remember(tx, caller, key, session.id, signal.emitted_at)
+            return after
+
+        done = await self._store.write(unit)
+        if not is_ended(done.status):
+            return Answer(done)
+        live = [s for s in self._manager.family.children(session.id) if is_live(s.status)]
+        warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
+        return Answer(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
+
+    async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
+        """The session is done, by its own word or because its proposal was approved."""
+        after = await self._manager.move(tx, session_id, signal)
+        await self._endings.completed(tx, after)
+        return after
+
+    async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
+        """A supervised session says that it is done; somebody has to agree. It proposes one thing at a time."""
+        if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
+            raise IllegalState(f"session {session.id} has proposed its completion already", "sm requests")
+        words = text or "done"
+        await tx.event(
+            EventType.PROPOSED_COMPLETION,
+            session,
+            at,
+            f"{subject(session)} proposes its completion - {quoted(words)}",
+            {"completion_message": text},
+        )
+        await open_request(
+            tx,
+            self._manager.notices,
+            session,
+            Asked(RequestKind.COMPLETION, (Question(text or ""),)),
+            at,
+            None,
+        )
+        return session
+
+    async def checkpoint(
+        self,
+        caller: Caller,
+        message: str,
+        metadata: Mapping[str, Any],
+        key: RequestKey | None,
+        emitted_at: str | None = None,
+    ) -> Checkpoint:
+        session = self._manager.find(caller, "me", Action.REPORT)
+        if len(metadata) > _METADATA_MAX:
+            raise UsageError(f"{len(metadata)} metadata entries, at most {_METADATA_MAX} are allowed")
+        checked = {
+            accepted(name, "metadata", NOTE_MAX, one_line=True): accepted(str(value), "metadata", REPORT_MAX)
+            for name, value in metadata.items()
+        }
+        checkpoint = Checkpoint(
+            emitted_at or self._manager.now(), accepted(message, "message", REPORT_MAX), checked
+        )
+
+        async def unit(tx: Transaction) -> Checkpoint:
+            if await recall.recalled(tx, caller, key) is None:
+                await tx.checkpoint(session.id, checkpoint)
+                line = f"{subject(session)} - {quoted(checkpoint.message)}"
+                await tx.event(
+                    EventType.CHECKPOINT,
+                    tx.session(session.id),
+                    checkpoint.timestamp,
+                    line,
+                    checkpoint.metadata,
+                )
+                await self._manager.notices.of_checkpoint(tx, tx.session(session.id), checkpoint)
+                await recall.remember(tx, caller, key, session.id, checkpoint.timestamp)
+            return checkpoint
+
+        return await self._store.write(unit)
+
+    async def note(
+        self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
+    ) -> Session:
+        """One line that the session says about what it does now."""
+        session = self._manager.find(caller, "me", Action.REPORT)
+        line = accepted(text, "note", NOTE_MAX, one_line=True)
+        at = emitted_at or self._manager.now()
+
+        async def unit(tx: Transaction) -> Session:
+            current = tx.session(session.id)
+            if await recall.recalled(tx, caller, key) is not None:
+                return current
+            after = await tx.update(current, note=line)
+            await tx.event(EventType.NOTE, after, at, f"{subject(after)} - {quoted(line)}", {})
+            await recall.remember(tx, caller, key, session.id, at)
+            return after
+
+        return await self._store.write(unit)

@@ -1,0 +1,313 @@
+"""Sessions that go on in a new process: restored, or forked."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sm.core.lifecycle import is_ended, is_live
+from sm.core.models import Caller, EventType, Launch, RequestKey, Session, Signal, SignalKind, Status
+from sm.core.tokens import digest
+from sm.core.wording import subject
+from sm.errors import IllegalState, NameTaken, NoServer, NotFound, NotInTime, SmError
+from sm.linux import processes as hostos
+from sm.policy.access import Action
+from sm.sandboxes.base import Sandbox
+from sm.sessions.manager import KILL, START, Answer, Lost, Manager
+from sm.sessions.plan import Spawning
+from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
+from sm.sessions.tree import Family
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+from sm.terminals.base import Pane, Terminals
+
+RESTORE = "restore"
+"""The source of a restored session's status."""
+
+_KILLED_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Which sessions run again, and which do not and why."""
+
+    sessions: tuple[Session, ...]
+    failed: tuple[tuple[str, SmError], ...] = ()
+
+
+class Revival:
+    """The use cases of sessions that go on in a new process."""
+
+    def __init__(
+        self,
+        store: Store,
+        manager: Manager,
+        starts: Starts,
+        spawning: Spawning,
+        sandbox: Sandbox,
+        terminals: Terminals,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._starts = starts
+        self._spawning = spawning
+        self._sandbox = sandbox
+        self._terminals = terminals
+
+    # Restoring
+
+    async def restore(
+        self,
+        caller: Caller,
+        reference: str,
+        key: RequestKey | None,
+        *,
+        tree: bool,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Restored:
+        """Start an ended session again, in a new process: return when it runs, or has run and ended.
+
+        With `tree` its ended descendants too, parents before children, but for those that were archived; whether
+        it lives itself or not. An archived session that is named is taken out of the archive. Raises IllegalState
+        when there is nothing to restore, NameTaken, PathRefused, and as a spawn does.
+        """
+        session = self._manager.find(caller, reference, Action.RESTORE)
+        if not tree:
+            panes = await self._panes()
+            await self._begin_again(caller, session.id, key, panes)
+            return Restored((await self._starts.start_heard(caller, session.id, START_WAIT_S, listens),))
+
+        def below(tx: Transaction) -> list[Session]:
+            family = Family({s.id: s for s in tx.all_sessions()})
+            found = [s for s in family.descendants(session.id) if _is_over(s) and not s.archived]
+            found = self._manager.allowed(caller, Action.RESTORE, found, family)
+            now = tx.session(session.id)
+            if not _is_over(now) and not found:
+                _refuse(now)
+            return [now, *found] if _is_over(now) else found
+
+        return await self._restore_each(caller, key, below, listens)
+
+    async def restore_all(
+        self, caller: Caller, key: RequestKey | None, listens: Callable[[], bool] = lambda: True
+    ) -> Restored:
+        """Restore every session that lived when its terminal went: with the machine, with the tmux server.
+
+        Those are the ones that ended by `Lost.SERVER` or `Lost.MACHINE`, as their rows say, and that nobody has
+        archived since; a terminal that somebody closed was closed on purpose. Parents before children.
+        """
+        self._manager.require(caller, Action.RESTORE_ALL)
+
+        def lost(tx: Transaction) -> list[Session]:
+            found = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
+            return sorted(found, key=lambda s: _depth(tx, s))
+
+        return await self._restore_each(caller, key, lost, listens)
+
+    async def _restore_each(
+        self,
+        caller: Caller,
+        key: RequestKey | None,
+        chosen: Callable[[Transaction], Sequence[Session]],
+        listens: Callable[[], bool],
+    ) -> Restored:
+        """One after the other, so that a parent is there before its children; then wait for all of them."""
+        at = self._manager.now()
+
+        async def choose(tx: Transaction) -> list[str]:
+            # Kept with the key: a repetition must not take those for live ones that the first time has restored.
+            earlier = await recall.recalled(tx, caller, key)
+            if earlier is not None:
+                return earlier.split()
+            ids = [session.id for session in chosen(tx)]
+            await recall.remember(tx, caller, key, " ".join(ids), at)
+            return ids
+
+        wanted = await self._store.write(choose)
+        panes = await self._panes() if wanted else {}
+        begun: list[str] = []
+        failed: dict[str, SmError] = {}
+        for session_id in wanted:
+            part = None if key is None else RequestKey(f"{key.text}/{session_id}", key.fingerprint)
+            try:
+                await self._begin_again(caller, session_id, part, panes)
+            except SmError as error:
+                failed[session_id] = error
+            else:
+                begun.append(session_id)
+
+        async def settle(session_id: str) -> Session | None:
+            try:
+                return await self._starts.start_heard(caller, session_id, START_WAIT_S, listens)
+            except SmError as error:
+                failed[session_id] = error
+                return None
+
+        settled = await asyncio.gather(*map(settle, begun))
+        running = tuple(session for session in settled if session is not None)
+        return Restored(running, tuple((s, failed[s]) for s in wanted if s in failed))
+
+    async def _begin_again(
+        self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
+    ) -> None:
+        """Commit that the session starts again; the outbox does the rest. Done once for each `key`."""
+        if await self._recalled(caller, key) is not None:
+            return
+        session = self._store.sessions.get(session_id)
+        if session is None:
+            raise NotFound(f"no such session: {session_id}", "sm all lists them")
+        _check(session)
+        await self._until_not_being_killed(session_id)
+        pane = panes.get(session_id)
+        _refuse_a_strange_process(session, pane)
+        launch, token, warnings = await self._spawning.plan_again(
+            session, self._store.sessions.get(session.parent_id or ""), await self._store.launch(session_id)
+        )
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            if await recall.recalled(tx, caller, key) is not None:
+                return
+            now = tx.session(session_id)
+            _check(now)
+            if tx.has_open(KILL, session_id):  # it would end the new process too
+                raise IllegalState(f"session {session_id} is being killed")
+            others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
+            if now.friendly_name is not None and any(s.friendly_name == now.friendly_name for s in others):
+                raise NameTaken(f"a live session is named {now.friendly_name} already")
+            self._manager.counting.again(tx, caller, now)
+            # Within the transaction, which is the only one: of two restores at the same time the second must
+            # not write its token over that of the first. What the file says before the commit harms nobody:
+            # the process that had the token before is gone.
+            await self._sandbox.prepare(session_id, launch, token)
+            reason = f"restored by {caller}"
+            after = await self._manager.move(
+                tx,
+                session_id,
+                Signal(SignalKind.RESTARTED, RESTORE, reason, at),
+                process=None,
+                exit=None,
+                started_at=None,
+                token_hash=digest(token),
+                archived=False,
+            )
+            if now.archived:
+                line = f"{subject(after)} taken out of the archive"
+                await tx.event(EventType.ARCHIVED, after, at, line, {"archived": False})
+            for warning in warnings:
+                await tx.event(EventType.WARNING, after, at, f"{subject(after)} - {warning}", {})
+            # Its old terminal goes before the new one is made. By its process, because a start that is repeated
+            # after a crash finds the new one under the same id, dead perhaps.
+            payload = {
+                "again": True,
+                "pane_pid": None if pane is None else pane.pid,
+                "process": None if now.process is None else as_payload(now.process),
+            }
+            await tx.effect(START, session_id, payload, at)
+            await recall.remember(tx, caller, key, session_id, at)
+
+        await self._store.write(unit)
+
+    async def launch_again(self, session_id: str) -> Launch:
+        """How the process of a restored session is started, for the outbox. Raises as `restore`."""
+        session = self._store.sessions[session_id]
+        parent = self._store.sessions.get(session.parent_id or "")
+        launch, *_ = await self._spawning.plan_again(session, parent, await self._store.launch(session_id))
+        return launch
+
+    async def _panes(self) -> Mapping[str, Pane]:
+        try:
+            return await self._terminals.snapshot()
+        except NoServer:
+            return {}
+
+    async def _until_not_being_killed(self, session_id: str) -> None:
+        """The order to kill it is done a moment after its end is known."""
+
+        def killed() -> bool:
+            effects = self._store.mail.open.effects.values()
+            return not any(e.kind == KILL and e.session_id == session_id for e in effects)
+
+        try:
+            async with asyncio.timeout(_KILLED_WITHIN_S):
+                await self._store.changed(killed)
+        except TimeoutError:
+            raise NotInTime(f"session {session_id} is still being killed", "repeat it in a moment") from None
+
+    async def _recalled(self, caller: Caller, key: RequestKey | None) -> str | None:
+        return None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))
+
+    # Forking
+
+    async def fork(
+        self,
+        caller: Caller,
+        reference: str,
+        name: str | None,
+        key: RequestKey | None,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """Start a session that goes on with a copy of another's conversation, beside it: under the same parent.
+
+        Where that one's process is gone, under the nearest above whose process lives. Raises UsageError for an
+        agent that has no conversation, IllegalState for one that has not begun any, and as a spawn does.
+        """
+        original = self._manager.find(caller, reference, Action.FORK)
+        launch = await self._store.launch(original.id)
+        parent = self._above(original)
+        above = None if parent is None else await self._store.launch(parent.id)
+        planned = await self._spawning.plan_fork(caller, original, parent, launch, above, name)
+        return await self._starts.begin(caller, planned, key, START_WAIT_S, listens)
+
+    def _above(self, session: Session) -> Session | None:
+        sessions, seen = self._store.sessions, {session.id}
+        above = sessions.get(session.parent_id or "")
+        while above is not None and above.exit is not None and above.id not in seen:
+            seen.add(above.id)
+            above = sessions.get(above.parent_id or "")
+        return None if above is None or above.exit is not None else above
+
+
+def _is_over(session: Session) -> bool:
+    """It has ended, and its process is gone."""
+    return is_ended(session.status) and session.exit is not None
+
+
+def _was_lost(session: Session) -> bool:
+    """It lived until all terminals went. `Manager` writes the source together with the signal."""
+    return session.status is Status.ERROR and session.status_source in (Lost.SERVER, Lost.MACHINE)
+
+
+def _depth(tx: Transaction, session: Session) -> int:
+    seen: set[str] = set()
+    above = tx.find(session.parent_id)
+    while above is not None and above.id not in seen:
+        seen.add(above.id)
+        above = tx.find(above.parent_id)
+    return len(seen)
+
+
+def _check(session: Session) -> None:
+    if not _is_over(session):
+        _refuse(session)
+
+
+def _refuse(session: Session) -> None:
+    if is_ended(session.status):
+        raise IllegalState(
+            f"session {session.id} has ended ({session.status}), but its process lives",
+            f"sm send {session.id} gives it more work; or sm kill {session.id} first",
+        )
+    raise IllegalState(
+        f"session {session.id} is {session.status}: it runs, there is nothing to restore",
+        f"sm attach {session.id}",
+    )
+
+
+def _refuse_a_strange_process(session: Session, pane: Pane | None) -> None:
+    """Somebody may have started another program in the terminal of an ended session (tmux respawn-pane)."""
+    if pane is None or pane.dead or pane.foreign or hostos.identify(pane.pid) is None:
+        return
+    raise IllegalState(
+        f"process {pane.pid} runs in the terminal of session {session.id}, and is not its agent",
+        f"sm attach {session.id}, and end it",
+    )

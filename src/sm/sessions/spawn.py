@@ -1,0 +1,289 @@
+"""Sessions that start: from the request for one until its process runs, or will never come to be."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from sm.capabilities.agent_types import Catalog
+from sm.core.lifecycle import is_ended, is_live
+from sm.core.models import (
+    Caller,
+    EventType,
+    Exit,
+    Launch,
+    Process,
+    RequestKey,
+    Session,
+    Signal,
+    SignalKind,
+    SpawnRequest,
+    Status,
+)
+from sm.core.wording import spawned, subject
+from sm.errors import AgentStartFailed, IllegalState, NameTaken, NotInTime, SmError
+from sm.monitor.evidence import Source
+from sm.policy.access import Action
+from sm.sandboxes.base import Sandbox
+from sm.sessions.manager import KILL, START, TYPE, Answer, Manager
+from sm.sessions.plan import Planned, Spawning
+from sm.state.endings import Endings
+from sm.store import Effect, Store, Transaction
+from sm.store import idempotency as recall
+
+START_WAIT_S = 20.0
+"""How long a start is waited for when nobody says so: less than a client waits for an answer."""
+
+_NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
+
+
+class Starts:
+    """The use cases of sessions that start, and what the outbox found when it started their agents."""
+
+    def __init__(
+        self, store: Store, manager: Manager, spawning: Spawning, sandbox: Sandbox, endings: Endings
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._spawning = spawning
+        self._sandbox = sandbox
+        self._endings = endings
+        self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
+        """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
+        self._start_errors: dict[str, SmError] = {}
+
+    async def agent_types(
+        self,
+        caller: Caller,
+        workspace: str | None,
+        current_dir: str | None,
+        environment: Mapping[str, str],
+    ) -> Catalog:
+        """The agent types that a spawn by `caller` would find: a session's are those of its own workspace.
+
+        For the operator `workspace` is a slug, else `current_dir` and `environment` are where and from what it
+        would be made. Raises NotFound.
+        """
+        viewer = self._manager.viewer(caller)
+        above = None if viewer is None else await self._store.launch(viewer.id)
+        return await self._spawning.agent_types(viewer, above, workspace, current_dir, environment)
+
+    async def spawn(
+        self,
+        caller: Caller,
+        request: SpawnRequest,
+        key: RequestKey | None,
+        wait_s: float,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """Start an agent; return when its process runs, or has run and ended.
+
+        Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
+        NotInTime when nothing is known after `wait_s` (nothing is undone).
+        """
+        try:
+            planned = await self._planned(caller, request)
+        except SmError:
+            # What was carried out before is answered as it was, though it could not be planned any more.
+            earlier = await self._earlier(caller, key)
+            if earlier is None:
+                raise
+            return Answer(await self.start_heard(caller, earlier.id, wait_s, listens))
+        return await self.begin(caller, planned, key, wait_s, listens)
+
+    async def _earlier(self, caller: Caller, key: RequestKey | None) -> Session | None:
+        """The session that the same spawn has made before."""
+
+        async def unit(tx: Transaction) -> Session | None:
+            earlier = await recall.recalled(tx, caller, key)
+            return None if earlier is None else tx.session(earlier)
+
+        return None if key is None else await self._store.write(unit)
+
+    async def _planned(self, caller: Caller, request: SpawnRequest) -> Planned:
+        parent = self._manager.viewer(caller)
+        if request.parent is not None:
+            parent = self._manager.find(caller, request.parent, Action.SPAWN)
+            if is_ended(parent.status) and parent.exit is not None:
+                raise IllegalState(
+                    f"session {parent.id} has ended, its process is gone; it cannot have children"
+                )
+        above = None if parent is None else await self._store.launch(parent.id)
+        return await self._spawning.plan(caller, request, parent, above)
+
+    async def begin(
+        self,
+        caller: Caller,
+        planned: Planned,
+        key: RequestKey | None,
+        wait_s: float,
+        listens: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """Insert a planned session and start its agent; as `spawn`."""
+        session_id = planned.session.id
+        argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
+        self.prepared[session_id] = (planned.launch, argv)
+        try:
+            session = await self._store.write(lambda tx: self.insert(tx, planned, caller, key))
+        except (
+            Exception
+        ):  # not a cancellation: the commit goes on without us, and the start needs what is prepared
+            await self._unprepare(session_id)
+            raise
+        if session.id != session_id:  # this request was carried out before, under another id
+            await self._unprepare(session_id)
+        return Answer(await self.start_heard(caller, session.id, wait_s, listens), planned.warnings)
+
+    async def start_heard(
+        self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
+    ) -> Session:
+        """As `start_of`, for a caller who hears of it now and needs no notice of what it raises."""
+        try:
+            return await self.start_of(session_id, wait_s)
+        except (SmError, TimeoutError):
+            if listens():
+                await self._manager.heard(caller, [session_id])
+            raise
+
+    async def insert(
+        self,
+        tx: Transaction,
+        planned: Planned,
+        caller: Caller,
+        key: RequestKey | None,
+        payload: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Session:
+        """Write a planned session, and the effect that starts its agent (with `payload`).
+
+        Raises IllegalState, NameTaken, LimitReached, RateLimited.
+        """
+        earlier = await recall.recalled(tx, caller, key)
+        if earlier is not None:
+            return tx.session(earlier)
+        session = planned.session
+        above = session.parent_id
+        if above is not None and not self._may_have_children(tx, above):
+            raise IllegalState(f"session {above} has ended or is being killed; it cannot have children")
+        place = None if session.workspace is None else tx.workspace(session.workspace)
+        if place is not None and place.deleted_at is not None:
+            raise IllegalState(f"workspace {place.slug} is deleted; nothing is started in it any more")
+        name = session.friendly_name
+        if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
+            raise NameTaken(f"a live session is named {name} already", "choose another --name")
+        # Not when it was planned: what the plans of two at once take must not bring them closer than they may come.
+        at = self._manager.now()
+        session = replace(session, created_at=at, status_at=at)
+        await self._manager.counting.born(tx, caller, session)
+        await tx.insert(session, planned.launch, planned.prompt)
+        await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
+        for warning in planned.warnings:
+            await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
+        await tx.effect(START, session.id, payload, at)
+        await recall.remember(tx, caller, key, session.id, at)
+        return session
+
+    def _may_have_children(self, tx: Transaction, session_id: str) -> bool:
+        """Not once its end has begun: the child would be missed when its children are adopted, or all killed."""
+        session = tx.find(session_id)
+        return session is not None and session.exit is None and not tx.has_open(KILL, session_id)
+
+    async def _unprepare(self, session_id: str) -> None:
+        self.prepared.pop(session_id, None)
+        await self._sandbox.forget(session_id)
+
+    async def start_of(self, session_id: str, wait_s: float) -> Session:
+        """The session, once its process runs, or has run and ended. Raises as `spawn`."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._store.changed(lambda: self._has_process(session_id))
+        except TimeoutError:
+            raise NotInTime(
+                f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
+                f"sm status {session_id}",
+            ) from None
+        session = self._store.sessions[session_id]
+        error = self._start_errors.pop(session_id, None)
+        if session.status is Status.ERROR and session.status_source == START:
+            raise error or AgentStartFailed(session.status_reason)
+        return session
+
+    async def ready(self, session_id: str, wait_s: float) -> Session:
+        """The session, once its agent takes input; an agent without turns does so from exec on.
+
+        Raises AgentStartFailed when something keeps it from that, or has ended it; NotInTime.
+        """
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
+        except TimeoutError:
+            raise NotInTime(
+                f"session {session_id} is not ready after {wait_s:g} s; it goes on", f"sm why {session_id}"
+            ) from None
+        session = self._store.sessions[session_id]
+        stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
+        if self._manager.provider(session).has_turns and (stuck or session.status is Status.ERROR):
+            raise AgentStartFailed(
+                f"session {session_id}: {session.status_reason}", f"sm attach {session_id} shows it"
+            )
+        return session
+
+    def _has_process(self, session_id: str) -> bool:
+        """Whether it runs, or has ended: its start is settled."""
+        session = self._store.sessions[session_id]
+        return session.process is not None or session.status not in _NOT_STARTED
+
+    # What the outbox found
+
+    async def launching(self, session_id: str) -> None:
+        await self._manager.observe(
+            session_id, self._signal(SignalKind.LAUNCHING, START, "its terminal is being made")
+        )
+
+    async def started(
+        self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
+    ) -> None:
+        """The agent's process came to be (`process` None: and has ended since).
+
+        An agent with turns goes on starting until it says itself that it is ready, unless it was `ready` before.
+        """
+        signal = self._signal(SignalKind.STARTED, "process", "its process runs")
+
+        async def unit(tx: Transaction) -> None:
+            session = tx.session(effect.session_id)
+            facts = {"process": process, "started_at": signal.emitted_at}
+            if self._manager.provider(session).has_turns and process is not None and not ready:
+                session = await tx.update(session, **facts)
+            else:
+                session = await self._manager.move(tx, session.id, signal, **facts)
+            if typed:
+                await tx.effect(TYPE, session.id, {}, signal.emitted_at)
+            await tx.finish(effect)
+
+        await self._store.write(unit)
+
+    async def start_failed(self, effect: Effect, error: SmError) -> None:
+        """There is no agent process, and there will be none."""
+        self._start_errors[effect.session_id] = error
+        reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
+        signal = self._signal(SignalKind.START_FAILED, START, reason)
+
+        async def unit(tx: Transaction) -> None:
+            after = await self._manager.move(tx, effect.session_id, signal, exit=Exit())
+            await tx.finish(effect)
+            await self._endings.process_gone(tx, after, self._manager.move)
+
+        await self._store.write(unit)
+
+    def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
+        return Signal(kind, source, reason, self._manager.now())
+
+
+def process_of(payload: Mapping[str, Any]) -> Process:
+    """The process that a START effect names: the agent that it adopts, or that of a restored session before."""
+    return Process(int(payload["pid"]), str(payload["started"]))
+
+
+def as_payload(process: Process) -> Mapping[str, Any]:
+    """As `process_of` reads it."""
+    return {"pid": process.pid, "started": process.started}

@@ -1,0 +1,141 @@
+"""Who waits for what right now: agents without turns are idle, or wait for input, while their `sm` waits.
+
+A wait is one long request after another, with a moment between them, and longer ones over a restart of the daemon;
+so a session works again only when nobody has waited for it for a while, or when it got what it waited for.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Session, Signal, SignalKind, Status
+from sm.sessions.manager import Manager
+from sm.state.notices import WAITS_FOR_SESSIONS
+from sm.store import Store
+from sm.store.persisting import persist
+
+log = logging.getLogger(__name__)
+
+_BETWEEN_S = 1.0
+_AFTER_A_RESTART_S = 7.0  # longer than a session's command is patient with a daemon that is away
+
+
+class For(StrEnum):
+    """What a session may wait for; the value is the source of the status."""
+
+    MESSAGES = "inbox"
+    SESSIONS = WAITS_FOR_SESSIONS
+    ANSWER = "ask"
+
+
+_REASONS = {
+    For.MESSAGES: "it waits for messages (sm inbox --wait)",
+    For.SESSIONS: "it waits for other sessions (sm wait)",
+    For.ANSWER: "it waits for an answer (sm ask --wait)",
+}
+
+
+class Waiting:
+    """Counts the waits of each session, and makes its status follow."""
+
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+        self._waits: Counter[tuple[str, For]] = Counter()
+        self._until: dict[str, float] = {}
+        """When a session that waits no more counts as working again (time.monotonic())."""
+        self._poked = asyncio.Event()
+
+    @contextmanager
+    def of(self, session_id: str | None, what: For) -> Iterator[None]:
+        """While this is entered the session waits for `what`. The operator's waits change nothing."""
+        if session_id is None:
+            yield
+            return
+        self._waits[session_id, what] += 1
+        self._poked.set()
+        try:
+            yield
+        finally:
+            self._waits[session_id, what] -= 1
+            self._until[session_id] = time.monotonic() + _BETWEEN_S
+            self._poked.set()
+
+    def over(self, session_id: str | None) -> None:
+        """It has got what it waited for."""
+        if session_id is not None:
+            self._until[session_id] = 0.0
+            self._poked.set()
+
+    def waits(self, session_id: str, what: For) -> bool:
+        return self._waits[session_id, what] > 0
+
+    async def run(self) -> None:
+        """Never returns."""
+        left = time.monotonic() + _AFTER_A_RESTART_S
+        for session in self._store.sessions.values():
+            if session.status in (Status.IDLE, Status.WAITING_INPUT) and self._follows(session):
+                self._until[session.id] = left
+        while True:
+            self._poked.clear()
+            pause_s = await self._settle()
+            started = asyncio.ensure_future(self._store.changed(self._differs))
+            poked = asyncio.ensure_future(self._poked.wait())
+            try:
+                await asyncio.wait((started, poked), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                started.cancel()
+                poked.cancel()
+
+    async def _settle(self) -> float | None:
+        """Make every status right; the seconds after which to look again."""
+        now = time.monotonic()
+        looked_at = dict(self._until)
+        for session_id in {s for s, _ in self._waits} | looked_at.keys():
+            session = self._store.sessions.get(session_id)
+            signal = None if session is None else self._wanted(session, now)
+            if signal is not None:
+                try:
+                    await persist(lambda: self._manager.observe(session_id, signal))  # noqa: B023 - awaited here
+                except Exception:
+                    log.exception("failed a status", extra={"sm_session": session_id})
+                    await asyncio.sleep(_BETWEEN_S)
+        self._waits = +self._waits
+        # What has come while a status was written is for the next time.
+        self._until = {s: u for s, u in self._until.items() if u > now or looked_at.get(s) != u}
+        return max(0.0, min(self._until.values()) - now) if self._until else None
+
+    def _differs(self) -> bool:
+        """Whether a session that waits has come to a status that does not say so."""
+        now = time.monotonic()
+        sessions = self._store.sessions
+        return any(s in sessions and self._wanted(sessions[s], now) is not None for s, _ in self._waits)
+
+    def _follows(self, session: Session) -> bool:
+        return not self._manager.provider(session).has_turns
+
+    def _wanted(self, session: Session, now: float) -> Signal | None:
+        """The signal that makes the session's status right; None when it is."""
+        if not is_live(session.status) or not self._follows(session):
+            return None
+        at = self._manager.now()
+        for what, status, kind in (
+            (For.ANSWER, Status.WAITING_INPUT, SignalKind.ASKED),
+            (For.MESSAGES, Status.IDLE, SignalKind.WENT_IDLE),
+            (For.SESSIONS, Status.IDLE, SignalKind.WENT_IDLE),
+        ):
+            if self.waits(session.id, what):
+                wrong = session.status is not status and session.status in (
+                    Status.RUNNING,
+                    Status.IDLE,
+                    Status.WAITING_INPUT,
+                )
+                return Signal(kind, what, _REASONS[what], at) if wrong else None
+        if session.status in (Status.IDLE, Status.WAITING_INPUT) and now >= self._until.get(session.id, now):
+            return Signal(SignalKind.BUSY, session.status_source, "it waits no more", at)
+        return None

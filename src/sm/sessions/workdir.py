@@ -1,0 +1,125 @@
+"""Where a session runs: its workspace, its working directory, and the worktree that this lies in."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+from sm.config import Config
+from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
+from sm.core.text import accepted, folded
+from sm.core.worktrees import PLACE, main_of, within
+from sm.errors import NotFound, PathRefused, UsageError
+
+_PATH_MAX = 4096
+
+
+class Whereabouts:
+    """Finds it out before a session is started. `workspaces`: all there are, by slug, deleted ones too."""
+
+    def __init__(self, config: Config, workspaces: Callable[[], Mapping[str, Workspace]]) -> None:
+        self._settings = config.sessions
+        self._workspaces = workspaces
+
+    def workspace_of(self, session: Session) -> Workspace | None:
+        """A deleted one too."""
+        return self._workspaces().get(session.workspace or "")
+
+    def workspace(self, parent: Session | None, slug: str | None) -> Workspace | None:
+        """The workspace that was asked for, or the parent's, which a child always has. Raises NotFound.
+
+        A session that asks for another one than its own hears what it would hear of one that does not exist.
+        """
+        if parent is not None:
+            if slug is not None and slug != (parent.workspace or NO_WORKSPACE):
+                raise NotFound(
+                    f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
+                )
+            return None if parent.workspace is None else self._workspaces().get(parent.workspace)
+        if slug is None or slug == NO_WORKSPACE:
+            return None
+        found = self._workspaces().get(slug)
+        if found is None or found.deleted_at is not None:
+            known = [w.slug for w in self._workspaces().values() if w.deleted_at is None]
+            near = get_close_matches(slug[:64], known, n=1)
+            raise NotFound(
+                f"no such workspace: {folded(slug, 80)}",
+                f"did you mean {near[0]}?" if near else "sm workspace list shows them",
+            )
+        return found
+
+    async def nearest(self, path: str) -> Workspace | None:
+        """The workspace whose directory is the nearest above, or is, this one."""
+        return await asyncio.to_thread(_nearest, path, self._workspaces())
+
+    async def around(self, current_dir: str) -> Workspace | None:
+        """As `nearest`, for a directory that a caller names. Raises PathRefused, TextRefused."""
+        path = accepted(current_dir, "current directory", _PATH_MAX, one_line=True)
+        if not path.startswith("/"):
+            raise PathRefused(f"current directory {folded(path, 200)!r} is not an absolute path")
+        return await self.nearest(path)
+
+    async def working_dir(
+        self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
+    ) -> str:
+        """Raises UsageError where one must be asked for, PathRefused and TextRefused for one that cannot be used."""
+        path = request.working_dir
+        if path is None and parent is None and workspace is not None:
+            path = workspace.directory
+        if path is None and self._settings.default_working_dir_behavior == "specify":
+            raise UsageError(
+                "a working directory must be given",
+                "--working-dir DIR (config: sessions.default_working_dir_behavior: specify)",
+            )
+        if path is None:
+            path = parent.working_dir if parent is not None else request.current_dir
+        if path is None or not path.startswith("/"):
+            raise PathRefused(f"working directory {folded(path or '', 200)!r} is not an absolute path")
+        accepted(path, "working directory", _PATH_MAX, one_line=True)
+        await require_directory(path)
+        return path
+
+
+async def require_directory(path: str) -> None:
+    """Raises PathRefused unless a process can be started in this working directory."""
+    trouble = await asyncio.to_thread(_trouble_with, path)
+    if trouble is not None:
+        raise PathRefused(f"working directory {path} {trouble}")
+
+
+def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
+    """The git worktree that the caller has made for the session. Raises UsageError and PathRefused."""
+    if (request.worktree is None) is not (request.branch is None):
+        raise UsageError("a worktree and its branch come together")
+    if request.worktree is None or request.branch is None:
+        return {}
+    tree = os.path.normpath(accepted(request.worktree, "worktree", _PATH_MAX, one_line=True))
+    branch = accepted(request.branch, "branch", _PATH_MAX, one_line=True)
+    if main_of(tree, branch) is None:
+        raise UsageError(
+            f"worktree {folded(tree, 200)} with branch {folded(branch, 80)} is none that sm makes",
+            f"a worktree is DIRECTORY/{PLACE}/NAME, and its branch sm/NAME",
+        )
+    if not within(working_dir, tree):
+        raise PathRefused(f"working directory {working_dir} does not lie in the worktree {folded(tree, 200)}")
+    return {"worktree": tree, "branch": branch}
+
+
+def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
+    """In a thread."""
+    path = os.path.realpath(working_dir)
+    around = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
+    return max(around, key=lambda w: len(w.directory), default=None)
+
+
+def _trouble_with(path: str) -> str | None:
+    """In a thread."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return (
+            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
+        )
+    if not os.path.isdir(path):
+        return "is not a directory"
+    return None if os.access(path, os.X_OK) else "cannot be entered: permission denied"

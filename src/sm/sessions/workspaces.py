@@ -1,0 +1,279 @@
+"""Workspaces: the operator makes, changes and deletes them; a session sees the one that it is in."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from sm.config import sandbox_settings
+from sm.core.models import Caller, Capabilities, RequestKey, Session, TrustLevel, Workspace
+from sm.core.text import accepted, folded
+from sm.errors import IllegalState, NameTaken, NotFound, OutsideFailed, PathRefused, UsageError
+from sm.policy.access import Action, visible, visible_workspace
+from sm.policy.trust import normalize_trust_level
+from sm.sessions.manager import Manager
+from sm.sessions.spawn import Starts
+from sm.store import Store, Transaction
+from sm.store import idempotency as recall
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
+_SLUG_MAX = 64
+_PATH_MAX = 4096
+_NAMES_MAX = 200
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class Workspaces:
+    """The use cases of workspaces."""
+
+    def __init__(self, store: Store, manager: Manager, starts: Starts) -> None:
+        self._store = store
+        self._manager = manager
+        self._starts = starts
+
+    def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
+        """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""
+        viewer = self._manager.viewer(caller)
+        return [
+            w
+            for w in sorted(self._store.workspaces.values(), key=lambda w: w.slug)
+            if visible_workspace(viewer, w.slug) and (deleted or w.deleted_at is None)
+        ]
+
+    def find(self, caller: Caller, slug: str) -> Workspace:
+        """The workspace, a deleted one too. Raises NotFound, also for one that is not the calling session's own."""
+        seen = {w.slug: w for w in self.listed(caller, deleted=True)}
+        if slug in seen:
+            return seen[slug]
+        near = get_close_matches(
+            slug[:_SLUG_MAX], [w.slug for w in seen.values() if w.deleted_at is None], n=1
+        )
+        raise NotFound(
+            f"no such workspace: {folded(slug, 80)}",
+            f"did you mean {near[0]}?" if near else "sm workspace list shows them",
+        )
+
+    def sessions(self, caller: Caller, slug: str) -> list[Session]:
+        """Those in the workspace that the caller sees."""
+        viewer = self._manager.viewer(caller)
+        return [s for s in self._store.sessions.values() if s.workspace == slug and visible(viewer, s)]
+
+    async def create(
+        self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
+    ) -> tuple[Workspace, tuple[str, ...]]:
+        """Make a workspace. `given` as for `change`; `working_dir` is needed.
+
+        One that was deleted comes back, and with it the sessions that it had: a warning says so. Raises
+        NotPermitted, NameTaken, UsageError and its kin.
+        """
+        self._check(caller, slug, "create")
+        if len(slug) > _SLUG_MAX or not _SLUG.fullmatch(slug):
+            raise UsageError(
+                f"{folded(slug, 80)!r} is no slug for a workspace",
+                "2 to 64 of a-z, 0-9 and dash; a dash neither first nor last",
+            )
+        if given.get("working_dir") is None:
+            raise UsageError("a workspace needs a directory", "--working-dir DIR")
+        at = self._manager.now()
+        given = await _resolved(given)
+        wanted = _changed(Workspace(slug, "", at), given)
+
+        async def unit(tx: Transaction) -> Workspace:
+            if await recall.recalled(tx, caller, key) is not None:
+                return tx.workspace(slug) or wanted
+            before = tx.workspace(slug)
+            if before is not None and before.deleted_at is None:
+                raise NameTaken(f"there is a workspace {slug} already", f"sm workspace show {slug}")
+            self._put(tx, wanted)
+            await recall.remember(tx, caller, key, slug, at)
+            return wanted
+
+        made = await self._store.write(unit)
+        if not self.sessions(caller, slug):
+            return made, ()
+        return made, (
+            f"a workspace {slug} was there before: its sessions are in this one, and are seen from it",
+        )
+
+    async def change(
+        self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
+    ) -> Workspace:
+        """Change what is in `given`: working_dir, trust (None: as configured), capabilities, strict_mcps, sandbox.
+
+        It counts for what is started from then on. Raises as `create`, and IllegalState for a deleted one.
+        """
+        self._check(caller, slug, "set")
+        at = self._manager.now()
+        found = self.find(caller, slug)
+        given = await _resolved(given)
+
+        async def unit(tx: Transaction) -> Workspace:
+            now = tx.workspace(slug) or found
+            if await recall.recalled(tx, caller, key) is not None:
+                return now
+            _refuse_deleted(now)
+            # Of what is there in this transaction: another change may have come meanwhile.
+            after = _changed(now, given)
+            self._put(tx, after)
+            await recall.remember(tx, caller, key, slug, at)
+            return after
+
+        return await self._store.write(unit)
+
+    async def delete(self, caller: Caller, slug: str, key: RequestKey | None) -> Workspace:
+        """Nothing is started in it any more; its sessions stay readable, its directory as it is.
+
+        Raises IllegalState while a process of one of them lives.
+        """
+        self._check(caller, slug, "delete")
+        self.find(caller, slug)
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Workspace:
+            now = tx.workspace(slug)
+            assert now is not None
+            if await recall.recalled(tx, caller, key) is not None:
+                return now
+            _refuse_deleted(now)
+            living = [s.id for s in tx.all_sessions() if s.workspace == slug and s.exit is None]
+            if living:
+                raise IllegalState(
+                    f"processes of {len(living)} sessions live in workspace {slug}",
+                    f"sm kill {' '.join(living[:5])}",
+                )
+            after = replace(now, deleted_at=at)
+            tx.put_workspace(after)
+            await recall.remember(tx, caller, key, slug, at)
+            return after
+
+        return await self._store.write(unit)
+
+    async def unmatched(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
+        """That it gives agent types which there are not now, in words: they may be to come, or a slip of the pen.
+
+        Looked for as for a session that inherits the daemon's environment.
+        """
+        try:
+            found = await self._starts.agent_types(caller, workspace.slug, None, os.environ)
+        except OutsideFailed as error:
+            return (f"whether there are these agent types is not known: {error.message}",)
+        return found.unmatched(workspace.capabilities.agents or ())
+
+    def _check(self, caller: Caller, slug: str, what: str) -> None:
+        self._manager.require(caller, Action.MANAGE_WORKSPACES, slug, what)
+
+    def _put(self, tx: Transaction, workspace: Workspace) -> None:
+        for other in tx.all_workspaces():
+            same = other.directory == workspace.directory and other.slug != workspace.slug
+            if same and other.deleted_at is None:
+                raise NameTaken(
+                    f"{workspace.directory} is the directory of workspace {other.slug} already",
+                    f"sm workspace set {other.slug}, or choose a directory in it or above",
+                )
+        tx.put_workspace(workspace)
+
+
+async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given` with its directory without links. Raises PathRefused."""
+    path = given.get("working_dir")
+    if path is None:
+        return given
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise PathRefused(f"working directory {folded(str(path), 200)!r} is not an absolute path")
+    path = accepted(path, "working directory", _PATH_MAX, one_line=True)
+    return {**given, "working_dir": await asyncio.to_thread(_directory, path)}
+
+
+def _changed(workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
+    """The workspace with what is `given`. Raises UsageError."""
+    changes: dict[str, Any] = {}
+    for name, read in _READERS.items():
+        if name in given:
+            changes |= read(workspace, given[name])
+    return replace(workspace, **changes)
+
+
+def _refuse_deleted(workspace: Workspace) -> None:
+    if workspace.deleted_at is not None:
+        raise IllegalState(
+            f"workspace {workspace.slug} is deleted", f"sm workspace create {workspace.slug} brings it back"
+        )
+
+
+def _working_dir(workspace: Workspace, value: Any) -> dict[str, Any]:
+    return {} if value is None else {"directory": value}
+
+
+def _directory(path: str) -> str:
+    """The directory without links. Raises PathRefused."""
+    real = os.path.realpath(path)
+    if not os.path.isdir(real):
+        raise PathRefused(
+            f"working directory {path} {'is not a directory' if os.path.exists(real) else 'does not exist'}"
+        )
+    if real == "/":
+        raise PathRefused("a workspace cannot be the whole machine", "choose a directory below /")
+    return real
+
+
+def _trust(workspace: Workspace, value: object) -> dict[str, TrustLevel | None]:
+    if value is None:
+        return {"trust_level": None}
+    try:
+        return {"trust_level": normalize_trust_level(str(value))}
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _capabilities(workspace: Workspace, value: object) -> dict[str, Capabilities]:
+    if not isinstance(value, dict):
+        raise UsageError("capabilities must be an object of mcps, skills and agents")
+    unknown = [str(name) for name in value if name not in ("mcps", "skills", "agents")]
+    if unknown:
+        raise UsageError(f"unknown capability {folded(unknown[0], 40)}", "use one of: mcps, skills, agents")
+    return {
+        "capabilities": replace(
+            workspace.capabilities, **{name: _names(name, given) for name, given in value.items()}
+        )
+    }
+
+
+def _names(kind: str, given: object) -> tuple[str, ...] | None:
+    if given == "all":
+        return None
+    if not isinstance(given, list) or len(given) > _NAMES_MAX:
+        raise UsageError(f"{kind} must be all, or a list of at most {_NAMES_MAX} names")
+    pattern, colon = (_SKILL, "colon, ") if kind == "skills" else (_NAME, "")
+    for name in given:
+        if not isinstance(name, str) or not pattern.fullmatch(name):
+            raise UsageError(
+                f"{kind}: {folded(str(name), 80)!r} is no name",
+                f"letters, digits, {colon}dot, dash and underscore, at most 64",
+            )
+    return tuple(dict.fromkeys(given))
+
+
+def _strict(workspace: Workspace, value: object) -> dict[str, bool]:
+    if not isinstance(value, bool):
+        raise UsageError("strict_mcps must be true or false")
+    return {"strict_mcps": value}
+
+
+def _sandbox(workspace: Workspace, value: object) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise UsageError("sandbox must be an object of texts: KEY: VALUE, an empty one takes a key away")
+    kept = {key: setting for key, setting in workspace.sandbox.items() if key not in value}
+    return {"sandbox": {**kept, **sandbox_settings(value)}}
+
+
+_READERS: Mapping[str, Callable[[Workspace, Any], dict[str, Any]]] = {
+    "working_dir": _working_dir,
+    "trust": _trust,
+    "capabilities": _capabilities,
+    "strict_mcps": _strict,
+    "sandbox": _sandbox,
+}

@@ -1,0 +1,172 @@
+"""What is told to whom: decided when it happens, and written in the same transaction.
+
+Told upwards only, from child to parent; what never reached its recipient is told to its sender. `mailroom`
+makes messages of it.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from sm.config import Config
+from sm.core.lifecycle import Decision, is_ended, is_live
+from sm.core.messages import SM_ITSELF, Message, Notice, NoticeKind, Request
+from sm.core.models import Checkpoint, EventType, Session, Status
+from sm.core.wording import asked, ending, idle, milestone, undelivered
+from sm.store import Transaction
+
+COMMAND = "notify_command"
+WEBHOOK = "webhook"
+"""The kinds of effects that tell the operator outside of `sm`."""
+
+WAITS_FOR_SESSIONS = "wait"
+"""The source of an idle status that nobody needs to hear of: the session is woken by what it waits for."""
+
+
+_NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
+"""The operator looks at `sm status` and `sm events` for these."""
+
+
+def hearer(tx: Transaction, session: Session) -> str | None:
+    """Who hears of this session: its nearest ancestor whose process lives, else None, the operator."""
+    seen: set[str] = set()
+    above = tx.find(session.parent_id)
+    while above is not None and above.id not in seen:
+        if above.exit is None:
+            return above.id
+        seen.add(above.id)
+        above = tx.find(above.parent_id)
+    return None
+
+
+def _told_outside(session: Session, notice: Notice) -> EventType | None:
+    """What a notice of a while ago is outside; `session` is the one that it is about, as it is now."""
+    match notice.kind:
+        case NoticeKind.REQUEST:
+            return EventType.REQUEST
+        case NoticeKind.ENDING if is_ended(session.status):
+            return EventType(session.status.value)
+        case _:
+            return None
+
+
+class Notices:
+    """Writes notices. Each occasion once, whoever finds out about it and however often."""
+
+    def __init__(self, config: Config, now: Callable[[], str]) -> None:
+        self._settings = config.child_agents.notifications
+        self._notify = config.notify
+        self._now = now
+
+    async def of_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
+        """`session` is as it is after the move."""
+        signal = decision.signal
+        if is_ended(decision.after) and not is_ended(decision.before):
+            if self._wanted(decision.after):
+                text = ending(session, signal)
+                await self._note(
+                    tx, session, NoticeKind.ENDING, f"ending:{session.openings}", text, decision.event
+                )
+        elif (
+            decision.after is Status.IDLE
+            and self._settings.notify_parent_on_idle
+            and signal.source != WAITS_FOR_SESSIONS
+            # One that has delegated waits for its children, who will wake it: nothing is asked of its parent.
+            and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
+        ):
+            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle(session))
+
+    def _wanted(self, status: Status) -> bool:
+        match status:
+            case Status.COMPLETED:
+                return self._settings.notify_parent_on_complete
+            case Status.ERROR:
+                return self._settings.notify_parent_on_error
+            case _:
+                return True
+
+    async def of_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
+        if self._settings.notify_parent_on_checkpoint:
+            occasion, text = f"checkpoint:{checkpoint.timestamp}", milestone(session, checkpoint.message)
+            await self._note(tx, session, NoticeKind.CHECKPOINT, occasion, text)
+
+    async def of_request(self, tx: Transaction, session: Session, request: Request) -> None:
+        text = asked(session, request)
+        await self._note(tx, session, NoticeKind.REQUEST, f"request:{request.id}", text, EventType.REQUEST)
+
+    async def of_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
+        """Tell the sender of `message` that `session` did not get it, or may not have."""
+        if message.sender == SM_ITSELF:
+            return
+        sender = tx.find(message.sender)
+        if message.sender != "operator" and (sender is None or sender.exit is not None):
+            return  # nobody is left to be told
+        await tx.mail.add_notice(
+            Notice(
+                id=tx.mail.new_id("notices"),
+                session_id=session.id,
+                recipient=None if sender is None else sender.id,
+                kind=NoticeKind.UNDELIVERED,
+                occasion=f"message:{message.id}",
+                text=undelivered(session, message),
+                created_at=self._now(),
+            )
+        )
+
+    async def untold(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
+        """What these messages, and what is still to come, would have told `session` is for who stands above it."""
+        if message_ids:
+            await tx.mail.untell(message_ids, session.id)
+        left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
+        await self.pass_on(tx, left, hearer(tx, session))
+
+    async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
+        """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""
+        for notice in list(notices):
+            its_own = (
+                notice.kind is NoticeKind.UNDELIVERED
+            )  # of a message that it sent: nobody else's business
+            if its_own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
+                tx.mail.settle_notices([notice], "dropped")
+                continue
+            tx.mail.readdress(notice, heir)
+            session = tx.find(notice.session_id)
+            told_outside = None if session is None else _told_outside(session, notice)
+            if heir is None and session is not None and told_outside is not None:
+                await self._tell_outside(tx, session, notice, told_outside)
+
+    async def _note(
+        self,
+        tx: Transaction,
+        session: Session,
+        kind: NoticeKind,
+        occasion: str,
+        text: str,
+        told_outside: EventType | None = None,
+    ) -> None:
+        recipient = hearer(tx, session)
+        if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
+            return
+        at = self._now()
+        notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, at)
+        if await tx.mail.add_notice(notice) and recipient is None and told_outside is not None:
+            await self._tell_outside(tx, session, notice, told_outside)
+
+    async def _tell_outside(self, tx: Transaction, session: Session, notice: Notice, type: EventType) -> None:
+        body: dict[str, Any] = {
+            "type": type.value,
+            "text": notice.text,
+            "occasion": f"{session.id}/{notice.occasion}",
+            "timestamp": notice.created_at,
+            "session_id": session.id,
+            "name": session.display_name,
+            "agent_type": session.agent_type,
+            "status": session.status.value,
+            "exit_code": session.exit.code if session.exit else None,
+            "exit_signal": session.exit.signal if session.exit else None,
+            "completion_message": session.completion_message,
+        }
+        if self._notify.command is not None:
+            await tx.effect(COMMAND, session.id, {"body": body}, notice.created_at)
+        for webhook in self._notify.webhooks:
+            if type.value in webhook.events:
+                await tx.effect(WEBHOOK, session.id, {"url": webhook.url, "body": body}, notice.created_at)

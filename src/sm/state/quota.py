@@ -1,0 +1,75 @@
+"""Limits inside a transaction: counts what there is, and refuses one more where `limits` says so."""
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Caller, CallerKind, Session
+from sm.policy.limits import (
+    Bounds,
+    counted,
+    elapsed_s,
+    generation,
+    height,
+    refused_message,
+    refused_pace,
+    refused_place,
+    refused_process,
+)
+from sm.store import Transaction
+
+
+class Counting:
+    """Every method raises LimitReached, or RateLimited where it is a matter of time.
+
+    Counted is what this transaction sees, the only one that writes: of eleven that come at once for ten places ten
+    get one. What is about parents and messages does not bind the operator.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+
+    async def born(self, tx: Transaction, caller: Caller, session: Session) -> None:
+        """A session that is about to be inserted, created at this moment."""
+        counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
+        parent = _binding(tx, caller, session.parent_id)
+        if parent is not None:
+            # What no waiting helps against comes first.
+            _check(refused_place(parent.id, counts.children, generation(parent, tx.find), self._bounds))
+        _check(refused_process(session.workspace, counts.processes, self._bounds))
+        if parent is not None and self._bounds.spawn_interval_s > 0:
+            newest_at = await tx.newest_child_at(parent.id)
+            since_s = elapsed_s(newest_at, session.created_at)
+            _check(refused_pace(parent.id, since_s, self._bounds))
+
+    def again(self, tx: Transaction, caller: Caller, session: Session) -> None:
+        """An ended session that is about to get a new process."""
+        counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
+        parent = _binding(tx, caller, session.parent_id)
+        if parent is not None:
+            _check(refused_place(parent.id, counts.children, 0, self._bounds))
+        _check(refused_process(session.workspace, counts.processes, self._bounds))
+
+    def moved(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
+        """A session that is about to get another parent, with all that is below it."""
+        parent = _binding(tx, caller, parent_id)
+        if parent is None:
+            return
+        sessions = tx.all_sessions()
+        children = counted(sessions, parent.id, None).children if is_live(session.status) else -1
+        deepest = generation(parent, tx.find) + height(session.id, sessions)
+        _check(refused_place(parent.id, children, deepest, self._bounds))
+
+    async def sent(self, tx: Transaction, caller: Caller, at: str) -> None:
+        """A message that the caller is about to send."""
+        if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
+            return
+        first_at = await tx.mail.sent_at(caller.session_id, self._bounds.messages_per_minute)
+        _check(refused_message(caller.session_id, elapsed_s(first_at, at), self._bounds))
+
+
+def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:
+    """The parent whose limits bind this caller."""
+    return None if caller.kind is CallerKind.OPERATOR else tx.find(parent_id)
+
+
+def _check(refusal: Exception | None) -> None:
+    if refusal is not None:
+        raise refusal

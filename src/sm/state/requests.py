@@ -1,0 +1,165 @@
+"""Requests inside a transaction: opened, settled, called off. `requests` is about who may do it, `dialogs` about
+those that a hook of the agent waits for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sm.core.messages import (
+    SM_ITSELF,
+    Answer,
+    Message,
+    MessageMode,
+    MessageState,
+    Question,
+    Request,
+    RequestKind,
+    RequestState,
+)
+from sm.core.models import EventType, Session
+from sm.core.text import quoted
+from sm.core.wording import decider, outcome, request_opened, request_settled
+from sm.errors import IllegalState
+from sm.state.notices import Notices
+from sm.store import Transaction
+
+EXPIRES_S = 24 * 3600.0
+"""How long a request is open when nobody says otherwise."""
+OPEN_MAX = 50
+"""For one session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a session asks for."""
+
+    kind: RequestKind
+    questions: tuple[Question, ...] = ()
+    tool: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    hook: str | None = None
+    tool_use: str | None = None
+    agent: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is known of a request before anybody is asked."""
+
+    answer: Answer
+    by: str
+    reason: str
+
+
+async def open_request(
+    tx: Transaction,
+    notices: Notices,
+    session: Session,
+    asked: Asked,
+    at: str,
+    expires_at: str | None,
+    decided: Decided | None = None,
+) -> Request:
+    """A new request of the session, with its event and its notice; nobody is told of one that is `decided`."""
+    request = Request(
+        id=tx.mail.new_id("requests"),
+        session_id=session.id,
+        kind=asked.kind,
+        state=RequestState.OPEN,
+        created_at=at,
+        state_at=at,
+        expires_at=expires_at,
+        tool=asked.tool,
+        arguments=asked.arguments,
+        questions=asked.questions,
+        hook=asked.hook,
+        tool_use=asked.tool_use,
+        agent=asked.agent,
+        cut=asked.cut,
+        answer=None if decided is None else decided.answer,
+        answered_by=None if decided is None else decided.by,
+        reason=None if decided is None else decided.reason,
+    )
+    tx.mail.add_request(request)
+    await tx.event(
+        EventType.REQUEST, session, at, request_opened(session, request), {"request_id": request.name}
+    )
+    if decided is None:
+        await notices.of_request(tx, session, request)
+    return request
+
+
+async def settle(tx: Transaction, session: Session, request: Request, at: str, **changes: Any) -> Request:
+    """The request is open no more, for whatever reason; its event says why."""
+    after = tx.mail.change_request(request, state_at=at, **changes)
+    metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
+    await tx.event(EventType.REQUEST, session, at, request_settled(session, after), metadata)
+    for notice in [n for n in tx.mail.open.notices.values() if _about(n.occasion, n.session_id, request)]:
+        tx.mail.settle_notices([notice], "dropped")  # nobody has to do anything any more
+    return after
+
+
+async def settle_taken(tx: Transaction, request: Request, at: str) -> Request:
+    """The offer is the answer. What was said with a yes goes on as a message: the dialog has no place for it."""
+    session = tx.session(request.session_id)
+    done = await settle(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
+    said = None if done.answer is None else done.answer.message
+    if said and done.answer is not None and done.answer.approved:
+        tell(tx, done, f"{done.name} was {outcome(done)}", at)
+    return done
+
+
+def _about(occasion: str, session_id: str, request: Request) -> bool:
+    return session_id == request.session_id and occasion == f"request:{request.id}"
+
+
+def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:
+    """The open requests of a session."""
+    return [r for r in requests.values() if r.session_id == session_id and r.open and r.kind in kinds]
+
+
+async def call_off(tx: Transaction, session: Session, at: str, reason: str) -> None:
+    """Nobody waits any more for what this session has asked."""
+    for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
+        await settle(
+            tx,
+            session,
+            request,
+            at,
+            state=RequestState.CANCELLED,
+            reason=reason,
+            answer=None,  # what was offered to a hook has not been taken
+            answered_by=None,
+        )
+    for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
+        tx.mail.change_request(request, taken_at=at)  # answered, and there is nobody to take it
+
+
+def tell(tx: Transaction, request: Request, text: str, at: str) -> None:
+    """Send the session what became of its request as a message: nobody waits for it."""
+    message = Message(
+        id=tx.mail.new_id("messages"),
+        session_id=request.session_id,
+        sender=request.answered_by or SM_ITSELF,
+        mode=MessageMode.AUTO,
+        state=MessageState.QUEUED,
+        created_at=at,
+        state_at=at,
+    )
+    tx.mail.add_message(message, text)
+
+
+def too_late(request: Request) -> IllegalState:
+    """What became of a request that is open no more, or has an offer."""
+    name, words = request.name, f": {quoted(outcome(request), 200)}" if request.answer else ""
+    match request.state:
+        case RequestState.OPEN:
+            said = f"{name} was just answered {decider(request)}{words}"
+        case RequestState.ANSWERED:
+            said = f"{name} was answered {decider(request)} at {request.state_at}{words}"
+        case RequestState.EXPIRED:
+            said = f"{name} expired at {request.state_at}"
+        case _:
+            said = f"{name} is {request.state} since {request.state_at}: {request.reason or '-'}"
+    return IllegalState(said, f"sm requests --all shows what became of {name}")

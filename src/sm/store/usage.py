@@ -1,0 +1,110 @@
+"""What agents consumed, and how far their transcripts were read: in one transaction, so that nothing counts twice."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import aiosqlite
+
+from sm.core.usage import Position, ToolUse, Usage
+from sm.store.rows import decoded, encoded
+
+_COMPLETED_LOOKED_AT = 50
+"""Who watches a session's progress asks every second: not all that there ever was is added up for that."""
+
+
+class MeasureWrites:
+    """What a unit of work may write of a session's consumption."""
+
+    def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
+        self._write = write
+
+    def read_to(self, session_id: str, path: str, position: Position) -> None:
+        self._write(
+            "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
+            (session_id, path, position.inode, position.offset),
+        )
+
+    def used(self, session_id: str, usages: Iterable[Usage]) -> None:
+        """Count each message once. It is written several times while it grows: the longest is the whole."""
+        for usage in usages:
+            self._write(
+                "INSERT INTO usage (session_id, message_id, model, at, input, output, cache_read, cache_write,"
+                " cache_write_1h, sidechain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (session_id, message_id) DO UPDATE SET model = excluded.model, at = excluded.at,"
+                " input = excluded.input, output = excluded.output, cache_read = excluded.cache_read,"
+                " cache_write = excluded.cache_write, cache_write_1h = excluded.cache_write_1h"
+                " WHERE excluded.output >= output",
+                (
+                    *(session_id, usage.message_id, usage.model, usage.at, usage.input, usage.output),
+                    *(usage.cache_read, usage.cache_write, usage.cache_write_1h, int(usage.sidechain)),
+                ),
+            )
+
+    def tools(self, session_id: str, tools: Iterable[ToolUse]) -> None:
+        for tool in tools:
+            self._write(
+                "INSERT OR IGNORE INTO tool_uses (session_id, tool_use_id, name, at, sidechain) VALUES (?, ?, ?, ?, ?)",
+                (session_id, tool.id, tool.name, tool.at, int(tool.sidechain)),
+            )
+
+    def facts(self, session_id: str, facts: Mapping[str, Any]) -> None:
+        self._write(
+            "INSERT OR REPLACE INTO observed (session_id, facts) VALUES (?, ?)",
+            (session_id, encoded(dict(facts))),
+        )
+
+    def forget(self, session_id: str) -> None:
+        for table in ("transcripts", "usage", "tool_uses", "observed"):
+            self._write(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - names of ours
+
+
+class MeasureReads:
+    """Questions about consumption, answered by one indexed query each."""
+
+    def __init__(self, reader: aiosqlite.Connection) -> None:
+        self._reader = reader
+
+    async def positions(self, session_id: str) -> dict[str, Position]:
+        rows = await self._reader.execute_fetchall(
+            "SELECT path, inode, offset FROM transcripts WHERE session_id = ?", (session_id,)
+        )
+        return {row[0]: Position(row[1], row[2]) for row in rows}
+
+    async def usage(self, session_id: str) -> list[Usage]:
+        """The sums by model, of sub-agents apart; `message_id` and `at` mean nothing in them."""
+        rows = await self._reader.execute_fetchall(
+            "SELECT model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)"
+            " FROM usage WHERE session_id = ? GROUP BY model, sidechain ORDER BY model, sidechain",
+            (session_id,),
+        )
+        return [
+            Usage("", row[0], "", row[2], row[3], row[4], row[5], row[6], sidechain=bool(row[1]))
+            for row in rows
+        ]
+
+    async def tools(self, session_id: str) -> dict[str, int]:
+        """How often each tool was used, by sub-agents too; the most used first."""
+        rows = await self._reader.execute_fetchall(
+            "SELECT name, count(*) FROM tool_uses WHERE session_id = ? GROUP BY name ORDER BY count(*) DESC, name",
+            (session_id,),
+        )
+        return {row[0]: row[1] for row in rows}
+
+    async def facts(self, session_id: str) -> dict[str, Any]:
+        rows = list(
+            await self._reader.execute_fetchall(
+                "SELECT facts FROM observed WHERE session_id = ?", (session_id,)
+            )
+        )
+        return decoded(rows[0][0]) if rows else {}
+
+    async def usual_tokens(self, agent_type: str) -> int | None:
+        """The median of what the newest completed sessions of this type took (input and output); None without any."""
+        rows = await self._reader.execute_fetchall(
+            "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
+            " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
+            " ON s.id = u.session_id GROUP BY u.session_id ORDER BY 1",
+            (agent_type, _COMPLETED_LOOKED_AT),
+        )
+        totals = [row[0] for row in rows]
+        return int(totals[len(totals) // 2]) if totals else None

@@ -1,0 +1,88 @@
+"""Adopting: an agent that runs already, in a pane of somebody else's, gets a terminal where it stands.
+
+Others of theirs may stand in the session of that pane. So it gets no mark that names ours, but for one that tells
+where to look for activity:
+
+    pane     @sm_agent        INSTANCE ID NAME, as in `finder` (set last)
+    pane     @sm_session_id   ID
+    pane     @sm_adopted      own, when the agent is the pane's first process; foreign, when a shell is
+    session  @sm_hosts        INSTANCE
+"""
+
+import contextlib
+
+from sm.errors import NoServer, NoTerminal
+from sm.terminals.base import Pane, Stranger
+from sm.terminals.tmux import panes
+from sm.terminals.tmux.control import Command, Refused
+from sm.terminals.tmux.lookup import Finder
+from sm.terminals.tmux.server import Server
+
+
+class Adoption:
+    """Marks the panes of others, and takes the marks off again. `look`, `adopt` and `release` are as in `Terminals`."""
+
+    def __init__(self, instance: str, server: Server, finder: Finder) -> None:
+        self._instance = instance
+        self._server = server
+        self._finder = finder
+
+    async def look(self, target: str) -> Stranger:
+        if not target or not target.isprintable() or target.startswith("-"):
+            raise NoTerminal("that is no name of a pane")
+        fields = "#{pane_id} #{pane_pid} x#{pane_dead} x#{@sm_instance} #{@sm_agent}"
+        try:
+            ((line,),) = await self._server.ask(("display-message", "-p", "-t", target, fields))
+            # For a pane that is not there display-message prints empty fields, and no error.
+            pane_id, pid, dead, owner, agent = line.split(" ", 4)
+            instance, _, rest = agent.partition(" ")
+            taken = owner != "x" or instance not in ("", self._instance)
+            pane = Stranger(pane_id, int(pid), rest.split(" ")[0] or None, taken)
+        except Refused as refused:
+            raise NoTerminal(refused.text) from None
+        except ValueError:
+            raise NoTerminal("tmux does not find it") from None
+        if dead == "x1":
+            raise NoTerminal("its process has ended")
+        return pane
+
+    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
+        tag = panes.tag(self._instance, session_id, name)
+        to = ("-t", pane.pane_id)
+        show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
+        kept = panes.FOREIGN if foreign else panes.OWN
+        # A shell's pane ends with its shell, as it always did; how an agent ended only a dead pane can tell.
+        stay: tuple[Command, ...] = (
+            ("set-option", "-p", *to, "remain-on-exit", "on"),
+            ("set-option", "-p", "-q", *to, "remain-on-exit-format", panes.DEAD_NOTE),
+        )
+        try:
+            ((line,),) = await self._server.ask(show)
+            if f" {pane.pane_id} {pane.pid} " not in line:
+                raise NoTerminal(f"pane {pane.pane_id} is not there any more")
+            *_, (line,) = await self._server.ask(
+                ("set-option", "-p", *to, "@sm_adopted", kept),
+                ("set-option", "-p", *to, "@sm_session_id", session_id),
+                ("set-option", *to, "@sm_hosts", self._instance),
+                *(() if foreign else stay),
+                ("set-option", "-p", *to, "@sm_agent", tag),
+                show,
+            )
+        except Refused:
+            raise NoTerminal(f"pane {pane.pane_id} is not there any more") from None
+        row = panes.row(line)
+        self._finder.seen(name, row.session_name, pane.pane_id)
+        return row.pane
+
+    async def release(self, name: str) -> None:
+        with contextlib.suppress(NoServer, NoTerminal):
+            pane = await self._finder.pane(name)
+            if pane.foreign:
+                await self.unmark(pane.pane_id)
+                self._finder.released(name)
+
+    async def unmark(self, pane_id: str) -> None:
+        """Take our marks off a pane. One that is not there is fine."""
+        marks = ("@sm_agent", "@sm_session_id", "@sm_adopted")
+        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+            await self._server.ask(*(("set-option", "-p", "-u", "-t", pane_id, mark) for mark in marks))

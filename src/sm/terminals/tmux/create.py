@@ -1,0 +1,204 @@
+"""Opening a terminal: a session of its own that has our options, and the agent started in it.
+
+One session more, `sm-spare-...`, stands ready after an agent was started: what waits for a spawn then waits for
+one pane and not for two. Nothing relies on it. It is marked like a keeper, so that the next connection removes
+one that a killed daemon has left.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Sequence
+
+from sm.errors import TerminalError
+from sm.terminals.base import Pane
+from sm.terminals.tmux import panes
+from sm.terminals.tmux.control import Command, Refused
+from sm.terminals.tmux.lookup import Finder
+from sm.terminals.tmux.server import GLOBAL_WINDOW_SIZE, Server
+
+# How long a placeholder lives, in seconds, when nobody removes it. Only that of a spare session may outlive
+# its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
+# (control_notify_session_closed), so none may end by itself at just any moment.
+_PLACEHOLDER_S = 60
+_TIDY_AFTER_S = 0.002
+_SPARE_S = 3600
+# When tmux learns of a death before it has read the pane, it throws the unread output away, unless the pane
+# has a pipe: then it reads first. An agent that prints one line and ends while tmux is still busy with
+# opening the terminal lost it 3 to 5 times of 100, and next to never with a pipe for its first second.
+_LAST_WORDS = "exec sleep 1"
+
+
+class Opening:
+    """Opens terminals of `width` and `height` cells with a history of `history_limit` lines."""
+
+    def __init__(
+        self, instance: str, server: Server, finder: Finder, width: int, height: int, history_limit: int
+    ) -> None:
+        self._instance = instance
+        self._server = server
+        self._finder = finder
+        self._width = width
+        self._height = height
+        self._history_limit = history_limit
+        self._spare: str | None = None
+        """The name of a session that stands ready for the next agent; it goes after an hour."""
+        self._tidying: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Leave off what goes on behind an answer."""
+        for tidying in tuple(self._tidying):
+            tidying.cancel()
+        await asyncio.gather(*self._tidying, return_exceptions=True)
+
+    async def open(
+        self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
+    ) -> tuple[Pane, bool]:
+        """As in `Terminals`: the pane, and whether it was made now."""
+        tag = panes.tag(self._instance, session_id, name)
+        lines, (window_size,) = await self._server.ask(
+            panes.panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
+        )
+        for row in panes.rows(lines):
+            self._finder.seen(name, row.session_name)
+            return row.pane, False
+        self._server.refuse_manual(window_size)
+        session, placeholder = await self._take_spare(name, tag) or await self._make_session(name, tag)
+        try:
+            row = await self._start_agent(session, placeholder, tag, panes.literal(working_dir), argv)
+        except Refused as refused:
+            await self._server.kill("kill-session", session)
+            raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+        self._finder.seen(name, row.session_name)  # a hook may have given it another one
+        self._tidying.add(tidying := asyncio.create_task(self._tidy(placeholder)))
+        tidying.add_done_callback(self._tidying.discard)
+        return row.pane, True
+
+    async def _tidy(self, placeholder: str) -> None:
+        """Do what a spawn does not need, when it has its answer: entries in utmp cost tmux more than all of ours."""
+        await asyncio.sleep(_TIDY_AFTER_S)
+        with contextlib.suppress(TerminalError):  # then the next one takes the long way
+            ((window_size,),) = await self._server.ask(GLOBAL_WINDOW_SIZE)
+            self._server.tell(("kill-window", "-t", placeholder))
+            self._server.refuse_manual(window_size)
+            if self._spare is None:
+                self._make_spare()
+
+    def _make_spare(self) -> None:
+        """Have tmux make the session for the next agent while nobody waits for it."""
+        self._spare = f"sm-spare-{secrets.token_hex(4)}"
+        here = f"={self._spare}:"
+        self._server.tell(
+            self._new_session(self._spare, _SPARE_S),
+            ("set-option", "-t", here, "@sm_instance", self._instance),
+            ("set-option", "-t", here, "destroy-unattached", "off"),
+            # Else it would stay after its hour where the user's remain-on-exit is on.
+            ("set-option", "-w", "-t", f"{here}^", "remain-on-exit", "off"),
+        )
+
+    async def _take_spare(self, name: str, tag: str) -> tuple[str, str] | None:
+        """What `_make_session` returns, if the spare session is still there."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return None
+        first = f"={spare}:^"  # a hook may have made other windows after it
+        try:
+            *_, (made,), _ = await self._server.ask(
+                ("set-option", "-w", "-t", first, "remain-on-exit", "on"),  # its hour may be over just now
+                ("set-option", "-t", f"={spare}:", "@sm_terminal", tag),
+                ("display-message", "-p", "-t", first, "#{session_id} #{window_id}"),
+                ("rename-session", "-t", f"={spare}:", name),
+            )
+        except Refused:  # its hour is over, a hook renamed it, or the name is taken: the long way tells
+            self._server.tell(("kill-session", "-t", f"={spare}"))
+            return None
+        session, placeholder = made.split()
+        return session, placeholder
+
+    async def _make_session(self, name: str, tag: str) -> tuple[str, str]:
+        """A session with a placeholder process in it: the ids of the session and of its window.
+
+        history-limit is read when a pane is made, and a session that is being made has only the user's
+        global value. So its first pane is a placeholder, which ends by itself should we die here, and the
+        agent gets one of its own when the session has our options.
+        """
+        for _ in range(2):
+            try:
+                made, *_ = await self._server.ask(
+                    self._new_session(name, _PLACEHOLDER_S),
+                    # By name, because the id is not known on this line. A hook that renames the session makes
+                    # these two fail. That does no harm: the name is free again, and they are repeated by id.
+                    ("set-option", "-t", f"={name}:", "@sm_terminal", tag),
+                    ("set-option", "-t", f"={name}:", "destroy-unattached", "off"),
+                    start=True,
+                )
+            except Refused as refused:
+                if refused.outputs:
+                    made = refused.outputs[0]
+                elif not refused.text.startswith("duplicate session"):
+                    raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+                else:
+                    await self._remove_half(name, tag)
+                    continue
+            session, placeholder = made[0].split()
+            return session, placeholder
+        raise TerminalError(f"a tmux session called {name} comes back again and again")
+
+    def _new_session(self, name: str, placeholder_s: int) -> Command:
+        size = ("-x", str(self._width), "-y", str(self._height))
+        ids = ("-P", "-F", "#{session_id} #{window_id}")
+        return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", str(placeholder_s))
+
+    async def _remove_half(self, name: str, tag: str) -> None:
+        """Remove the session that has this name, if we made it and died before the agent was started in it."""
+        show = (
+            "display-message",
+            "-p",
+            "-t",
+            f"={name}:",
+            "#{session_id} x#{@sm_session_id} #{@sm_terminal}",
+        )
+        ((line,),) = await self._server.ask(show)
+        session, started, holder = line.split(" ", 2)
+        socket_path = self._server.socket_path()
+        if holder != tag:
+            raise TerminalError(
+                f"a tmux session called {name} exists and is not ours",
+                f"tmux -S {socket_path} rename-session -t ={name} something-else",
+            )
+        if started != "x":
+            raise TerminalError(
+                f"terminal {name} stands without its agent's pane, which somebody closed",
+                f"tmux -S {socket_path} kill-session -t ={name}",
+            )
+        await self._server.kill("kill-session", session)
+
+    async def _start_agent(
+        self, session: str, placeholder: str, tag: str, working_dir: str, argv: Sequence[str]
+    ) -> panes.Row:
+        instance, session_id, name = tag.split(" ")
+        here = ("-t", f"{session}:")  # the session's current pane: from new-window on the agent's
+        # One argument alone would be a command line for the user's default-shell.
+        command = tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', *argv)
+        window = ("new-window", "-b", "-t", f"{session}:{placeholder}", "-n", name, "-c", working_dir)
+        # One line, which tmux runs without looking at anything else: the agent cannot end before
+        # remain-on-exit is set (as two lines the exit code was lost 40 times of 40), and the markers are
+        # there if and only if the agent's pane is.
+        outputs = await self._server.ask(
+            ("set-option", "-t", session, "@sm_terminal", tag),
+            ("set-option", "-t", session, "destroy-unattached", "off"),
+            ("set-option", "-t", session, "history-limit", str(self._history_limit)),
+            # A hook that splits the new window would make another pane the current one.
+            ("set-hook", "-t", session, "after-new-window", ""),
+            (*window, "-P", "-F", f"{tag} {panes.ROW}", "--", *command),
+            ("set-option", "-p", *here, "remain-on-exit", "on"),
+            ("pipe-pane", *here, _LAST_WORDS),
+            ("set-option", "-p", *here, "@sm_agent", tag),
+            ("set-option", "-t", session, "@sm_instance", instance),
+            ("set-option", "-t", session, "@sm_session_id", session_id),
+            ("set-option", "-p", "-q", *here, "remain-on-exit-format", panes.DEAD_NOTE),
+            ("set-option", "-w", *here, "window-size", "latest"),
+            ("set-option", "-w", *here, "allow-rename", "off"),
+            ("set-hook", "-u", "-t", session, "after-new-window"),
+        )
+        return panes.row(outputs[4][0])

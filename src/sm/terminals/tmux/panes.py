@@ -1,0 +1,100 @@
+"""What tmux prints about panes, and how names and paths are written in its formats. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sm.core.models import Exit
+from sm.errors import CouldNotAsk, TerminalError
+from sm.terminals.base import Pane
+from sm.terminals.tmux.control import Command
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_FORMAT_SIGN = re.compile(r"(#+)(\[?)")
+FOREIGN = "foreign"
+OWN = "own"
+"""What `@sm_adopted` says: is the pane's first process somebody else's, or is it the agent."""
+# What tmux writes below the output of a dead pane, so that a person sees why nothing happens
+# (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
+DEAD_NOTE = "[sm] the agent has ended"
+DEAD_NOTE_3_2 = "Pane is dead ("
+# `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
+ROW = (
+    "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
+    " #{window_activity} x#{@sm_adopted} #{session_name}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pane that carries `@sm_agent`, and what its session is called now."""
+
+    pane: Pane
+    session_name: str
+    adopted: bool
+    """Its session is somebody else's."""
+
+
+def word(text: str) -> str:
+    """`text`, which goes into formats and names; tmux itself would turn `:` and `.` of a name into `_`."""
+    if not _NAME.fullmatch(text):
+        raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
+    return text
+
+
+def tag(instance: str, session_id: str, name: str) -> str:
+    """What `@sm_agent` and `@sm_terminal` say of a terminal."""
+    return f"{instance} {word(session_id)} {word(name)}"
+
+
+def literal(path: str) -> str:
+    """`path` where tmux expands formats, `#(command)` among them: `##` stands for `#`.
+
+    But signs right before `[` are left as they are, however many (tmux(1), STYLES).
+    """
+    return _FORMAT_SIGN.sub(lambda found: found[0] if found[2] else 2 * found[0], path)
+
+
+def panes(where: str) -> Command:
+    """The question for the agents' panes for which the filter `where` is true; `rows` reads the answer."""
+    return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {ROW}")
+
+
+def rows(lines: Sequence[str]) -> list[Row]:
+    try:
+        return [row(line) for line in lines]
+    except ValueError:
+        raise CouldNotAsk("tmux listed its panes in a form that makes no sense") from None
+
+
+def row(line: str) -> Row:
+    """One line of `TAG ROW`. Raises ValueError."""
+    _, session_id, name, server, pane_id, pid, tty, dead, status, killer, activity, adopted, session_name = (
+        line.split(" ", 12)
+    )
+    ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
+    pane = Pane(
+        session_id=session_id,
+        name=name,
+        pane_id=pane_id,
+        pid=int(pid),
+        tty=tty,
+        dead=ended is not None,
+        exit=ended,
+        activity_s=int(activity),
+        foreign=adopted == f"x{FOREIGN}",
+        server_pid=int(server),
+    )
+    return Row(pane, session_name, adopted != "x")
+
+
+def _number(field: str) -> int | None:
+    return int(field[1:]) if len(field) > 1 else None
+
+
+def without_blanks(lines: Sequence[str]) -> list[str]:
+    """Without blanks at the end of each line, and without blank lines at the end of all."""
+    kept = [line.rstrip() for line in lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept

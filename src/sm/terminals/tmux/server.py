@@ -1,0 +1,300 @@
+"""Our standing connection to one tmux server: is it there, start it, keep a session in it, ask it."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sm.errors import CouldNotAsk, NoServer, TerminalError
+from sm.terminals.tmux.control import Command, Control, Refused, output_of
+
+log = logging.getLogger(__name__)
+
+OLDEST: Final = (3, 2)
+"""The first tmux with everything used here: -N, client flags, subscriptions, filters, `new-window -b`."""
+INSTALL_HINT: Final = "sudo apt-get install tmux"
+START_TIMEOUT_S: Final = 15.0
+"""A server that starts runs the user's tmux.conf first, with whatever that runs."""
+GLOBAL_WINDOW_SIZE: Final = ("show-options", "-gwv", "window-size")
+_SUBSCRIPTION = "sm"
+
+
+class Server:
+    """The server with this socket name, or the user's default one.
+
+    The connection is attached to a keeper session of ours, so that it outlives every agent's session. It is
+    made with the first call and made again with the call after it was lost.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        socket_name: str | None,
+        environment: Mapping[str, str],
+        timeout_s: float,
+        umask: int = -1,
+        before_exec: Callable[[], None] | None = None,
+    ) -> None:
+        self._pid = 0
+        self._session = ""
+        self._pane = ""
+        self._instance = instance
+        self._keeper = f"sm-{instance[:8]}"
+        self._label = socket_name or "default"
+        self._tmux = ("tmux", "-L", self._label)
+        # With TMUX set, a client takes the server named there instead of ours.
+        self._umask = umask
+        self._before_exec = before_exec
+        self._environment = {k: v for k, v in environment.items() if k not in ("TMUX", "TMUX_PANE")}
+        self._timeout_s = timeout_s
+        self._connecting = asyncio.Lock()
+        self._control: Control | None = None
+        self._tmux_checked = False
+        self._crashes_on_manual = False
+        self._subscription: tuple[str, Callable[[str], None]] | None = None
+
+    async def ask(self, *commands: Command, start: bool = False) -> list[list[str]]:
+        """Run the commands as one line; the lines that each of them printed.
+
+        Never starts a server without `start`. Raises NoServer; Refused; CouldNotAsk; TerminalError when
+        the keeper's name is taken.
+        """
+        # With `start` twice: what the line did to a server that has ended went with it.
+        for _ in range(2 if start else 1):
+            control = await self._connected(start=start)
+            try:
+                return await control.ask(*commands)
+            except Refused:
+                raise
+            except CouldNotAsk:
+                if not await self._gone():
+                    raise
+        raise NoServer("the tmux server has ended")
+
+    async def ask_for_text(self, command: Command) -> list[str]:
+        """As `ask` for one command that prints what an agent wrote (see `control.Replies`)."""
+        control = await self._connected(start=False)
+        try:
+            return await control.ask_for_text(command)
+        except Refused:
+            raise
+        except CouldNotAsk:
+            if await self._gone():
+                raise NoServer("the tmux server has ended") from None
+            raise
+
+    async def pid(self) -> int:
+        """The server's process. Raises NoServer, CouldNotAsk."""
+        await self._connected(start=False)
+        return self._pid
+
+    async def kill(self, command: str, target: str) -> None:
+        """Run `kill-session` or `kill-pane` on an id. One that is not there is fine. Raises as `ask`."""
+        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+            await self.ask((command, "-t", target))
+
+    def tell(self, *commands: Command) -> None:
+        """Send as one line without waiting, if there is a connection right now."""
+        if self._control is not None and self._control.alive:
+            self._control.tell(*commands)
+
+    def subscribe(self, format: str, told: Callable[[str], None]) -> None:
+        """Call `told` with the value of `format` when it has changed; tmux looks about once a second.
+
+        After a lost connection it goes on with the next question of any kind.
+        """
+        self._subscription = (format, told)
+        self.tell(self._subscribing(format))
+
+    def _subscribing(self, format: str) -> Command:
+        # About the keeper's pane, though the format is about all sessions: when a client that subscribed to
+        # its session goes, tmux 3.3a may look at the subscription once more without one, and crashes.
+        return ("refresh-client", "-B", f"{_SUBSCRIPTION}:{self._pane}:{format}")
+
+    async def aclose(self) -> None:
+        """End our client; nothing in tmux changes. A later call would connect again."""
+        async with self._connecting:
+            control, self._control = self._control, None
+            if control is not None:
+                control.drop("the connection was closed")
+                await control.ended()
+
+    async def remove_spare(self) -> None:
+        """Remove every session of ours that stands ready. Raises NoServer, CouldNotAsk."""
+        await self._remove_idle(await self._connected(start=False), self._session)
+
+    async def retire(self) -> None:
+        """Remove our keeper, and end our client with it. A server with no other session then ends."""
+        try:
+            control = await self._connected(start=False)
+            await control.ask(("kill-session", "-t", self._session))
+        except NoServer:
+            return
+        except CouldNotAsk:
+            if self._control is not None and self._control.alive:
+                raise
+        await self.aclose()
+
+    def socket_path(self) -> str:
+        """Where the server listens: tmux(1), -L and ENVIRONMENT. A directory that is not there is passed over."""
+        base = self._environment.get("TMUX_TMPDIR", "")
+        base = os.path.realpath(base if base and os.path.exists(base) else "/tmp")
+        return f"{base}/tmux-{os.getuid()}/{self._label}"
+
+    def listens(self) -> bool:
+        """Whether a server has the socket. Only the kernel's word counts for "no". Raises CouldNotAsk."""
+        path = self.socket_path()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+            except BlockingIOError:
+                pass  # its queue is full: it is there, and busy or stopped
+            except OSError as error:
+                raise CouldNotAsk(f"the tmux socket {path} cannot be used: {error}") from None
+        return True
+
+    async def _gone(self) -> bool:
+        """After a connection was lost. A server that ends lets its clients go first, so look more than once."""
+        for _ in range(20):
+            if not self.listens():
+                return True
+            await asyncio.sleep(0.01)
+        return False
+
+    async def _connected(self, *, start: bool) -> Control:
+        if self._control is not None and self._control.alive:
+            return self._control
+        async with self._connecting:
+            if self._control is not None:
+                if self._control.alive:
+                    return self._control
+                await self._control.ended()
+                self._control = None
+            if not start and not self.listens():
+                raise NoServer("no tmux server runs")
+            await self._check_tmux()
+            # The answer also means that the server is done with the end of the client before: one that hears of
+            # anything in the middle of its own connecting crashes tmux 3.3a.
+            self.refuse_manual(await self._run(*GLOBAL_WINDOW_SIZE))
+            self._control = await self._connect(start=start)
+            return self._control
+
+    async def _connect(self, *, start: bool) -> Control:
+        # Right after a kill-server a start can fail: the old server still holds its socket.
+        pauses_s = [0.02, 0.05, 0.1, 0.2, 0.4] if start else []
+        while True:
+            try:
+                return await self._attach(start=start)
+            except CouldNotAsk as error:
+                if not start and await self._gone():
+                    raise NoServer("the tmux server has ended") from None
+                if not pauses_s or self.listens():
+                    raise
+                log.debug("could not start a tmux server yet: %s", error)
+                await asyncio.sleep(pauses_s.pop(0))
+
+    async def _attach(self, *, start: bool) -> Control:
+        client = (*self._tmux, "-u", *(() if start else ("-N",)), "-C")
+        keeper = ("/bin/sh", "-c", "exec sleep 2147483647", "sm-keeper", self._instance)
+        attach = ("new-session", "-A", "-s", self._keeper, "-x", "80", "-y", "24", "-c", "/")
+        flags = ("-f", "no-output,ignore-size")
+        argv = (*client, *attach, *flags, "--", *keeper)
+        control = await Control.start(
+            argv, self._environment, self._notified, self._timeout_s, self._umask, self._before_exec
+        )
+        try:
+            session = await control.attached(START_TIMEOUT_S if start else self._timeout_s)
+            await self._furnish(control, session, " ".join(keeper[-2:]))
+        except BaseException:
+            control.drop("the connection could not be set up")
+            await control.ended()
+            raise
+        return control
+
+    async def _furnish(self, control: Control, session: str, keeper: str) -> None:
+        """Make sure that the session we are attached to is our keeper, and set it up.
+
+        By its id: a hook may have given it another name by now.
+        """
+        # All of its panes, because a hook may have opened others beside ours.
+        show = "#{pid} #{pane_id} x#{@sm_instance} #{pane_start_command}"
+        (panes,) = await control.ask(("list-panes", "-s", "-t", session, "-F", show))
+        pid, pane, owner, _ = panes[0].split(" ", 3)
+        if owner != f"x{self._instance}" and not (owner == "x" and any(p.endswith(keeper) for p in panes)):
+            raise TerminalError(
+                f"a tmux session called {self._keeper} exists and is not ours",
+                f"tmux -S {self.socket_path()} rename-session -t ={self._keeper} something-else",
+            )
+        await control.ask(
+            ("set-option", "-t", session, "@sm_instance", self._instance),
+            ("set-option", "-t", session, "destroy-unattached", "off"),
+            # Else tmux would move our client into a session of the user when the keeper is killed.
+            ("set-option", "-t", session, "detach-on-destroy", "on"),
+        )
+        await self._remove_idle(control, session)
+        self._pid = int(pid)
+        self._session = session
+        self._pane = pane
+        if self._subscription is not None:
+            control.tell(self._subscribing(self._subscription[0]))
+        log.debug("connected to the tmux server %s", pid)
+
+    async def _remove_idle(self, control: Control, keeper: str) -> None:
+        """Remove the sessions of ours that are no agent's, but for the one that we are attached to.
+
+        A keeper that a hook renamed is not found by its name, so each connection makes another one; and a
+        daemon that was killed has left its spare session.
+        """
+        ours = f"#{{==:#{{@sm_instance}},{self._instance}}}"
+        show = "#{session_id} #{?@sm_session_id,agent,idle}"
+        (found,) = await control.ask(("list-sessions", "-f", ours, "-F", show))
+        for each in found:
+            session, _, use = each.partition(" ")
+            if use == "idle" and session != keeper:
+                control.tell(("kill-session", "-t", session))
+
+    def _notified(self, line: str) -> None:
+        if self._subscription is not None and line.startswith(f"%subscription-changed {_SUBSCRIPTION} "):
+            # From the loop: an error of the listener is its own, and must not end the connection.
+            asyncio.get_running_loop().call_soon(self._subscription[1], line.partition(" : ")[2])
+
+    def refuse_manual(self, window_size: str) -> None:
+        """Raise TerminalError when making a window would end the server, with everything of the user's in it.
+
+        `window_size` is what GLOBAL_WINDOW_SIZE printed.
+        """
+        if window_size == "manual" and self._crashes_on_manual:
+            raise TerminalError(
+                "tmux before 3.4 crashes when a window is made while the global window-size is manual",
+                f"tmux -S {self.socket_path()} set-option -gw window-size latest",
+            )
+
+    async def _check_tmux(self) -> None:
+        if self._tmux_checked:
+            return
+        version = await self._run("-V")
+        if older(version, OLDEST):
+            needed = ".".join(str(part) for part in OLDEST)
+            raise TerminalError(f"{version} is too old, {needed} is needed", INSTALL_HINT)
+        self._crashes_on_manual = older(version, (3, 4))
+        self._tmux_checked = True
+
+    async def _run(self, *command: str) -> str:
+        """What a client of its own prints for this command; nothing if it fails. Starts no server."""
+        try:
+            return await output_of((*self._tmux, "-N", *command), self._environment, self._timeout_s)
+        except (FileNotFoundError, PermissionError):
+            raise TerminalError("tmux is not installed", INSTALL_HINT) from None
+
+
+def older(version: str, release: tuple[int, int]) -> bool:
+    """Whether `tmux -V` named one before `release`. What has no number (`tmux master`) is taken for new."""
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) < release

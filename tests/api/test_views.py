@@ -1,0 +1,74 @@
+from dataclasses import fields, replace
+
+from sm.api.views import event_json, iso, nest, pruned, session_json
+from sm.core.models import Event, EventType, Exit, Process, Session, Status
+from tests.samples import AT, session
+
+DOCUMENTED = (
+    "session_id name friendly_name title agent_type provider model status status_source status_reason status_at"
+    " status_stale mode parent_session_id created_by working_dir workspace trust_level effective_mode tmux_session pid"
+    " exit_code exit_signal created_at started_at completed_at completion_status completion_message note"
+    " last_activity_at archived worktree children"
+).split()
+
+
+def test_a_session_is_shown_with_exactly_the_documented_fields() -> None:
+    assert list(session_json(session("aaaa1111"))) == DOCUMENTED
+
+
+def test_how_it_ended_and_where_it_runs_are_flat_fields() -> None:
+    shown = session_json(replace(session("aaaa1111"), process=Process(7, "b/1"), exit=Exit(None, 9)))
+    assert (shown["pid"], shown["exit_code"], shown["exit_signal"]) == (7, None, 9)
+
+
+def test_no_secret_of_a_session_is_shown() -> None:
+    assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
+        "id", "terminal", "parent_id", "process", "exit", "openings", "token_hash", "conversation", "transcript",
+        "branch",
+    }  # fmt: skip
+    assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
+
+
+def test_the_last_activity_is_the_terminals_or_the_last_move_whichever_is_later() -> None:
+    moved = replace(session("aaaa1111"), status_at="2026-01-27T15:10:00.000Z")
+    assert session_json(moved, 1)["last_activity_at"] == "2026-01-27T15:10:00.000Z"
+    assert session_json(moved, 1_769_530_000)["last_activity_at"] == iso(1_769_530_000) > moved.status_at
+
+
+def test_an_event_is_shown_with_exactly_the_documented_fields() -> None:
+    event = Event(7, EventType.CHECKPOINT, "aaaa1111", None, AT, "half", {"coverage": "0"})
+    assert event_json(event) == {
+        "seq": 7,
+        "type": "checkpoint",
+        "session_id": "aaaa1111",
+        "parent_session_id": None,
+        "timestamp": AT,
+        "message": "half",
+        "metadata": {"coverage": "0"},
+    }
+
+
+def test_a_narrowed_tree_keeps_what_is_above_what_is_wanted() -> None:
+    views = {
+        name: session_json(session(name, parent=parent, status=Status.RUNNING))
+        for name, parent in (
+            ("aaaa1111", None),
+            ("bbbb2222", "aaaa1111"),
+            ("cccc3333", "bbbb2222"),
+            ("dddd4444", None),
+        )
+    }
+    tree = nest(
+        [views["aaaa1111"], views["dddd4444"]],
+        {"aaaa1111": [views["bbbb2222"]], "bbbb2222": [views["cccc3333"]]},
+    )
+    assert tree[0]["children"][0]["children"][0]["session_id"] == "cccc3333"
+    kept = pruned(tree, {"bbbb2222"})
+    assert [s["session_id"] for s in kept] == ["aaaa1111"]
+    assert [s["session_id"] for s in kept[0]["children"]] == ["bbbb2222"]
+    assert kept[0]["children"][0]["children"] == []
+
+
+def test_times_are_utc_with_z() -> None:
+    assert iso(0) == "1970-01-01T00:00:00.000Z"
+    assert iso(1769526600.25) == "2026-01-27T15:10:00.250Z"

@@ -1,0 +1,122 @@
+"""`sm demo`, whole: it shows what it promises and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sm.cli.commands import demo
+from tests.cli.conftest import Sm
+from tests.cli.samples import session
+
+
+def left_of(name: str) -> list[str]:
+    """Files, sockets and processes that carry the demo's name."""
+    found = [
+        str(path) for path in (Path("/tmp") / name, Path(f"/tmp/tmux-{os.geteuid()}") / name) if path.exists()
+    ]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue  # gone, or not ours
+        if name.encode() in words:
+            found.append(f"{process}: {words[:200]!r}")
+    return found
+
+
+def name_in(out: str) -> str:
+    found = re.search(r"sm-demo-\w+", out)
+    assert found is not None, out
+    return found.group()
+
+
+def test_the_demo_ends_as_planned_and_leaves_nothing(run: Sm) -> None:
+    done = run("demo", "--fast")
+    name = name_in(done.out)
+    assert f"tmux -S /tmp/tmux-{os.geteuid()}/{name} attach-session -t =" in done.out
+    for line in (
+        r"\] spawned: Child builder-login \(\w{8}\) started",
+        r'\] checkpoint: Child \w{8} - "Form and cookie written \(2/3 tasks\)"',
+        r'\] error: Child \w{8} failed - "2 of 14 tests fail"',
+        r"\] error: Child \w{8} crashed \(exit code 1\)",
+        r'\] completed: Session \w{8} completed - "',
+        r"\n  └─ builder-login \(\w{8}\)   \| completed \|",
+        r"\n     └─ linter-form \(\w{8}\)  \| completed \|",
+        r"\n  tester-login \(\w{8}\) reported: 2 of 14 tests fail",
+        r"\n  fetcher-icons \(\w{8}\) crashed: its process ended: exit code 1",
+    ):
+        assert re.search(line, done.out), (line, done.out)
+    assert done.err == ""
+    assert left_of(name) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [
+        ("Starting a daemon", signal.SIGINT),
+        ("Starting a daemon", signal.SIGTERM),
+        ("attach-session", signal.SIGINT),
+        ("started: Child", signal.SIGINT),
+        ("started: Child", signal.SIGHUP),
+    ],
+)
+def test_a_demo_that_is_interrupted_leaves_nothing(run: Sm, at: str, number: signal.Signals) -> None:
+    with run.start("demo") as process:
+        assert process.stdout is not None
+        out = ""
+        while at not in out:
+            line = process.stdout.readline()
+            assert line, out
+            out += line
+        process.send_signal(number)
+        rest, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, (out, rest, err)
+    assert err == ""
+    assert left_of(name_in(out)) == []
+
+
+def test_a_demo_whose_reader_goes_leaves_nothing(run: Sm) -> None:
+    with run.start("demo") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        name = name_in(process.stdout.readline())
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert left_of(name) == []
+
+
+def test_the_demo_knows_when_it_did_not_go_as_planned() -> None:
+    def of(kind: str, id: str, status: str, parent: str | None, **more: object) -> dict[str, object]:
+        return session(id, agent_type=kind, status=status, parent_session_id=parent, **more)
+
+    good = [
+        of("Coordinator", "1", "completed", None),
+        of("Builder", "2", "completed", "1"),
+        of("Linter", "3", "completed", "2"),
+        of("Tester", "4", "error", "1"),
+        of("Fetcher", "5", "error", "1", exit_code=1),
+    ]
+    assert demo.unplanned(good) == []
+    for place, wrong in (
+        (2, of("Linter", "3", "completed", "1")),
+        (3, of("Tester", "4", "completed", "1")),
+        (4, of("Fetcher", "5", "error", "1", exit_code=2)),
+    ):
+        assert len(demo.unplanned([*good[:place], wrong, *good[place + 1 :]])) == 1
+    assert demo.unplanned(good[:-1]) != []
+
+
+def test_the_demo_inside_a_session_is_nobodys_child(run: Sm, state: Path) -> None:
+    process = subprocess.run(
+        run.argv("demo", "--fast"),
+        env=run.environ | run.as_session(state),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (process.returncode, process.stderr) == (0, "")

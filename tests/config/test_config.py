@@ -1,0 +1,993 @@
+"""The configuration: what it accepts, what it says about what it does not, and the example file."""
+
+import os
+import stat
+import string
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from sm.config import (
+    AgentConfig,
+    Claude,
+    Command,
+    Config,
+    Loaded,
+    ModelArgs,
+    example,
+    load,
+    read_briefing,
+    sandbox_settings,
+)
+from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES
+from sm.config.model import NOT_YET, Prices
+from sm.core.models import TrustLevel
+from sm.errors import ConfigError, UsageError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def loaded(path: Path, text: str) -> Loaded:
+    path.write_text(text)
+    return load(str(path))
+
+
+def mistakes(path: Path, text: str) -> list[str]:
+    """The lines of the error, without the path before each."""
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    lines = caught.value.message.splitlines()
+    assert all(line.startswith(f"{path}:") for line in lines)
+    return [line.removeprefix(f"{path}:") for line in lines]
+
+
+# ----------------------------------------------------------------------------------------------- what is accepted
+
+
+def test_shipped_defaults_are_as_documented() -> None:
+    config = Config()
+    assert config.default_trust is TrustLevel.SANDBOXED
+    assert config.tmux.model_dump() == {
+        "socket_name": None,
+        "history_limit": 50000,
+        "width": 200,
+        "height": 50,
+    }
+    assert config.commands == {}
+    assert config.child_agents.model_dump() == {
+        "mode": "auto",
+        "on_parent_end": "adopt",
+        "cleanup": {
+            "auto_kill_on_complete": False,
+            "auto_archive_transcript": True,
+            "archive_path": None,
+            "close_tmux_session": False,
+        },
+        "notifications": {
+            "notify_parent_on_complete": True,
+            "notify_parent_on_error": True,
+            "notify_parent_on_idle": True,
+            "notify_parent_on_checkpoint": False,
+        },
+        "progress": {"enable_token_tracking": True, "enable_tool_tracking": True, "snapshot_interval": 30},
+        "allow_args": False,
+    }
+    assert config.notify.model_dump() == {"command": None, "webhooks": ()}
+    assert config.sessions.default_working_dir_behavior == "inherit"
+    assert config.sessions.inherit_environment_vars == (
+        "SSH_AUTH_SOCK",
+        "PATH",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CONFIG_DIR",
+        "OPENAI_API_KEY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+    )
+    assert config.sessions.naming.pattern == "{agent_type}-{friendly_name}"
+    assert config.sessions.naming.fallback == "{agent_type}-{short_id}"
+    assert config.daemon.log_level == "info"
+
+
+def test_shipped_agent_types_are_those_of_the_seed_with_options_that_exist() -> None:
+    claude = Config().claude
+    assert claude.default_command == ("claude",)
+    assert claude.default_args == ()
+    assert (claude.prompt_via, claude.env, claude.briefing) == ("argument", {}, None)
+    bypass, plan = ("--permission-mode", "bypassPermissions"), ("--permission-mode", "plan")
+    assert {name: (agent.model, agent.args) for name, agent in claude.agent_configs.items()} == {
+        "Engineer": ("sonnet", bypass),
+        "Architect": ("opus", plan),
+        "Explore": ("haiku", bypass),
+        "general-purpose": ("sonnet", ()),
+    }
+    assert {name: (preset.model, preset.args) for name, preset in claude.presets.items()} == {
+        "quick-fix": ("sonnet", bypass),
+        "deep-analysis": ("opus", plan),
+    }
+    assert claude.what.model_dump() == {"enabled": False, "model": "haiku", "timeout_s": 60}
+    assert claude.prices == {}
+
+
+def test_configuration_of_the_seed_loads(path: Path) -> None:
+    claude = loaded(
+        path,
+        """
+claude:
+  default_command: "claude"
+  default_args:
+    - "--bypass-permissions"
+  agent_configs:
+    Engineer: {model: "sonnet", args: ["--bypass-permissions"]}
+    general-purpose: {model: "sonnet", args: []}
+  presets:
+    quick-fix: {model: "sonnet", args: ["--bypass-permissions", "--compact"]}
+child_agents:
+  progress: {enable_token_tracking: true, enable_tool_tracking: true, snapshot_interval: 30}
+""",
+    ).config.claude
+    assert claude.default_command == ("claude",)
+    assert claude.default_args == ("--bypass-permissions",)
+    assert list(claude.agent_configs) == ["Engineer", "general-purpose"]
+    assert claude.presets == {
+        "quick-fix": ModelArgs(model="sonnet", args=("--bypass-permissions", "--compact"))
+    }
+
+
+def test_every_key_of_claude_is_read(path: Path) -> None:
+    briefing = path.parent / "briefing.md"
+    briefing.write_text("Hello {name}")
+    config = loaded(
+        path,
+        f"""
+claude:
+  default_command: [/opt/claude, --verbose]
+  default_args: [--effort, high]
+  prompt_via: file
+  env: {{IS_SANDBOX: "1"}}
+  briefing: {briefing}
+  agent_configs:
+    Tester: {{model: claude-opus-4-8, args: [--plan], description: tests, prompt: "Be strict.",
+      auto_allow: [Read, "Bash(npm test *)", mcp__git__*], auto_deny: ["Bash(rm *)", AskUserQuestion]}}
+    Other:
+  presets: {{fast: {{model: haiku}}, none: }}
+  what: {{enabled: true, model: sonnet, timeout_s: 5}}
+  prices: {{claude-opus: {{input: 1, output: 2.5, cache_read: 0, cache_write: 0.5}}, x: {{input: 0, output: 0}}}}
+child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: false, snapshot_interval: 5}}}}
+""",
+    ).config
+    assert config.claude == Claude(
+        default_command=("/opt/claude", "--verbose"),
+        default_args=("--effort", "high"),
+        prompt_via="file",
+        env={"IS_SANDBOX": "1"},
+        briefing=str(briefing),
+        agent_configs={
+            "Tester": AgentConfig(
+                model="claude-opus-4-8",
+                args=("--plan",),
+                description="tests",
+                prompt="Be strict.",
+                auto_allow=("Read", "Bash(npm test *)", "mcp__git__*"),
+                auto_deny=("Bash(rm *)", "AskUserQuestion"),
+            ),
+            "Other": AgentConfig(),
+        },
+        presets={"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
+        what=Claude().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
+        prices={
+            "claude-opus": Prices(input=1, output=2.5, cache_read=0, cache_write=0.5),
+            "x": Prices(input=0, output=0),
+        },
+    )
+    assert config.child_agents.progress.model_dump() == {
+        "enable_token_tracking": False,
+        "enable_tool_tracking": False,
+        "snapshot_interval": 5,
+    }
+
+
+@pytest.mark.parametrize("word", ["claude", "/opt/with blank/claude", "[claude]"])
+def test_program_alone_needs_no_list(path: Path, word: str) -> None:
+    config = loaded(path, f"claude: {{default_command: {word}}}").config
+    assert config.claude.default_command == (word.strip("[]"),)
+
+
+def test_command_takes_the_place_of_a_shipped_agent_type(path: Path) -> None:
+    config = loaded(path, "commands: {engineer: {command: [x]}}").config
+    assert config.claude_agents == ("Architect", "Explore", "general-purpose")
+    assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose")
+
+
+# ------------------------------------------------------------------------------------------- the briefing's file
+
+
+def test_briefing_that_cannot_be_read_is_told_with_its_place(path: Path) -> None:
+    missing = path.parent / "none.md"
+    [mistake] = mistakes(path, f"claude:\n  briefing: {missing}\n")
+    assert mistake == f"2:13: claude.briefing: {missing} cannot be read: no such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"x" * BRIEFING_MAX_BYTES, None),
+        ("fünf {name}".encode(), None),
+        (b"x" * (BRIEFING_MAX_BYTES + 1), "is larger than 32 KiB"),
+        (b"caf\xe9", "is not UTF-8 text"),
+        (b"a\0", "holds a NUL character"),
+    ],
+)
+def test_briefing_is_bounded_text(path: Path, content: bytes, what: str | None) -> None:
+    path.write_bytes(content)
+    if what is None:
+        assert read_briefing(str(path)) == content.decode()
+    else:
+        with pytest.raises(ConfigError, match=what):
+            read_briefing(str(path))
+
+
+def test_named_pipe_and_directory_are_no_briefing(path: Path) -> None:
+    with pytest.raises(ConfigError, match="directory"):
+        read_briefing(str(path.parent))
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="is not a file"):
+        read_briefing(str(path))
+
+
+def test_missing_file_means_the_defaults(path: Path) -> None:
+    assert load(str(path)) == Loaded(Config())
+    assert load(str(path.parent / "no" / "such" / "folder")) == Loaded(Config())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "# nothing\n",
+        "---\n",
+        "null\n",
+        "{}\n",
+        "\ufeff# a byte order mark\n",
+        "tmux:\ncommands:\nsessions:\n  naming:\ndaemon:\nchild_agents:\nclaude:\n",
+        "claude:\n  what:\n  prices:\n",
+        "child_agents:\n  cleanup:\n  notifications:\nnotify:\n",
+    ],
+)
+def test_empty_file_and_empty_sections_mean_the_defaults(path: Path, text: str) -> None:
+    assert loaded(path, text) == Loaded(Config())
+
+
+def test_every_key_is_read(path: Path) -> None:
+    text = """
+default_trust: direct
+tmux: {socket_name: mine, history_limit: 10, width: 80, height: 24}
+commands:
+  Reviewer:
+    command: ["python3", "review.py", "", "two\\nlines", "ünï"]
+    prompt: file
+    input: tty
+    env: {REVIEW_DEPTH: "2", EMPTY: ""}
+  b2_-x: {command: [./run]}
+child_agents:
+  mode: supervised
+  on_parent_end: abandon
+  cleanup:
+    auto_kill_on_complete: true
+    auto_archive_transcript: false
+    archive_path: /srv/archive
+    close_tmux_session: true
+  notifications:
+    notify_parent_on_complete: false
+    notify_parent_on_error: false
+    notify_parent_on_idle: false
+    notify_parent_on_checkpoint: true
+  allow_args: true
+sessions:
+  default_working_dir_behavior: specify
+  inherit_environment_vars: []
+  naming: {pattern: "x.{friendly_name}", fallback: "{short_id}_{agent_type}"}
+notify:
+  command: [notify-send, "sm: ünï"]
+  webhooks:
+    - {url: "https://hooks.example/x?y=1", secret_file: /etc/key, events: [error, request]}
+    - {url: "http://127.0.0.1:9/x"}
+daemon: {log_level: debug}
+limits: {max_children: 0, spawn_interval_s: 0.5, max_depth: 1, max_per_workspace: 7, messages_per_minute: 8}
+default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: all}
+"""
+    config = loaded(path, text).config
+    assert config.model_dump(mode="json", exclude={"claude"}) == {
+        "default_trust": "direct",
+        "tmux": {"socket_name": "mine", "history_limit": 10, "width": 80, "height": 24},
+        "commands": {
+            "Reviewer": {
+                "command": ["python3", "review.py", "", "two\nlines", "ünï"],
+                "prompt": "file",
+                "input": "tty",
+                "env": {"REVIEW_DEPTH": "2", "EMPTY": ""},
+            },
+            "b2_-x": {"command": ["./run"], "prompt": "argv", "input": "inbox", "env": {}},
+        },
+        "child_agents": {
+            "mode": "supervised",
+            "on_parent_end": "abandon",
+            "cleanup": {
+                "auto_kill_on_complete": True,
+                "auto_archive_transcript": False,
+                "archive_path": "/srv/archive",
+                "close_tmux_session": True,
+            },
+            "notifications": {
+                "notify_parent_on_complete": False,
+                "notify_parent_on_error": False,
+                "notify_parent_on_idle": False,
+                "notify_parent_on_checkpoint": True,
+            },
+            "progress": {
+                "enable_token_tracking": True,
+                "enable_tool_tracking": True,
+                "snapshot_interval": 30,
+            },
+            "allow_args": True,
+        },
+        "sessions": {
+            "default_working_dir_behavior": "specify",
+            "inherit_environment_vars": [],
+            "naming": {"pattern": "x.{friendly_name}", "fallback": "{short_id}_{agent_type}"},
+        },
+        "notify": {
+            "command": ["notify-send", "sm: ünï"],
+            "webhooks": [
+                {
+                    "url": "https://hooks.example/x?y=1",
+                    "secret_file": "/etc/key",
+                    "events": ["error", "request"],
+                },
+                {
+                    "url": "http://127.0.0.1:9/x",
+                    "secret_file": None,
+                    "events": ["completed", "error", "abandoned", "killed", "request"],
+                },
+            ],
+        },
+        "daemon": {"log_level": "debug", "ignore_evidence": []},
+        "limits": {
+            "max_children": 0,
+            "spawn_interval_s": 0.5,
+            "max_depth": 1,
+            "max_per_workspace": 7,
+            "messages_per_minute": 8,
+        },
+        "default_capabilities": {"mcps": ["files", "browser.x"], "skills": ["db:drop"], "agents": "all"},
+    }
+    assert isinstance(config.commands["Reviewer"].command, tuple)
+
+
+@pytest.mark.parametrize(
+    ("word", "level"),
+    [
+        ("direct", TrustLevel.DIRECT),
+        ("trusted", TrustLevel.DIRECT),
+        ("full", TrustLevel.DIRECT),
+        ("vault", TrustLevel.DIRECT),
+        ("sandboxed", TrustLevel.SANDBOXED),
+        ("untrusted", TrustLevel.SANDBOXED),
+    ],
+)
+def test_words_for_trust_of_earlier_systems_are_understood(path: Path, word: str, level: TrustLevel) -> None:
+    assert loaded(path, f"default_trust: {word}\n").config.default_trust is level
+
+
+def test_configuration_cannot_be_changed_by_who_reads_it() -> None:
+    with pytest.raises(ValidationError):
+        Config().default_trust = TrustLevel.DIRECT  # type: ignore[misc]  # that it cannot is the point
+
+
+# -------------------------------------------------------------------------------------- keys that nothing reads
+
+
+DOCUMENTED = """
+claude:
+  default_command: "claude"
+  agent_configs: {Engineer: {model: "sonnet", args: ["--x"]}}
+  presets: {quick-fix: {model: "sonnet"}}
+child_agents:
+  mode: "auto"
+  auto_complete: {enabled: true, idle_timeout: 600, completion_patterns: ["done"]}
+  cleanup: {auto_kill_on_complete: false}
+  notifications: {notify_parent_on_idle: true}
+  progress: {snapshot_interval: 30}
+  on_parent_end: adopt
+commands:
+  Reviewer: {command: ["python3", "review.py"], prompt: argv, input: inbox, env: {REVIEW_DEPTH: "2"}}
+  Other: {command: ["x"], input: tty}
+limits: {max_children: 10, spawn_interval_s: 1.0, max_depth: 4, max_per_workspace: 50}
+notify: {command: [x], webhooks: [{url: "http://127.0.0.1:9/x", events: [completed, error]}]}
+telegram: {token_file: x, owner_ids: [1], base_url: null, topics: roots}
+sandbox: {image: x, memory: 4g}
+default_capabilities: {mcps: [x], skills: all, agents: all}
+"""
+
+
+def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) -> None:
+    answer = loaded(path, DOCUMENTED)
+    assert set(answer.warnings) == {
+        f"`{key}` has no effect in this version"
+        for key in (
+            "telegram",
+            "sandbox",
+            "child_agents.auto_complete",
+        )
+    }
+    assert len(answer.warnings) == 3
+    assert answer.config.commands["Reviewer"].env == {"REVIEW_DEPTH": "2"}
+    assert answer.config.commands["Other"].input == "tty"
+    assert answer.config.notify.command == ("x",)
+
+
+def test_key_without_effect_is_not_in_the_model() -> None:
+    """When a reader comes, its key must leave NOT_YET: this is red until it does."""
+    for dotted in NOT_YET:
+        model: type[BaseModel] = Config
+        *above, key = dotted.split(".")
+        for part in above:
+            found = model.model_fields.get(part)
+            default = None if found is None else found.default
+            model = type(default) if isinstance(default, BaseModel) else Command
+        assert key not in model.model_fields
+
+
+def test_variable_that_sm_sets_itself_has_no_effect(path: Path) -> None:
+    answer = loaded(path, "commands: {A: {command: [x], env: {SM_TRUST_LEVEL: direct, SM_OTHER: x}}}")
+    assert answer.warnings == ("`commands.A.env.SM_TRUST_LEVEL` has no effect: sm sets it itself",)
+    answer = loaded(path, "claude: {env: {SM_SESSION_ID: x}}")
+    assert answer.warnings == ("`claude.env.SM_SESSION_ID` has no effect: sm sets it itself",)
+
+
+# ----------------------------------------------------------------------------------------------- what is refused
+
+
+def command(keys: str) -> str:
+    return f"commands: {{A: {{{keys}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("telegramm: 1", "1:1: telegramm: unknown key (did you mean `telegram`?)"),
+        ("Tmux: {}", "1:1: Tmux: unknown key (did you mean `tmux`?)"),
+        ("nothing_like_it: 1", "1:1: nothing_like_it: unknown key"),
+        ("tmux:\n  widht: 3", "2:3: tmux.widht: unknown key (did you mean `width`?)"),
+        ("history_limit: 3", "1:1: history_limit: unknown key (did you mean `tmux.history_limit`?)"),
+        ("child-agents: {}", "1:1: child-agents: unknown key (did you mean `child_agents`?)"),
+        ("child_agents: {cleanups: 1}", "1:16: child_agents.cleanups: unknown key (did you mean `cleanup`?)"),
+        ("sessions: {naming: {patern: x}}", "1:21: sessions.naming.patern: unknown key (did you mean `pattern`?)"),
+        (
+            command("command: [x], inputs: tty"),
+            "1:30: commands.A.inputs: unknown key (did you mean `input`?)",
+        ),
+        ("<<: {tmux: {}}", "1:1: '<<' is not text; quote it if it should be"),
+        ("? [a]\n: b", "1:3: this key is not text; quote it if it should be"),
+        ("tmux: {on: 1}", "1:8: tmux: 'on' is not text; quote it if it should be"),
+        ("tmux: {}\ndaemon: {}\ntmux: {}", "3:1: tmux: is given twice; the first is on line 1"),
+        ("[]", "1:1: must hold keys of its own, `key: value`"),
+        ("text", "1:1: must hold keys of its own, `key: value`"),
+        (
+            "default_trust: root",
+            "1:16: default_trust: unknown trust level 'root'; "
+            "use one of: direct, sandboxed, trusted, full, vault, untrusted",
+        ),
+        ("default_trust: true", "1:16: default_trust: must be text, and true is not: quote it"),
+        ("default_trust: 5", "1:16: default_trust: must be text, and 5 is not: quote it"),
+        ("default_trust:", "1:15: default_trust: must be text, and is null"),
+        ("default_trust: [direct]", "1:16: default_trust: must be text"),
+        ("tmux: []", "1:7: tmux: must hold keys of its own, `key: value`"),
+        ("tmux: {width: '5'}", "1:15: tmux.width: must be a whole number, and is '5'"),
+        ("tmux: {width: 80.0}", "1:15: tmux.width: must be a whole number, and is 80.0"),
+        ("tmux: {width: true}", "1:15: tmux.width: must be a whole number, and is true"),
+        ("tmux: {width: 19}", "1:15: tmux.width: must be at least 20, and is 19"),
+        ("tmux: {width: 2001}", "1:15: tmux.width: must be at most 2000, and is 2001"),
+        ("tmux: {height: 4}", "1:16: tmux.height: must be at least 5, and is 4"),
+        ("tmux: {height: 2001}", "1:16: tmux.height: must be at most 2000, and is 2001"),
+        ("tmux: {history_limit: -1}", "1:23: tmux.history_limit: must be at least 0, and is -1"),
+        (
+            "tmux: {history_limit: 10000001}",
+            "1:23: tmux.history_limit: must be at most 10000000, and is 10000001",
+        ),
+        ("commands: []", "1:11: commands: must hold keys of its own, `key: value`"),
+        ("commands: {A: }", "1:12: commands.A.command: is missing"),
+        (command("prompt: tty"), "1:12: commands.A.command: is missing"),
+        (command("command: python3"), "1:25: commands.A.command: must be a list: [one, two]"),
+        (command("command: []"), "1:25: commands.A.command: must begin with a program: its name, or its path"),
+        (command('command: [""]'), "1:25: commands.A.command: must begin with a program: its name, or its path"),
+        (command("command: [-x]"), "1:25: commands.A.command: must begin with a program: its name, or its path"),
+        (command("command: [a, 5]"), "1:29: commands.A.command[1]: must be text, and 5 is not: quote it"),
+        (command('command: ["a\\0"]'), "1:26: commands.A.command[0]: must not hold a NUL character"),
+        (
+            command("command: [x], prompt: stdin"),
+            "1:38: commands.A.prompt: must be one of argv, tty, file, and is 'stdin'",
+        ),
+        (
+            command("command: [x], prompt: Argv"),
+            "1:38: commands.A.prompt: must be one of argv, tty, file, and is 'Argv' (did you mean `argv`?)",
+        ),
+        (command("command: [x], env: {A: 12345}"), "1:39: commands.A.env.A: must be text: quote it"),
+        (command("command: [x], env: {A: yes}"), "1:39: commands.A.env.A: must be text: quote it"),
+        (command("command: [x], env: {A: 2026-01-27}"), "1:39: commands.A.env.A: must be text: quote it"),
+        (command('command: [x], env: {A: "\\0"}'), "1:39: commands.A.env.A: must not hold a NUL character"),
+        (command("command: [x], env: []"), "1:35: commands.A.env: must hold keys of its own, `key: value`"),
+        (
+            command('command: [x], env: {"A-B": x}'),
+            "1:36: commands.A.env.A-B: is no name for an environment variable: letters, digits and underscore",
+        ),
+        (
+            'commands: {"a b": {command: [x]}}',
+            "1:12: commands.a b: is no name for an agent type: letters, digits, dash and underscore, at most 64",
+        ),
+        (
+            "commands: {-a: {command: [x]}}",
+            "1:12: commands.-a: is no name for an agent type: letters, digits, dash and underscore, at most 64",
+        ),
+        ("commands: {Ab: {command: [x]}, aB: {command: [x]}}", "1:32: commands.aB: differs from `Ab` only in case"),
+        (
+            "child_agents: {mode: automatic}",
+            "1:22: child_agents.mode: must be one of auto, manual, supervised, and is 'automatic' "
+            "(did you mean `auto`?)",
+        ),
+        ("child_agents: {allow_args: 'no'}", "1:28: child_agents.allow_args: must be true or false, and is 'no'"),
+        (
+            "child_agents: {on_parent_end: adapt}",
+            "1:31: child_agents.on_parent_end: must be one of adopt, abandon, keep, and is 'adapt' "
+            "(did you mean `adopt`?)",
+        ),
+        (
+            "child_agents: {cleanup: {auto_archive: true}}",
+            "1:26: child_agents.cleanup.auto_archive: unknown key (did you mean `auto_archive_transcript`?)",
+        ),
+        (
+            "child_agents: {cleanup: {archive_path: archive}}",
+            "1:40: child_agents.cleanup.archive_path: must be an absolute path",
+        ),
+        (
+            "child_agents: {notifications: {notify_parent_on_idle: 1}}",
+            "1:55: child_agents.notifications.notify_parent_on_idle: must be true or false, and is 1",
+        ),
+        (command("command: [x], input: stdin"), "1:37: commands.A.input: must be one of inbox, tty, and is 'stdin'"),
+        ("notify: {command: notify-send}", "1:19: notify.command: must be a list: [one, two]"),
+        ("notify: {command: []}", "1:19: notify.command: must begin with a program: its name, or its path"),
+        ("notify: {command: [-x]}", "1:19: notify.command: must begin with a program: its name, or its path"),
+        ('notify: {command: ["a\\0"]}', "1:20: notify.command[0]: must not hold a NUL character"),
+        ("notify: {webhooks: {url: x}}", "1:20: notify.webhooks: must be a list: [one, two]"),
+        ("notify: {webhooks: [{}]}", "1:21: notify.webhooks[0].url: is missing"),
+        (
+            "notify: {webhooks: [{url: ftp://x}]}",
+            "1:27: notify.webhooks[0].url: must be a URL that begins with http:// or https://",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x/#a'}]}",
+            "1:27: notify.webhooks[0].url: must be a URL that begins with http:// or https://",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x', secret_file: key}]}",
+            "1:52: notify.webhooks[0].secret_file: must be an absolute path",
+        ),
+        (
+            "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
+            "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, "
+            "and is 'done' (did you mean `abandoned`?)",
+        ),
+        (
+            "sessions: {inherit_environment_vars: PATH}",
+            "1:38: sessions.inherit_environment_vars: must be a list: [one, two]",
+        ),
+        (
+            "sessions: {inherit_environment_vars: [PATH, A B]}",
+            "1:45: sessions.inherit_environment_vars[1]: "
+            "is no name for an environment variable: letters, digits and underscore",
+        ),
+        (
+            "daemon: {log_level: warn}",
+            "1:21: daemon.log_level: must be one of debug, info, warning, error, and is 'warn' "
+            "(did you mean `warning`?)",
+        ),
+        ("claude: {defaultargs: []}", "1:10: claude.defaultargs: unknown key (did you mean `default_args`?)"),
+        (
+            "claude: {agent_configs: {A: {modell: x}}}",
+            "1:30: claude.agent_configs.A.modell: unknown key (did you mean `model`?)",
+        ),
+        (
+            "claude: {presets: {A: {prompt: x}}}",
+            "1:24: claude.presets.A.prompt: unknown key",
+        ),
+        (
+            "claude: {prices: {m: {input: 1, outputs: 1}}}",
+            "1:19: claude.prices.m.output: is missing | "
+            "1:33: claude.prices.m.outputs: unknown key (did you mean `output`?)",
+        ),
+        (
+            "claude: {default_command: npx claude}",
+            "1:27: claude.default_command: must be a program; with arguments it is a list: [npx, claude]",
+        ),
+        (
+            "claude: {default_command: []}",
+            "1:27: claude.default_command: must begin with a program: its name, or its path",
+        ),
+        ("claude: {default_command: 5}", "1:27: claude.default_command: must be a list: [one, two]"),
+        ("claude: {default_args: --verbose}", "1:24: claude.default_args: must be a list: [one, two]"),
+        (
+            "claude: {prompt_via: argv}",
+            "1:22: claude.prompt_via: must be one of argument, file, and is 'argv'",
+        ),
+        ("claude: {env: {A: 12345}}", "1:19: claude.env.A: must be text: quote it"),
+        ("claude: {briefing: b.md}", "1:20: claude.briefing: must be an absolute path"),
+        (
+            "claude: {agent_configs: {A: {model: ''}}}",
+            "1:37: claude.agent_configs.A.model: is no name of a model: opus, sonnet, haiku, or a full name",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_allow: ['Bash(npm test:*)']}}}",
+            "1:43: claude.agent_configs.A.auto_allow[0]: is no rule: `*` stands for anything by itself; "
+            "write Bash(npm test *)",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_allow: [AskUserQuestion]}}}",
+            "1:43: claude.agent_configs.A.auto_allow[0]: cannot be allowed by a rule: a question needs an answer",
+        ),
+        (
+            "claude: {agent_configs: {A: {auto_deny: [Read, 'Read(~/.ssh/*)']}}}",
+            "1:48: claude.agent_configs.A.auto_deny[1]: is no rule: `~` is not expanded; write the whole path",
+        ),
+        (
+            f"claude: {{agent_configs: {{A: {{auto_deny: [{', '.join(['Read'] * 101)}]}}}}}}",
+            "1:41: claude.agent_configs.A.auto_deny: must not hold more than 100 rules",
+        ),
+        (
+            "claude: {agent_configs: {a b: {}}}",
+            "1:26: claude.agent_configs.a b: is no name for an agent type: "
+            "letters, digits, dash and underscore, at most 64",
+        ),
+        (
+            "claude: {agent_configs: {Ab: {}, aB: {}}}",
+            "1:34: claude.agent_configs.aB: differs from `Ab` only in case",
+        ),
+        (
+            "claude: {agent_configs: {Ab: {}}}\ncommands: {aB: {command: [x]}}",
+            "1:26: claude.agent_configs.Ab: is an agent type of `commands`, too",
+        ),
+        (
+            "claude: {presets: {a b: {}}}",
+            "1:20: claude.presets.a b: is no name: letters, digits, dot, dash and underscore, at most 64",
+        ),
+        ("claude: {what: {timeout_s: 0}}", "1:28: claude.what.timeout_s: must be at least 1, and is 0"),
+        (
+            "claude: {prices: {m: {input: a, output: -1}}}",
+            "1:30: claude.prices.m.input: must be a number, and is 'a' | "
+            "1:41: claude.prices.m.output: must be at least 0.0, and is -1",
+        ),
+        (
+            "claude: {prices: {m: {input: .inf, output: 1}}}",
+            "1:30: claude.prices.m.input: must be a number, and is inf",
+        ),
+        (
+            "child_agents: {progress: {snapshot_interval: 0}}",
+            "1:46: child_agents.progress.snapshot_interval: must be at least 1, and is 0",
+        ),
+        ("tmux: &a {}", None),
+        ("tmux: &a {}\ndaemon: *a", "2:9: aliases (*name) are not allowed"),
+        ("a: b: c", "1:5: mapping values are not allowed here"),
+        ("a: [1, 2", "1:9: while parsing a flow sequence: expected ',' or ']', but got '<stream end>'"),
+        ("a:\n\tb: 3", "2:1: while scanning for the next token: found character '\\t' that cannot start any token"),
+        ("a: 'x\n", "2:1: while scanning a quoted scalar: found unexpected end of stream"),
+        ("---\na: 1\n---\nb: 2\n", "3:1: expected a single document in the stream: but found another document"),
+        ("x: 1\nab\x07c: 1", "2:3: the character U+0007 is not allowed"),
+        ("a: !!python/name:os.system x", "1:4: could not determine a constructor for the tag "
+         "'tag:yaml.org,2002:python/name:os.system'"),
+        ("a: !mine x", "1:4: could not determine a constructor for the tag '!mine'"),
+        ("a: " + "[" * 40, "1:35: nested more than 32 deep"),
+    ],
+)  # fmt: skip
+def test_mistake_is_told_with_its_place(path: Path, text: str, mistake: str | None) -> None:
+    if mistake is None:  # an anchor that nothing uses harms nobody
+        assert loaded(path, text) == Loaded(Config())
+    else:
+        assert mistakes(path, text) == mistake.split(" | ")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/x", "a b", "x" * 65, "ünï"])
+def test_socket_name_is_a_plain_file_name(path: Path, name: str) -> None:
+    [mistake] = mistakes(path, f"tmux: {{socket_name: '{name}'}}")
+    assert mistake == (
+        "1:21: tmux.socket_name: must be a plain file name: letters, digits, dot, dash and underscore, at most 64"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "pattern", "what"),
+    [
+        ("pattern", "{agent_type}", "must hold {friendly_name}, so that two sessions differ"),
+        (
+            "pattern",
+            "{agent_type}-{short_id}",
+            "may hold {agent_type} and {friendly_name} only, without a format",
+        ),
+        ("pattern", "{friendly_name!r}", "may hold {agent_type} and {friendly_name} only, without a format"),
+        ("pattern", "{friendly_name:>9}", "may hold {agent_type} and {friendly_name} only, without a format"),
+        ("pattern", "{friendly_name.x}", "may hold {agent_type} and {friendly_name} only, without a format"),
+        ("pattern", "{}", "may hold {agent_type} and {friendly_name} only, without a format"),
+        ("pattern", "{friendly_name", "is no pattern: expected '}' before end of string"),
+        ("pattern", "{friendly_name} x", None),
+        ("pattern", "{{{friendly_name}", None),
+        ("fallback", "{agent_type}", "must hold {short_id}, so that two sessions differ"),
+        ("fallback", "{friendly_name}", "may hold {agent_type} and {short_id} only, without a format"),
+    ],
+)
+def test_pattern_of_names_holds_what_tells_sessions_apart(
+    path: Path, key: str, pattern: str, what: str | None
+) -> None:
+    what = what or "may hold letters, digits, dot, dash and underscore around its {placeholders}"
+    [mistake] = mistakes(path, f"sessions: {{naming: {{{key}: '{pattern}'}}}}")
+    assert mistake == f"1:{23 + len(key)}: sessions.naming.{key}: {what}"
+
+
+def test_all_mistakes_are_told_at_once_in_their_order(path: Path) -> None:
+    text = """\
+tmux:
+  width: wide
+  hight: 3
+commands:
+  A: {prompt: tyt}
+  a: {command: [x]}
+  a: {command: [y]}
+default_trust: none
+telegram: {anything: goes}
+5: x
+"""
+    assert [line.split(": ")[:2] for line in mistakes(path, text)] == [
+        ["2:10", "tmux.width"],
+        ["3:3", "tmux.hight"],
+        ["5:3", "commands.A.command"],
+        ["5:15", "commands.A.prompt"],
+        ["6:3", "commands.a"],
+        ["7:3", "commands.a"],
+        ["8:16", "default_trust"],
+        ["10:1", "'5' is not text; quote it if it should be"],
+    ]
+
+
+def test_error_says_how_to_see_an_example_and_repeats_no_environment(path: Path) -> None:
+    path.write_text(
+        command("command: [x], env: {KEY: 123456789, OTHER: 'the secret\\0', BAD KEY: the secret}")
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    assert caught.value.hint == "sm config --example shows every key with its default"
+    assert "123456789" not in caught.value.message
+    assert "the secret" not in caught.value.message
+
+
+def test_long_value_is_not_repeated_in_full(path: Path) -> None:
+    [mistake] = mistakes(path, "daemon: {log_level: " + "x" * 10_000 + "}")
+    assert len(mistake) < 200
+
+
+# ------------------------------------------------------------------------------------------- files that are none
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(str(path))
+    return caught.value.message
+
+
+def test_directory_is_no_configuration(path: Path) -> None:
+    path.mkdir()
+    assert refusal(path) == f"{path} is not a file"
+
+
+def test_named_pipe_is_refused_without_waiting_for_a_writer(path: Path) -> None:
+    os.mkfifo(path)
+    assert refusal(path) == f"{path} is not a file"
+
+
+def test_link_to_nothing_is_not_taken_for_a_missing_file(path: Path) -> None:
+    path.symlink_to("nowhere")
+    assert refusal(path) == f"{path} is a link to a file that is not there"
+
+
+def test_file_in_place_of_the_folder_is_told(path: Path) -> None:
+    path.touch()
+    assert refusal(path / "config.yaml") == f"{path}/config.yaml cannot be read: not a directory"
+
+
+def test_unreadable_file_is_told(path: Path) -> None:
+    path.touch(0o000)
+    if os.geteuid() == 0:  # root reads every file, so another user has to try
+        code = (
+            f"import os, sys; sys.path[:0] = {sys.path!r}\n"
+            "from sm.config import load\n"
+            "from sm.errors import ConfigError\n"
+            f"os.chdir({str(path.parent)!r}); os.setegid(65534); os.seteuid(65534)\n"
+            "try: load('config.yaml')\n"
+            "except ConfigError as error: print(error.message)"
+        )
+        answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert answer.stdout == "config.yaml cannot be read: permission denied\n"
+    else:
+        assert refusal(path) == f"{path} cannot be read: permission denied"
+
+
+def test_text_that_is_not_utf8_is_told_with_its_place(path: Path) -> None:
+    path.write_bytes(b"# fine\ntmux: {}\n# caf\xe9\n")
+    assert refusal(path) == f"{path}:3:6: is not UTF-8 text"
+
+
+def test_huge_file_is_refused(path: Path) -> None:
+    path.write_bytes(b"#" * (MAX_BYTES + 1))
+    assert refusal(path) == f"{path} is larger than 1024 KiB"
+    path.write_bytes(b"#" * MAX_BYTES)
+    assert load(str(path)) == Loaded(Config())
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o644, False), (0o664, False), (0o646, True)])
+def test_file_that_others_can_change_is_warned_about(path: Path, mode: int, warned: bool) -> None:
+    path.touch()
+    path.chmod(mode)
+    warnings = load(str(path)).warnings
+    expected = f"{path} can be changed by other users; chown it to yourself and chmod go-w it"
+    assert warnings == ((expected,) if warned else ())
+
+
+def test_file_that_another_group_can_change_is_warned_about(path: Path) -> None:
+    others = [group for group in os.getgroups() if group != os.getegid()]
+    if os.geteuid() == 0:
+        others = [65533]
+    if not others:
+        pytest.skip("this user is in one group only")
+    path.touch()
+    os.chown(path, -1, others[0])
+    path.chmod(0o664)
+    assert len(load(str(path)).warnings) == 1
+    path.chmod(0o644)
+    assert load(str(path)).warnings == ()
+
+
+def test_file_of_another_user_is_warned_about(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    path.touch()
+    os.chown(path, 65533, -1)
+    assert len(load(str(path)).warnings) == 1
+
+
+# ---------------------------------------------------------------------------------------------------- the example
+
+
+def test_example_file_is_what_the_model_says() -> None:
+    assert (ROOT / "config.yaml.example").read_text() == example()
+
+
+def test_example_is_printed_on_request() -> None:
+    run = [sys.executable, "-m", "sm.config"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    answer = subprocess.run([*run, "--example"], capture_output=True, text=True, check=True, env=environment)
+    assert answer.stdout == example()
+    refused = subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
+    assert (refused.returncode != 0, refused.stdout) == (True, "")
+
+
+def test_example_loads_as_the_defaults(path: Path) -> None:
+    assert loaded(path, example()) == Loaded(Config())
+
+
+def test_commented_agent_type_of_the_example_loads(path: Path) -> None:
+    text = example().replace("commands: {}", "").replace("\n# for example:", "")
+    lines = [
+        line.removeprefix("# ") if line.startswith(("# commands:", "#   ")) else line
+        for line in text.splitlines()
+    ]
+    lines = lines[: lines.index("# Keys that are accepted, and have no effect in this version:")]
+    config = loaded(path, "\n".join(lines)).config
+    assert config.commands["Reviewer"] == Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})
+
+
+def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
+    lines = [line.strip().removeprefix("#").strip() for line in example().splitlines()]
+
+    def check(model: type[BaseModel]) -> None:
+        for name, field in model.model_fields.items():
+            at = next(index for index, line in enumerate(lines) if line.startswith(f"{name}:"))
+            assert lines[at - 1]
+            assert field.description
+            if isinstance(field.default, BaseModel):
+                check(type(field.default))
+
+    for model in (Config, Command, AgentConfig, ModelArgs, Prices):
+        check(model)
+
+
+# ------------------------------------------------------------------------------------------------------ anything
+
+
+@settings(
+    max_examples=60, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(st.text(st.sampled_from("{}[]:,#'\"&*!|>-? \n\t0a%@`<" + string.ascii_letters[:8]), max_size=60))
+def test_any_text_loads_or_is_refused_with_a_place(path: Path, text: str) -> None:
+    path.write_text(text)
+    try:
+        load(str(path))
+    except ConfigError as error:
+        for line in error.message.splitlines():
+            place = line.removeprefix(f"{path}:").split(":")
+            assert place[0].isdigit()
+            assert place[1].isdigit()
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
+    max_leaves=8,
+)
+_KEYS = st.sampled_from(
+    [
+        *Config.model_fields,
+        *Command.model_fields,
+        "width",
+        "mode",
+        "naming",
+        "pattern",
+        "env",
+        "A",
+        "input",
+        "limits",
+        "agent_configs",
+        "prices",
+    ]
+)
+
+
+@settings(
+    max_examples=60, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(st.dictionaries(_KEYS, st.dictionaries(_KEYS, st.dictionaries(_KEYS, _VALUES) | _VALUES) | _VALUES))
+def test_any_structure_loads_or_is_refused_with_a_place(path: Path, data: object) -> None:
+    path.write_text(yaml.safe_dump(data, allow_unicode=False), encoding="utf-8")
+    try:
+        load(str(path))
+    except ConfigError as error:
+        for line in error.message.splitlines():
+            assert line.removeprefix(f"{path}:").split(":")[0].isdigit()
+
+
+def test_loading_changes_nothing(path: Path) -> None:
+    path.write_text("tmux: {width: 100}\n")
+    path.chmod(0o640)
+    before = path.stat()
+    load(str(path))
+    after = path.stat()
+    assert (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
+    assert stat.S_IMODE(after.st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2001-99-99", "0b_", "[" * 2000, "- " * 2000, "!!bool x", "!!timestamp x", "!!int x", "&a [*a]", "\0"],
+)
+def test_no_setting_of_a_sandbox_is_a_defect(text: str) -> None:
+    """YAML has words for things that are none: a month 99, a number without digits."""
+    with pytest.raises(UsageError, match="sandbox settings: host_access: "):
+        sandbox_settings({"host_access": text})

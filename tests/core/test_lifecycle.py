@@ -1,0 +1,177 @@
+"""The whole status x signal grid, from the words of the design rather than from the table."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sm.core.lifecycle import (
+    ENDED,
+    ENDED_OF_ANY_KIND,
+    LIVE,
+    TRANSITIONS,
+    decide,
+    diagram,
+    is_ended,
+    is_live,
+    reached,
+)
+from sm.core.models import EventType, Signal, SignalKind, Status
+from sm.errors import IllegalTransition
+
+AT = "2026-01-27T15:10:00.000Z"
+KNOWN = list(Status)
+
+# One row for each status, one column for each signal that can move it; everything else changes nothing.
+ENDINGS = {
+    SignalKind.REPORTED_COMPLETED: Status.COMPLETED,
+    SignalKind.REPORTED_ERROR: Status.ERROR,
+    SignalKind.REPORTED_ABANDONED: Status.ABANDONED,
+    SignalKind.EXITED: Status.COMPLETED,
+    SignalKind.CRASHED: Status.ERROR,
+    SignalKind.TERMINAL_LOST: Status.ERROR,
+    SignalKind.KILLED: Status.KILLED,
+    SignalKind.PARENT_ENDED: Status.ABANDONED,
+}
+BACK = {SignalKind.REOPENED: Status.RUNNING, SignalKind.RESTARTED: Status.STARTING}
+EXPECTED: dict[Status, dict[SignalKind, Status]] = {
+    Status.SPAWNED: {
+        SignalKind.LAUNCHING: Status.STARTING,
+        SignalKind.STARTED: Status.RUNNING,
+        SignalKind.START_FAILED: Status.ERROR,
+        **ENDINGS,
+    },
+    Status.STARTING: {
+        SignalKind.STARTED: Status.RUNNING,
+        SignalKind.START_FAILED: Status.ERROR,
+        SignalKind.ASKED: Status.WAITING_INPUT,
+        **ENDINGS,
+    },
+    Status.RUNNING: {SignalKind.WENT_IDLE: Status.IDLE, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
+    Status.IDLE: {SignalKind.BUSY: Status.RUNNING, SignalKind.ASKED: Status.WAITING_INPUT, **ENDINGS},
+    Status.WAITING_INPUT: {
+        SignalKind.STARTED: Status.RUNNING,
+        SignalKind.BUSY: Status.RUNNING,
+        SignalKind.WENT_IDLE: Status.IDLE,
+        **ENDINGS,
+    },
+    Status.COMPLETED: BACK,
+    Status.ERROR: BACK,
+    Status.ABANDONED: BACK,
+    Status.KILLED: BACK,
+}
+REQUESTS = {
+    SignalKind.REPORTED_COMPLETED,
+    SignalKind.REPORTED_ERROR,
+    SignalKind.REPORTED_ABANDONED,
+    SignalKind.REOPENED,
+    SignalKind.RESTARTED,
+}
+
+
+def signal(kind: SignalKind) -> Signal:
+    return Signal(kind, "test", "because", AT)
+
+
+@pytest.mark.parametrize("status", KNOWN)
+@pytest.mark.parametrize("kind", list(SignalKind))
+def test_every_cell_of_the_grid_is_as_designed(status: Status, kind: SignalKind) -> None:
+    expected = EXPECTED[status].get(kind)
+    if expected is None and kind in REQUESTS:
+        with pytest.raises(IllegalTransition) as caught:
+            decide(status, signal(kind))
+        assert status in caught.value.message
+        return
+    decision = decide(status, signal(kind))
+    if expected is None:
+        assert decision is None
+    else:
+        assert decision is not None
+        assert (decision.before, decision.after) == (status, expected)
+        assert decision.signal.reason == "because"
+
+
+def test_every_status_is_either_live_or_ended() -> None:
+    assert sorted([*LIVE, *ENDED]) == sorted(KNOWN)
+    assert all(is_live(s) != is_ended(s) for s in KNOWN)
+
+
+def test_an_unknown_status_is_neither_live_nor_ended_and_never_moved_by_what_is_observed() -> None:
+    stranger = Status("hibernating")
+    assert not is_live(stranger)
+    assert not is_ended(stranger)
+    assert decide(stranger, signal(SignalKind.CRASHED)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "event"),
+    [
+        (Status.SPAWNED, SignalKind.LAUNCHING, None),
+        (Status.STARTING, SignalKind.STARTED, EventType.STARTED),
+        (Status.IDLE, SignalKind.BUSY, EventType.RUNNING),
+        (Status.RUNNING, SignalKind.WENT_IDLE, EventType.IDLE),
+        (Status.RUNNING, SignalKind.ASKED, EventType.WAITING_INPUT),
+        (Status.RUNNING, SignalKind.CRASHED, EventType.ERROR),
+        (Status.RUNNING, SignalKind.PARENT_ENDED, EventType.ABANDONED),
+        (Status.IDLE, SignalKind.KILLED, EventType.KILLED),
+        (Status.KILLED, SignalKind.RESTARTED, EventType.REOPENED),
+        (Status.ERROR, SignalKind.REOPENED, EventType.REOPENED),
+    ],
+)
+def test_a_move_is_recorded_by_the_event_of_its_name(
+    status: Status, kind: SignalKind, event: EventType | None
+) -> None:
+    decision = decide(status, signal(kind))
+    assert decision is not None
+    assert decision.event is event
+
+
+ENDED_NAMES = {"completed", "error", "abandoned", "killed"}
+
+
+@pytest.mark.parametrize("status", [*KNOWN, Status("hibernating")])
+@pytest.mark.parametrize("until", [*(s.value for s in KNOWN), ENDED_OF_ANY_KIND, "hibernating"])
+def test_a_wait_is_over_when_the_state_is_reached_or_can_no_longer_be(status: Status, until: str) -> None:
+    if status.value in ENDED_NAMES:
+        expected: bool | None = until in (status.value, "ended")
+    else:
+        expected = True if until == status.value else None
+    assert reached(status, until) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "until", "answer"),
+    [
+        (Status.RUNNING, "idle", None),
+        (Status.IDLE, "idle", True),
+        (Status.KILLED, "idle", False),
+        (Status.KILLED, "completed", False),
+        (Status.KILLED, "ended", True),
+        (Status.WAITING_INPUT, "ended", None),
+        (Status("hibernating"), "ended", None),
+    ],
+)
+def test_a_wait_is_answered_as_the_design_says(status: Status, until: str, answer: bool | None) -> None:
+    assert reached(status, until) is answer
+
+
+def test_every_edge_is_in_the_diagram_and_nothing_else() -> None:
+    drawn = set()
+    for line in diagram().splitlines()[2:]:
+        pair, kinds = line.strip().split(": ")
+        before, after = pair.split(" --> ")
+        drawn |= {(before, kind, after) for kind in kinds.split(", ")}
+    assert drawn == {(b.value, k.value, a.value) for (b, k), a in TRANSITIONS.items()}
+
+
+def test_the_documented_diagram_is_the_generated_one() -> None:
+    documented = Path("docs/lifecycle.md").read_text(encoding="utf-8")
+    printed = subprocess.run(
+        [sys.executable, "-m", "sm.core.lifecycle"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": "src"},
+    ).stdout
+    assert f"```mermaid\n{printed}```\n" in documented

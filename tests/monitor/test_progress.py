@@ -1,0 +1,209 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sm.core.models import Checkpoint, Session, Status
+from sm.core.usage import ToolUse, Usage
+from sm.monitor.progress import Measured, Tokens, report, seconds_between, task_percentage
+from tests.samples import AT, session
+
+
+@pytest.mark.parametrize(
+    ("messages", "percentage"),
+    [
+        ([], None),
+        (["Started"], None),
+        (["Data model done (3/5 tasks)"], 60),
+        (["(1/5 tasks)", "(2/5 tasks done)", "writing tests"], 40),
+        (["all (5/5)"], 100),
+        (["nothing yet (0/7 tasks)"], 0),
+        (["wrong (7/5 tasks)"], None),
+        (["empty (0/0 tasks)"], None),
+        (["a date 3/5 is no task"], None),
+    ],
+)
+def test_the_percentage_is_what_the_newest_checkpoint_says(
+    messages: list[str], percentage: int | None
+) -> None:
+    assert task_percentage([Checkpoint(AT, m, {}) for m in messages]) == percentage
+
+
+def test_time_never_runs_backwards() -> None:
+    assert seconds_between("2026-01-27T15:10:00.900Z", "2026-01-27T15:13:00.000Z") == 179
+    assert seconds_between("2026-01-27T15:10:00Z", "2026-01-27T15:00:00Z") == 0
+
+
+def test_a_running_session_is_shown_as_working_and_invents_no_numbers() -> None:
+    shown = report(
+        replace(session("aaaa1111", status=Status.RUNNING), started_at=AT, note="writing tests"),
+        [Checkpoint(AT, "half (1/2 tasks)", {"k": "v"})],
+        ["last line"],
+        "2026-01-27T15:13:00.000Z",
+    )
+    assert shown["status"] == "working"
+    assert shown["elapsed_seconds"] == 180
+    assert shown["completion_percentage"] == 50
+    assert shown["current_activity"] == "writing tests"
+    assert shown["last_output"] == ["last line"]
+    assert [shown[k] for k in ("tokens_used", "tokens_remaining_estimate", "cost_usd", "last_tool")] == [
+        None
+    ] * 4
+    assert not shown["is_complete"]
+
+
+def test_the_time_of_an_ended_session_stands_still() -> None:
+    ended = replace(
+        session("aaaa1111", status=Status.ERROR), started_at=AT, completed_at="2026-01-27T15:11:00.000Z"
+    )
+    shown = report(ended, [], [], "2026-01-28T00:00:00.000Z")
+    assert shown["elapsed_seconds"] == 60
+    assert shown["is_complete"]
+
+
+# What was measured
+
+RUNNING = session("aaaa1111", status=Status.RUNNING)
+NOW = "2026-01-27T15:20:40.000Z"
+
+
+def shown_with(
+    measured: Measured | None, *, of: Session = RUNNING, checkpoint: str | None = None
+) -> dict[str, Any]:
+    return report(of, [Checkpoint(AT, checkpoint, {})] if checkpoint else [], [], NOW, measured)
+
+
+def used(tokens: int, **more: Any) -> Measured:
+    return Measured(tokens=Tokens(input=tokens // 2, output=tokens - tokens // 2), **more)
+
+
+def outlook(measured: Measured | None, **more: Any) -> tuple[int | None, int | None]:
+    shown = shown_with(measured, **more)
+    return shown["tokens_remaining_estimate"], shown["completion_percentage"]
+
+
+def test_progress_is_the_object_of_seed_003() -> None:
+    tool = ToolUse("t1", "Write", "2026-01-27T15:20:30.000Z", {"file_path": "tests/api.test.ts"})
+    shown = shown_with(
+        Measured(
+            tokens=Tokens(input=450, output=2000, cache_read=90_000, cache_write=5_000),
+            tools={"Read": 5, "Write": 3, "Bash": 2, "Edit": 1},
+            last_tool=tool,
+            context_tokens=76_000,
+            context_window=200_000,
+            cost_usd=0.1 + 0.2,
+            current_activity="Writing unit tests for API endpoint",
+            todo=[("completed", "model"), ("in_progress", "tests")],
+            estimate=10_000,
+        )
+    )
+    expected = {
+        "tokens_used": 2450,
+        "tokens": {"input": 450, "output": 2000, "cache_read": 90_000, "cache_write": 5_000},
+        "tools_used": {"Read": 5, "Write": 3, "Bash": 2, "Edit": 1},
+        "total_tools": 11,
+        "last_tool": {
+            "name": "Write",
+            "args": {"file_path": "tests/api.test.ts"},
+            "timestamp": "2026-01-27T15:20:30.000Z",
+            "seconds_ago": 10,
+        },
+        "current_activity": "Writing unit tests for API endpoint",
+        "context_tokens": 76_000,
+        "context_window": 200_000,
+        "context_percent": 38,
+        "cost_usd": 0.3,
+        "todo": [{"status": "completed", "text": "model"}, {"status": "in_progress", "text": "tests"}],
+    }
+    assert {key: shown[key] for key in expected} == expected
+    assert list(shown["tools_used"]) == ["Read", "Write", "Bash", "Edit"]
+
+
+def test_tokens_of_sub_agents_are_among_all_and_apart() -> None:
+    usages = [Usage("m1", "opus", AT, 10, 20, 30, 40), Usage("m2", "opus", AT, 1, 2, 3, 4)]
+    shown = shown_with(Measured(tokens=Tokens.of(usages), subagents=Tokens(5, 6, 7, 8)))
+    assert shown["tokens"] == {"input": 16, "output": 28, "cache_read": 40, "cache_write": 52}
+    assert shown["subagents"] == {"tokens": {"input": 5, "output": 6, "cache_read": 7, "cache_write": 8}}
+    assert shown["tokens_used"] == 44
+
+
+def test_nothing_used_is_zero_and_nothing_measured_is_null() -> None:
+    fresh, program = shown_with(Measured()), shown_with(None)
+    assert (fresh["tokens_used"], fresh["tokens"]["input"], fresh["tools_used"]) == (0, 0, {})
+    unknown = ("tokens_used", "tokens", "subagents", "cost_usd", "context_percent", "last_tool", "todo")
+    assert [program[key] for key in unknown] == [None] * len(unknown)
+    assert fresh["todo"] is fresh["cost_usd"] is fresh["context_percent"] is None
+    assert shown_with(Measured(todo=()))["todo"] == []
+
+
+@pytest.mark.parametrize(
+    ("tokens", "usual", "expected"),
+    [
+        (2450, 10_000, (7550, 24)),
+        (0, 10_000, (10_000, 0)),
+        (9_999, 10_000, (1, 99)),
+        (10_000, 10_000, (0, 99)),
+        (50_000, 10_000, (0, 99)),
+        (2450, None, (None, None)),
+        (2450, 0, (None, None)),
+    ],
+)
+def test_what_others_used_makes_an_estimate_that_never_reaches_the_end(
+    tokens: int, usual: int | None, expected: tuple[int | None, int | None]
+) -> None:
+    assert outlook(used(tokens, estimate=usual)) == expected
+
+
+TODO = [("completed", "a"), ("in_progress", "b"), ("pending", "c"), ("pending", "d")]
+
+
+def test_a_checkpoint_counts_more_than_the_list_and_the_list_more_than_others() -> None:
+    assert outlook(used(3000, todo=TODO, estimate=10_000), checkpoint="(3/5 tasks)") == (2000, 60)
+    assert outlook(used(3000, todo=TODO, estimate=10_000)) == (9000, 25)
+    assert outlook(used(3000, todo=[], estimate=10_000)) == (7000, 30)
+    assert outlook(used(3000, todo=[("completed", "a")])) == (0, 100)
+
+
+def test_tasks_of_which_none_is_done_say_nothing_of_the_tokens() -> None:
+    assert outlook(used(3000, todo=TODO[1:])) == (None, 0)
+    assert outlook(used(3000, todo=TODO[1:], estimate=10_000)) == (7000, 0)
+    assert outlook(used(0), checkpoint="(1/2 tasks)") == (None, 50)
+    assert outlook(None, checkpoint="(1/2 tasks)") == (None, 50)
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED])
+def test_nothing_is_estimated_of_what_has_ended(status: Status) -> None:
+    ended = session("aaaa1111", status=status)
+    assert outlook(used(3000, estimate=10_000), of=ended) == (None, None)
+    assert outlook(used(3000, estimate=10_000), of=ended, checkpoint="(3/5 tasks)") == (None, 60)
+
+
+@pytest.mark.parametrize(
+    ("status", "note", "activity"),
+    [
+        (Status.RUNNING, None, "Bash: npm test"),
+        (Status.WAITING_INPUT, None, "Bash: npm test"),
+        (Status.RUNNING, "testing", "testing"),
+        (Status.COMPLETED, "testing", "testing"),
+        (Status.IDLE, None, None),
+        (Status.COMPLETED, None, None),
+    ],
+)
+def test_the_activity_is_the_agents_own_note_else_what_it_does_now(
+    status: Status, note: str | None, activity: str | None
+) -> None:
+    of = replace(session("aaaa1111", status=status), note=note)
+    assert shown_with(Measured(current_activity="Bash: npm test"), of=of)["current_activity"] == activity
+
+
+def test_a_context_is_never_more_than_full_and_one_of_no_size_is_unknown() -> None:
+    assert shown_with(Measured(context_tokens=250, context_window=200))["context_percent"] == 100
+    assert shown_with(Measured(context_tokens=250))["context_percent"] is None
+    assert shown_with(Measured(context_window=200))["context_percent"] is None
+
+
+def test_what_is_not_counted_is_not_shown_as_nothing() -> None:
+    shown = shown_with(Measured(tokens=None, tools={"Bash": 2}, todo=[("completed", "a"), ("pending", "b")]))
+    unknown = ("tokens", "subagents", "tokens_used", "tokens_remaining_estimate", "cost_usd")
+    assert {shown[name] for name in unknown} == {None}
+    assert (shown["total_tools"], shown["completion_percentage"]) == (2, 50)

@@ -1,0 +1,150 @@
+"""The whole matrix of who may do what, written out by hand, and who sees whom."""
+
+from dataclasses import replace
+
+import pytest
+
+from sm.core.models import OPERATOR, Caller, CallerKind, Session, TrustLevel
+from sm.policy.access import (
+    Action,
+    Relation,
+    Standing,
+    may,
+    may_at_all,
+    standing,
+    visible,
+    visible_workspace,
+)
+from tests.samples import session
+
+SELF, BELOW, TEAM, FOREIGN = Relation.SELF, Relation.DESCENDANT, Relation.TEAM, Relation.FOREIGN
+DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
+
+# For each action six words. The first: whether the operator may. The others: what a session may do it to, where
+# - is nothing, and a word of s d t f is: itself, a descendant, one of its team, a foreign one; by the effective modes
+# of caller and target: direct -> direct, direct -> sandboxed, sandboxed -> direct, sandboxed -> sandboxed.
+TABLE = """
+                    operator  d->d  d->s  s->d  s->s
+SEE                 yes       sdt   sdt   s     sdt
+SEND                yes       dt    dt    -     dt
+SPAWN               yes       sd    sd    s     sd
+REPORT              no        s     s     s     s
+KILL                yes       d     d     -     d
+READ                yes       d     d     -     d
+ANSWER              yes       d     d     -     d
+ARCHIVE             yes       d     d     -     d
+REMOVE              yes       d     d     -     d
+REPARENT            yes       d     d     -     d
+ATTACH              yes       d     d     -     d
+INTERRUPT           yes       d     d     -     d
+RESTORE             yes       d     d     -     d
+FORK                yes       d     d     -     d
+SEE_WORKSPACE       yes       s     s     s     s
+MANAGE_WORKSPACES   yes       -     -     -     -
+RESTORE_ALL         yes       -     -     -     -
+ADOPT               yes       -     -     -     -
+ADD_ARGUMENTS       yes       -     -     -     -
+STOP_DAEMON         yes       -     -     -     -
+"""
+LETTERS = {SELF: "s", BELOW: "d", TEAM: "t", FOREIGN: "f"}
+MODES = [(DIRECT, DIRECT), (DIRECT, SANDBOXED), (SANDBOXED, DIRECT), (SANDBOXED, SANDBOXED)]
+ROWS = {words[0]: words[1:] for words in map(str.split, TABLE.strip().splitlines()[1:])}
+
+
+def test_the_table_has_a_row_for_every_action() -> None:
+    assert sorted(ROWS) == sorted(action.name for action in Action)
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(("mode", "target_mode"), MODES)
+def test_a_session_may_do_what_the_table_says(
+    action: Action, relation: Relation, mode: TrustLevel, target_mode: TrustLevel
+) -> None:
+    allowed = LETTERS[relation] in ROWS[action.name][1 + MODES.index((mode, target_mode))]
+    assert may(Standing(CallerKind.SESSION, mode, relation, target_mode), action) is allowed
+
+
+@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(("mode", "target_mode"), MODES)
+def test_the_operator_may_do_everything_but_speak_for_a_session(
+    action: Action, relation: Relation, mode: TrustLevel, target_mode: TrustLevel
+) -> None:
+    allowed = ROWS[action.name][0] == "yes"
+    assert may(Standing(CallerKind.OPERATOR, mode, relation, target_mode), action) is allowed
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_nothing_is_possible_on_what_the_caller_may_not_see(action: Action) -> None:
+    hidden = [
+        Standing(CallerKind.SESSION, mode, relation, target_mode)
+        for relation in Relation
+        for mode, target_mode in MODES
+        if relation is FOREIGN or (relation is not SELF and (mode, target_mode) == (SANDBOXED, DIRECT))
+    ]
+    assert len(hidden) == 6
+    assert not any(may(each, action) for each in hidden)
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_what_is_about_no_session_is_for_the_operator_alone(action: Action) -> None:
+    if ROWS[action.name][1:] == ["-"] * 4:
+        assert may_at_all(OPERATOR, action)
+    assert not may_at_all(Caller(CallerKind.SESSION, "aaaaaaaa"), action)
+
+
+def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -> Session:
+    # The trust level that was asked for is the other one: no rule may read it.
+    asked = SANDBOXED if mode is DIRECT else DIRECT
+    return replace(session(session_id), workspace=workspace, effective_mode=mode, trust_level=asked)
+
+
+@pytest.mark.parametrize(
+    ("viewer", "target", "seen"),
+    [
+        ((None, "direct"), (None, "direct"), True),
+        ((None, "direct"), (None, "sandboxed"), True),
+        ((None, "sandboxed"), (None, "direct"), False),
+        ((None, "sandboxed"), (None, "sandboxed"), True),
+        (("team", "direct"), (None, "direct"), False),
+        ((None, "direct"), ("team", "direct"), False),
+        (("team", "direct"), ("team", "sandboxed"), True),
+        (("team", "sandboxed"), ("team", "direct"), False),
+        (("team", "sandboxed"), ("team", "sandboxed"), True),
+        (("team", "direct"), ("other", "direct"), False),
+        (("team", "sandboxed"), ("other", "sandboxed"), False),
+    ],
+)
+def test_a_session_sees_its_workspace_and_a_sandboxed_one_only_its_equals(
+    viewer: tuple[str | None, str], target: tuple[str | None, str], seen: bool
+) -> None:
+    looking = _of(viewer[0], TrustLevel(viewer[1]), "aaaaaaaa")
+    assert visible(looking, _of(target[0], TrustLevel(target[1]))) is seen
+
+
+def test_everybody_sees_itself_and_the_operator_sees_all() -> None:
+    hidden = _of("team", DIRECT)
+    assert visible(hidden, hidden)
+    assert visible(None, hidden)
+
+
+def test_how_two_sessions_stand_is_read_from_workspace_effective_mode_and_tree() -> None:
+    viewer, target = _of("team", SANDBOXED, "aaaaaaaa"), _of("team", DIRECT)
+    stands = standing(viewer, target, below=False)
+    assert stands == Standing(CallerKind.SESSION, SANDBOXED, TEAM, DIRECT)
+    assert standing(viewer, target, below=True).relation is BELOW
+    assert standing(viewer, viewer, below=False).relation is SELF
+    assert standing(None, target, below=False).kind is CallerKind.OPERATOR
+
+
+def test_what_stands_below_but_in_another_workspace_is_foreign() -> None:
+    assert standing(_of("team", DIRECT, "aaaaaaaa"), _of("other", DIRECT), below=True).relation is FOREIGN
+
+
+def test_a_session_sees_the_workspace_that_it_is_in_and_no_other() -> None:
+    for mode in TrustLevel:
+        assert visible_workspace(_of("team", mode), "team")
+        assert not visible_workspace(_of("team", mode), "other")
+        assert not visible_workspace(_of(None, mode), "team")
+    assert visible_workspace(None, "team")

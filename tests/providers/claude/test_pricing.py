@@ -1,0 +1,61 @@
+"""What tokens cost, and how many fit into a conversation."""
+
+import pytest
+
+from sm.core.usage import Usage
+from sm.providers.claude.pricing import PRICES, Prices, context_window, cost_usd, prices_of
+
+OPUS = "claude-opus-4-8"
+
+
+@pytest.mark.parametrize(
+    ("model", "input"),
+    [
+        ("claude-opus-4-5-20251101", 5),
+        ("claude-opus-4-8", 5),
+        ("claude-opus-4-8[1m]", 5),
+        ("claude-sonnet-4-20250514", 3),
+        ("claude-sonnet-4-6", 3),
+        ("claude-haiku-4-5-20251001", 1),
+        ("claude-opus-4-1-20250805", None),
+        ("fast:claude-opus-4-8", None),
+        ("gpt-5", None),
+        ("", None),
+    ],
+)
+def test_a_model_costs_what_is_known_and_nothing_is_invented(model: str, input: int | None) -> None:
+    prices = prices_of(model)
+    assert (prices and prices.input) == input
+
+
+def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
+    million = 1_000_000
+    used = Usage("", OPUS, "", million, million, million, 3 * million, cache_write_1h=million)
+    assert cost_usd([used]) == pytest.approx(5 + 25 + 0.5 + 2 * 6.25 + 10)
+    both = [Usage("", OPUS, "", input=million), Usage("", "claude-haiku-4-5", "", output=million)]
+    assert cost_usd(both) == pytest.approx(5 + 5)
+    assert cost_usd([]) == 0
+
+
+def test_one_unknown_price_makes_the_cost_unknown() -> None:
+    assert cost_usd([Usage("", OPUS, "", 1), Usage("", "other", "", 1)]) is None
+    assert cost_usd([Usage("", OPUS, "", 1_000_000), Usage("", "other", "")]) == 5
+    assert cost_usd([Usage("", "other", "", 1)], {"oth": Prices.usual(1, 1)}) == pytest.approx(1e-6)
+
+
+def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
+    mine = {"claude-": Prices.usual(1, 1), "claude-opus": Prices.usual(2, 2), "gpt": Prices.usual(9, 9)}
+    assert [
+        p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
+    ] == [
+        2,
+        1,
+        9,
+        None,
+    ]
+    assert all(p.cache_write_1h == p.input * 2 for p in PRICES.values())
+
+
+def test_the_context_window_is_large_when_the_model_says_so() -> None:
+    assert context_window("claude-opus-4-8[1m]") == 1_000_000
+    assert context_window("claude-opus-4-8") == 200_000

@@ -1,0 +1,159 @@
+from dataclasses import replace
+
+import pytest
+
+from sm.core.models import Session, Status, TrustLevel
+from sm.errors import NotFound
+from sm.policy.access import Relation
+from sm.sessions.tree import Family, matches
+from tests.samples import session
+
+ROOT, CHILD, GRANDCHILD, OTHER = (
+    session("aaaa1111"),
+    session("aaaa2222", parent="aaaa1111"),
+    session("bbbb3333", parent="aaaa2222"),
+    session("cccc4444"),
+)
+
+
+def family(*sessions: Session) -> Family:
+    return Family({s.id: s for s in sessions or (ROOT, CHILD, GRANDCHILD, OTHER)})
+
+
+@pytest.mark.parametrize(
+    ("viewer", "target", "relation"),
+    [
+        (ROOT, ROOT, Relation.SELF),
+        (ROOT, CHILD, Relation.DESCENDANT),
+        (ROOT, GRANDCHILD, Relation.DESCENDANT),
+        (ROOT, OTHER, Relation.TEAM),
+        (CHILD, ROOT, Relation.TEAM),
+        (GRANDCHILD, CHILD, Relation.TEAM),
+    ],
+)
+def test_relations_follow_the_tree_downwards_only(
+    viewer: Session, target: Session, relation: Relation
+) -> None:
+    assert family().standing(viewer, target).relation is relation
+
+
+def test_a_ring_of_parents_ends_the_search() -> None:
+    ring = family(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
+    assert ring.standing(OTHER, CHILD).relation is Relation.TEAM
+    assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
+
+
+def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None:
+    assert [s.id for s in family().descendants(ROOT.id)] == [CHILD.id, GRANDCHILD.id]
+    assert [s.id for s in family(CHILD, OTHER).roots()] == [CHILD.id, OTHER.id]
+
+
+@pytest.mark.parametrize(
+    "reference", ["aaaa2222", "AAAA2222", "aaaa2", "engineer-aaaa2222", "engineer-task1"]
+)
+def test_a_session_is_found_by_id_prefix_name_and_friendly_name(reference: str) -> None:
+    named = replace(CHILD, friendly_name="engineer-task1")
+    assert family(ROOT, named, OTHER).find(None, reference) is named
+
+
+def test_of_two_sessions_with_one_friendly_name_the_newest_is_meant() -> None:
+    old, new = replace(CHILD, friendly_name="engineer-x"), replace(OTHER, friendly_name="engineer-x")
+    assert family(old, new).find(None, "engineer-x") is new
+
+
+def test_of_two_with_one_friendly_name_the_one_that_lives_is_meant() -> None:
+    living = replace(CHILD, friendly_name="engineer-x")
+    ended = replace(OTHER, friendly_name="engineer-x", status=Status.KILLED)
+    assert family(living, ended).find(None, "engineer-x") is living
+
+
+def test_nobody_takes_the_name_of_another_for_a_friendly_one() -> None:
+    impostor = replace(OTHER, friendly_name=CHILD.name)
+    assert family(CHILD, impostor).find(None, CHILD.name) is CHILD
+
+
+def test_a_word_longer_than_any_name_is_not_looked_for() -> None:
+    with pytest.raises(NotFound) as caught:
+        family().find(None, "a" * 1_000_000)
+    assert len(caught.value.message) < 200
+    assert caught.value.hint == "sm all lists them"
+
+
+def test_an_ambiguous_prefix_names_the_candidates() -> None:
+    with pytest.raises(NotFound) as caught:
+        family().find(None, "aaaa")
+    assert caught.value.hint == "write more of it: aaaa1111, aaaa2222"
+
+
+@pytest.mark.parametrize("reference", ["aaa", "", "zzzz", "engineer", "\x1b[2J"])
+def test_what_names_nothing_is_not_found(reference: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        family(ROOT).find(None, reference)
+    assert "\x1b" not in caught.value.message
+
+
+def test_not_there_and_not_yours_are_one_answer() -> None:
+    viewer = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
+    sessions = family(ROOT, viewer)
+    messages = []
+    for reference in (ROOT.id, "dddd5555"):
+        with pytest.raises(NotFound) as caught:
+            sessions.find(viewer, reference)
+        messages.append((caught.value.message.replace(reference, "ID"), caught.value.hint))
+    assert messages[0] == messages[1]
+
+
+def test_a_typing_error_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(NotFound) as caught:
+        family(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
+    assert caught.value.hint == "did you mean engineer-task1?"
+
+
+DESCRIBED = replace(
+    session("1a2b3c4d", status=Status.COMPLETED),
+    name="engineer-1a2b3c4d",
+    friendly_name="engineer-login",
+    title="Fix the Straße sign-in",
+    note="reading tests",
+    working_dir="/srv/Shop",
+    completion_message="All GREEN",
+    model="opus",
+    parent_id="ffff0000",
+    terminal="command-xyz",
+    status_reason="because",
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "1a2b", "engineer-1a2b3c4d", "login", "straße", "STRASSE", "Engineer", "reading", "/srv/shop", "green",
+        "completed", "green LOGIN", "tests  fix\tsrv", "", "   ",
+    ],
+)  # fmt: skip
+def test_a_session_is_found_by_any_of_the_words_that_describe_it(words: str) -> None:
+    assert matches(DESCRIBED, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["logout", "login logout", "opus", "ffff0000", "xyz", "because", "None", "4dengineer", "fix-the"],
+)
+def test_a_session_is_not_found_by_what_does_not_describe_it(words: str) -> None:
+    assert not matches(DESCRIBED, words)
+
+
+def test_a_session_that_says_nothing_of_itself_is_found_by_its_id_still() -> None:
+    assert matches(session("1a2b3c4d"), "1A2B3C4D")
+    assert not matches(session("1a2b3c4d"), "title")
+
+
+def test_a_friendly_name_is_found_as_it_was_given_without_its_type() -> None:
+    mine = replace(CHILD, agent_type="Engineer", friendly_name="engineer-login")
+    assert family(ROOT, mine).find(None, "Login") == mine
+    theirs = replace(OTHER, agent_type="Architect", friendly_name="architect-login")
+    with pytest.raises(NotFound, match="login names 2 sessions") as refused:
+        family(ROOT, mine, theirs).find(None, "login")
+    assert refused.value.hint == "write more of it: engineer-login, architect-login"
+    ended = replace(theirs, status=Status.KILLED)
+    assert family(ROOT, mine, ended).find(None, "login") == mine

@@ -1,0 +1,172 @@
+"""Limits inside a transaction, on a real SQLite file: what is counted is what the only writer sees."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from sm.api.views import later
+from sm.core.messages import Message, MessageMode, MessageState
+from sm.core.models import OPERATOR, Caller, CallerKind, EventType, Session, Status
+from sm.errors import LimitReached, RateLimited
+from sm.state.quota import Counting
+from sm.store import Store, Transaction
+from tests.samples import AT, LAUNCH, session
+
+PARENT = session("aaaa1111", status=Status.RUNNING)
+MINE = Caller(CallerKind.SESSION, PARENT.id)
+OTHERS = Caller(CallerKind.SESSION, "bbbb1111")
+
+
+@dataclass(frozen=True)
+class Set:
+    max_children: int = 10
+    spawn_interval_s: float = 0.0
+    max_depth: int = 4
+    max_per_workspace: int = 50
+    messages_per_minute: int = 3
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "sm.db")
+
+
+@pytest.fixture
+async def store(path: str) -> AsyncIterator[Store]:
+    async with await Store.open(path) as opened:
+        await opened.write(lambda tx: tx.insert(PARENT, LAUNCH, None))
+        yield opened
+
+
+async def born(
+    store: Store, bounds: Set, session_id: str, *, after_s: float = 0, caller: Caller = MINE
+) -> Session:
+    """A child of PARENT, `after_s` after it; it is counted and inserted as by a spawn."""
+    at = later(AT, after_s)
+    child = replace(session(session_id, parent=PARENT.id, status=Status.RUNNING), created_at=at)
+
+    async def unit(tx: Transaction) -> None:
+        await Counting(bounds).born(tx, caller, child)
+        await tx.insert(child, LAUNCH, None)
+        await tx.event(EventType.SPAWNED, child, at, "spawned", {})
+
+    await store.write(unit)
+    return child
+
+
+async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: float = 0) -> None:
+    at = later(AT, after_s)
+
+    async def unit(tx: Transaction) -> None:
+        await Counting(bounds).sent(tx, caller, at)
+        message = Message(
+            tx.mail.new_id("messages"),
+            PARENT.id,
+            caller.session_id or "operator",
+            MessageMode.AUTO,
+            MessageState.QUEUED,
+            at,
+            at,
+        )
+        tx.mail.add_message(message, "x")
+
+    await store.write(unit)
+
+
+async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> None:
+    coming = [born(store, Set(), f"cccc{n:04x}") for n in range(30)]
+    found = await asyncio.gather(*coming, return_exceptions=True)
+    assert sum(isinstance(each, Session) for each in found) == 10
+    assert sum(isinstance(each, LimitReached) for each in found) == 20
+    assert len(store.sessions) == 11
+
+
+async def test_of_units_that_come_at_the_same_time_one_is_in_time(store: Store) -> None:
+    bounds = Set(spawn_interval_s=1.0)
+    found = await asyncio.gather(
+        *(born(store, bounds, f"cccc{n:04x}") for n in range(5)), return_exceptions=True
+    )
+    assert [type(each) for each in found] == [Session] + 4 * [RateLimited]
+    with pytest.raises(RateLimited) as raised:
+        await born(store, bounds, "dddd0001", after_s=0.27)
+    assert raised.value.retry_after_s == pytest.approx(0.73)
+    await born(store, bounds, "dddd0002", after_s=1.0)
+    with pytest.raises(RateLimited):
+        await born(store, bounds, "dddd0003", after_s=1.999)
+    await born(store, bounds, "dddd0004", after_s=1.999, caller=OPERATOR)
+    with pytest.raises(RateLimited):  # the operator's child is the newest now
+        await born(store, bounds, "dddd0005", after_s=2.5)
+
+
+async def test_a_clock_that_was_set_back_keeps_nobody_waiting(store: Store) -> None:
+    bounds = Set(spawn_interval_s=1.0)
+    await born(store, bounds, "cccc0001", after_s=3600)
+    await born(store, bounds, "cccc0002", after_s=0)
+    with pytest.raises(RateLimited):  # and from then on it holds again
+        await born(store, bounds, "cccc0003", after_s=0.5)
+
+
+@pytest.mark.parametrize("what", ["removed", "given away"])
+async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, what: str) -> None:
+    bounds = Set(spawn_interval_s=1.0)
+    child = await born(store, bounds, "cccc0001")
+
+    async def unit(tx: Transaction) -> None:
+        if what == "removed":
+            await tx.remove(child)
+        else:
+            await tx.update(child, parent_id=None)
+
+    await store.write(unit)
+    with pytest.raises(RateLimited):
+        await born(store, bounds, "cccc0002", after_s=0.5)
+
+
+async def test_a_minute_slides(store: Store) -> None:
+    for after_s in (0.0, 20.0, 40.0):
+        await sent(store, Set(), after_s=after_s)
+    for after_s, left_s in ((40, 20), (59.5, 0.5)):
+        with pytest.raises(RateLimited) as raised:
+            await sent(store, Set(), after_s=after_s)
+        assert raised.value.retry_after_s == pytest.approx(left_s)
+    await sent(store, Set(), after_s=60)
+    with pytest.raises(RateLimited) as raised:
+        await sent(store, Set(), after_s=60)
+    assert raised.value.retry_after_s == pytest.approx(20)
+
+
+async def test_a_minute_is_each_senders_own_and_the_operators_has_no_end(store: Store) -> None:
+    for caller in (MINE, OTHERS, OPERATOR):
+        for _ in range(3):
+            await sent(store, Set(), caller)
+    for caller in (MINE, OTHERS):
+        with pytest.raises(RateLimited):
+            await sent(store, Set(), caller)
+    await sent(store, Set(), OPERATOR)
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (
+            "SELECT timestamp FROM events WHERE type = 'spawned' AND parent_session_id = ? ORDER BY seq DESC LIMIT 1",
+            "events_of_births",
+        ),
+        (
+            "SELECT created_at FROM messages WHERE sender = ? ORDER BY id DESC LIMIT 1 OFFSET 119",
+            "messages_of_sender",
+        ),
+    ],
+)
+async def test_what_was_last_is_found_by_an_index_alone(
+    store: Store, path: str, query: str, index: str
+) -> None:
+    with sqlite3.connect(path) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", ("x",))]
+    db.close()
+    assert len(plan) == 1, plan
+    assert f"USING INDEX {index}" in plan[0]

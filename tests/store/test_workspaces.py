@@ -1,0 +1,119 @@
+"""Workspaces in the database, and the words for trust of the systems before ours."""
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sm.core.models import Capabilities, TrustLevel, Workspace
+from sm.errors import IllegalState
+from sm.store import Store, Transaction
+from sm.store.migrations import MIGRATIONS
+from tests import golden
+from tests.samples import AT
+
+GOLDEN = Path(__file__).parents[1] / "data"
+SHOP = Workspace("shop", "/srv/shop", AT)
+
+
+async def put(store: Store, *workspaces: Workspace) -> None:
+    async def unit(tx: Transaction) -> None:
+        for workspace in workspaces:
+            tx.put_workspace(workspace)
+
+    await store.write(unit)
+
+
+async def test_a_workspace_is_kept_as_it_was_given(tmp_path: Path) -> None:
+    path = str(tmp_path / "sm.db")
+    full = replace(
+        SHOP,
+        trust_level=TrustLevel.SANDBOXED,
+        capabilities=Capabilities(mcps=("a", "b"), skills=(), agents=None),
+        strict_mcps=True,
+        sandbox={"memory": "2g", "mounts": ["/srv/däta"]},
+        deleted_at=AT,
+    )
+    async with await Store.open(path) as store:
+        await put(store, SHOP)
+        before = store.workspaces
+        await put(store, full, Workspace("bank", "/srv/bank", AT))
+        assert dict(before) == {"shop": SHOP}
+        assert store.workspaces["shop"] == full
+    async with await Store.open(path) as store:
+        assert dict(store.workspaces) == {"shop": full, "bank": Workspace("bank", "/srv/bank", AT)}
+
+
+async def test_a_unit_that_fails_changes_no_workspace(tmp_path: Path) -> None:
+    async with await Store.open(str(tmp_path / "sm.db")) as store:
+        await put(store, SHOP)
+
+        async def unit(tx: Transaction) -> None:
+            tx.put_workspace(replace(SHOP, directory="/srv/other"))
+            assert tx.workspace("shop") == replace(SHOP, directory="/srv/other")
+            assert tx.all_workspaces() == [replace(SHOP, directory="/srv/other")]
+            raise IllegalState("no")
+
+        with pytest.raises(IllegalState):
+            await store.write(unit)
+        assert dict(store.workspaces) == {"shop": SHOP}
+
+
+async def test_capabilities_that_cannot_be_read_give_nothing_away(tmp_path: Path) -> None:
+    path = tmp_path / "sm.db"
+    async with await Store.open(str(path)) as store:
+        await put(store, SHOP, Workspace("bank", "/srv/bank", AT))
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE workspaces SET capabilities = '{' WHERE slug = 'shop'")
+        db.execute("UPDATE workspaces SET trust_level = 'root' WHERE slug = 'bank'")
+    db.close()
+    async with await Store.open(str(path)) as store:
+        assert store.workspaces["shop"].capabilities == Capabilities((), (), ())
+        assert store.workspaces["bank"].trust_level is TrustLevel.SANDBOXED
+
+
+# -------------------------------------------------------------------------------------- databases of other days
+
+
+async def test_the_database_of_version_4_still_opens(tmp_path: Path) -> None:
+    path = tmp_path / "sm.db"
+    path.write_bytes((GOLDEN / "v4.db").read_bytes())
+    async with await Store.open(str(path)) as store:
+        assert dict(store.sessions) == {s.id: s for s in (golden.RUNNING, golden.COMPLETED)}
+        assert dict(store.workspaces) == {w.slug: w for w in golden.WORKSPACES}
+    backups = sorted(p.name for p in tmp_path.glob("*.backup"))
+    assert backups == [f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS))]
+
+
+async def test_the_words_for_trust_of_the_systems_before_become_ours(tmp_path: Path) -> None:
+    """`v3-legacy.db` is `v3.db` with a row for each word in both columns."""
+    path = tmp_path / "sm.db"
+    path.write_bytes((GOLDEN / "v3-legacy.db").read_bytes())
+    with sqlite3.connect(path) as db:
+        found = db.execute(
+            "SELECT id, trust_level FROM sessions WHERE id LIKE 'bbbb%' ORDER BY id"
+        ).fetchall()
+    db.close()
+    words = [
+        "trusted",
+        "full",
+        "vault",
+        " Vault ",
+        "UNTRUSTED",
+        "untrusted",
+        "direct",
+        "sandboxed",
+        "root",
+        "",
+    ]
+    assert [word for _, word in found] == words
+    async with await Store.open(str(path)) as store:
+        kept = {i: store.sessions[i] for i, _ in found}
+        direct = [word for i, word in found if kept[i].trust_level is TrustLevel.DIRECT]
+        assert direct == ["trusted", "full", "vault", " Vault ", "direct"]
+        assert all(s.trust_level is s.effective_mode for s in kept.values())
+    with sqlite3.connect(path) as db:
+        after = {word for (word,) in db.execute("SELECT trust_level FROM sessions").fetchall()}
+    db.close()
+    assert after == {"direct", "sandboxed", "root", ""}  # what nobody knows stays, and counts as the least

@@ -1,0 +1,77 @@
+"""The session that stands ready for the next agent: faster, and never relied upon."""
+
+import asyncio
+
+import pytest
+
+from sm.errors import TerminalError
+from sm.terminals.tmux.terminals import Tmux
+from tests.terminals.world import World, sh, until
+
+FOREVER = sh("exec sleep 1000")
+FIRST = ("11111111", "command-11111111", "/", FOREVER)
+SECOND = ("22222222", "command-22222222", "/", FOREVER)
+
+
+async def spare_of(world: World) -> str:
+    """The spare session's name, once there is one."""
+    return (await until(lambda: [name for name in world.sessions() if name.startswith("sm-spare-")]))[0]
+
+
+async def test_next_terminal_gets_the_session_that_stood_ready(tmux: Tmux, world: World) -> None:
+    await tmux.open(*FIRST)
+    spare = await spare_of(world)
+    (ready,) = world.tmux("display-message", "-p", "-t", f"={spare}:", "#{session_id}")
+    pane = await tmux.open(*SECOND)
+    show = "#{session_id} #{history_limit} #{window_width}x#{window_height} #{remain-on-exit} #{pane_id}"
+    (found,) = world.tmux("display-message", "-p", "-t", f"={SECOND[1]}:", show)
+    assert found == f"{ready} 5000 200x50 on {pane.pane_id}"
+    assert spare not in world.sessions()
+
+
+async def test_spare_session_that_somebody_killed_is_not_missed(tmux: Tmux, world: World) -> None:
+    await tmux.open(*FIRST)
+    world.tmux("kill-session", "-t", f"={await spare_of(world)}")
+    pane = await tmux.open(*SECOND)
+    assert (await tmux.snapshot())[SECOND[0]] == pane
+
+
+async def test_spare_session_is_not_left_behind_when_the_name_is_taken(tmux: Tmux, world: World) -> None:
+    await tmux.open(*FIRST)
+    spare = await spare_of(world)
+    world.tmux("new-session", "-d", "-s", SECOND[1], "sleep 1000")
+    with pytest.raises(TerminalError, match=SECOND[1]):
+        await tmux.open(*SECOND)
+    assert spare not in world.sessions()
+
+
+async def test_spare_session_ends_by_itself_whatever_the_user_has_set(world: World) -> None:
+    (world.home / ".tmux.conf").write_text("set -g remain-on-exit on\nset -g destroy-unattached on\n")
+    async with world.terminals() as tmux:
+        await tmux.open(*FIRST)
+        here = f"={await spare_of(world)}:"
+
+        def settled() -> bool:
+            return world.tmux("show-options", "-w", "-v", "-t", here, "remain-on-exit") == ["off"]
+
+        await until(settled)
+
+
+async def test_many_at_once_leave_one_spare_session(tmux: Tmux, world: World) -> None:
+    await asyncio.gather(*(tmux.open(f"{n:08x}", f"command-{n:08x}", "/", FOREVER) for n in range(10)))
+    await spare_of(world)
+    await tmux.snapshot()  # tmux is through with what it was told before
+    assert sum(name.startswith("sm-spare-") for name in world.sessions()) == 1
+
+
+async def test_spare_session_of_a_client_that_was_killed_is_removed_by_the_next(world: World) -> None:
+    async with world.terminals() as tmux:
+        await tmux.open(*FIRST)
+        left = await spare_of(world)
+        await until(lambda: world.tmux("show-options", "-qv", "-t", f"={left}:", "@sm_instance"))
+    async with world.terminals() as tmux:
+        await tmux.open(*SECOND)
+        spare = await spare_of(world)
+        await tmux.snapshot()  # tmux is through with what it was told before
+        assert [name for name in world.sessions() if name.startswith("sm-spare-")] == [spare]
+        assert spare != left
