@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 from sm.client.http import Client
+from sm.core.observation import Source
 from sm.errors import SmError
-from sm.monitor.evidence import Source
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.scripted_api import ScriptedApi, tool

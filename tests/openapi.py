@@ -18,8 +18,8 @@ from sm.api.context import WAIT_MAX_S
 from sm.config.model import Sandbox
 from sm.core.messages import MessageMode, MessageState, RequestKind, RequestState
 from sm.core.models import EventType, Mode, Status, TrustLevel
+from sm.core.observation import Source
 from sm.errors import BY_CODE
-from sm.monitor.evidence import Source
 from sm.requests.dialogs import Outcome
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 

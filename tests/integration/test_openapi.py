@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sm.api.views import later
+from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
 from tests.instance import Instance, until
 from tests.openapi import document

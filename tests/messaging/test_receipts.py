@@ -11,10 +11,10 @@ import pytest
 from sm.config import Config
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind
 from sm.core.models import EventType, Status
+from sm.core.observation import Source
 from sm.core.text import letter
 from sm.messaging.messages import INBOX, TERMINAL, Messages
 from sm.messaging.receipts import Receipts
-from sm.monitor.evidence import Source
 from sm.providers import PROVIDERS
 from sm.providers.base import Heard
 from sm.requests.dialogs import Dialogs

@@ -2,18 +2,8 @@
 
 import pytest
 
-from sm.monitor.evidence import (
-    AGREEMENT_S,
-    FRESH_S,
-    LAG_S,
-    PUBLISHED_S,
-    SETTLED_S,
-    STUCK_S,
-    Activity,
-    Ledger,
-    Observation,
-    Source,
-)
+from sm.core.observation import Activity, Observation, Source
+from sm.monitor.evidence import AGREEMENT_S, FRESH_S, LAG_S, PUBLISHED_S, SETTLED_S, STUCK_S, Ledger
 
 BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
 HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source

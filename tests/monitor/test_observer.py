@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sm.api.views import iso
 from sm.config import Config
 from sm.core.models import Process, Status
+from sm.core.observation import Source
+from sm.core.timestamps import iso
 from sm.linux import processes as hostos
 from sm.monitor.agent import USES_MAX
-from sm.monitor.evidence import Source
 from sm.monitor.observer import Observer
 from sm.monitor.usage import Measuring
 from sm.providers import PROVIDERS

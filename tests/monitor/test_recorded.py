@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from sm.monitor.evidence import Activity, Ledger, Observation, Source
+from sm.core.observation import Activity, Observation, Source
+from sm.monitor.evidence import Ledger
 
 RECORDINGS = sorted(Path("tests/data/claude-sessions").glob("*.jsonl"))
 STATES = {Activity.BUSY: "running", Activity.BLOCKED: "waiting_input", Activity.IDLE: "idle"}

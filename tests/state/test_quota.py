@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sm.api.views import later
 from sm.core.messages import Message, MessageMode, MessageState
 from sm.core.models import OPERATOR, Caller, CallerKind, EventType, Session, Status
+from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
 from sm.state.quota import Counting
 from sm.store import Store, Transaction

@@ -1,21 +1,11 @@
 """The documented JSON of everything the daemon shows (design section 13). Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from sm.core.messages import Message, Request
 from sm.core.models import Checkpoint, Event, Session, Workspace
-
-
-def iso(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC with `Z`, to the millisecond."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def later(at: str, seconds: float) -> str:
-    """`seconds` after the time `at`, both ISO 8601 with `Z`."""
-    return iso(datetime.fromisoformat(at).timestamp() + seconds)
+from sm.core.timestamps import iso
 
 
 def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sm.core.models import IDENTITY, TrustLevel
-from sm.monitor.evidence import Source
+from sm.core.observation import Source
 from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parsed
 from sm.policy.trust import normalize_trust_level
 

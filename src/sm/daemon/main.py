@@ -27,8 +27,8 @@ from sm.api.auth import Identity, anywhere
 from sm.api.context import Daemon
 from sm.api.middleware import ByKernel
 from sm.api.sockets import AGENT_BOUNDS, BOUNDS, Bounds, Door, Site, listen
-from sm.api.views import iso
 from sm.config import Loaded, load
+from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
 from sm.daemon.spool import replay

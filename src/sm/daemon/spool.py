@@ -14,10 +14,11 @@ from typing import Any
 import orjson
 
 from sm.api.body import fingerprint
-from sm.api.views import iso
 from sm.core.models import Caller, CallerKind, RequestKey, Session
+from sm.core.timestamps import iso
 from sm.core.tokens import digest
 from sm.errors import SmError, StorageFull, UsageError
+from sm.linux.files import read_at_most
 from sm.monitor.observer import Observer
 from sm.sessions.reports import Reports
 from sm.wire import SPOOL_MAX_BYTES
@@ -173,19 +174,3 @@ def _time(text: str) -> str:
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
     return iso(min(at.timestamp(), time.time()))
-
-
-def read_at_most(path: str, most: int) -> bytes:
-    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for.
-
-    Empty when it cannot be read.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with open(descriptor, "rb") as file:
-        try:
-            return file.read(most) or b""  # None: a pipe that somebody holds open
-        except OSError:
-            return b""

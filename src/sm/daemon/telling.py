@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from sm.core.observation import Source
 from sm.messaging.composer import Composing
 from sm.messaging.receipts import Receipts
-from sm.monitor.evidence import Source
 from sm.providers.base import Heard
 from sm.requests.dialogs import Dialogs
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sm.api.views import later
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, NoticeKind, Request, RequestKind
 from sm.core.models import Caller, EventType, RequestKey, Session, Signal, SignalKind, Status
 from sm.core.text import MESSAGE_MAX, accepted, letter, typed
+from sm.core.timestamps import later
 from sm.core.wording import message_settled, sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.policy.access import Action, may

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sm.api.views import iso
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, MessageState
 from sm.core.models import Status
+from sm.core.observation import Source
 from sm.core.text import MARK, letter, marked
+from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of
 from sm.errors import NotFound
 from sm.messaging.messages import TERMINAL, Messages
-from sm.monitor.evidence import Source
 from sm.providers.base import Composer, Heard
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction

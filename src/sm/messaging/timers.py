@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from sm.api.views import iso
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind, RequestState
 from sm.core.models import Status
+from sm.core.timestamps import iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.messaging.messages import INBOX, Messages

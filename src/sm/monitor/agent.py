@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from sm.core.models import Process, Session
-from sm.monitor.evidence import Ledger, Observation
+from sm.core.observation import Observation
+from sm.monitor.evidence import Ledger
 from sm.providers.base import Reader
 
 log = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from sm.core.observation import Source
 from sm.monitor.agent import Observed
-from sm.monitor.evidence import Source
 from sm.providers.base import Heard, HookNews, TranscriptNews
 
 _WAITS_FOR_HOOK_S = 5.0

@@ -14,12 +14,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sm.api.views import iso
 from sm.core.lifecycle import is_live
 from sm.core.models import Process, Status
+from sm.core.observation import Activity, Source
+from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Observed
-from sm.monitor.evidence import Activity, Ledger, Source
+from sm.monitor.evidence import Ledger
 from sm.monitor.files import Listening, changes
 from sm.monitor.listeners import News, tell_of_hook
 from sm.monitor.recorder import Concluding

@@ -1,9 +1,10 @@
 """What is concluded of an agent goes into its session's record: what it does and why, and what it talks in."""
 
-from sm.api.views import iso
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session, Signal, SignalKind, Status
-from sm.monitor.evidence import Activity, Source, Verdict
+from sm.core.observation import Activity, Source
+from sm.core.timestamps import iso
+from sm.monitor.evidence import Verdict
 from sm.monitor.usage import Measuring
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction

@@ -4,10 +4,10 @@ import asyncio
 import os
 from collections.abc import Callable, Collection
 
-from sm.api.views import iso
+from sm.core.observation import Activity, Observation, Source
+from sm.core.timestamps import iso
 from sm.errors import TerminalError
 from sm.monitor.agent import Observed
-from sm.monitor.evidence import Activity, Observation, Source
 from sm.monitor.files import Listening, content
 from sm.monitor.listeners import News, tell_of_lines
 from sm.monitor.recorder import Concluding

@@ -8,8 +8,8 @@ from typing import Any
 
 from sm.config import Config
 from sm.core.models import Session
+from sm.core.observation import Observation
 from sm.core.usage import ActionLine, Position, Todo, ToolUse
-from sm.monitor.evidence import Observation
 from sm.monitor.transcripts import News, files_of, read_last, read_new
 from sm.providers.base import Reader, TranscriptNews
 from sm.store import Store, Transaction

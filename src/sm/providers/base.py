@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from sm.config import AgentConfig
 from sm.core.messages import Question, Request, RequestKind
 from sm.core.models import Exit, Process, Session, Signal, SpawnRequest
+from sm.core.observation import Observation
 from sm.core.usage import ActionLine, Todo, ToolUse, Usage
-from sm.monitor.evidence import Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.api.views import later
 from sm.core.messages import Answer, Question, Request, RequestKind, RequestState
 from sm.core.models import Caller, RequestKey, Session, Signal, SignalKind
 from sm.core.text import MESSAGE_MAX, REPORT_MAX, accepted
+from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.policy.access import Action, may

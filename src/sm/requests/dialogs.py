@@ -16,14 +16,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sm.api.views import later
 from sm.config import Config
 from sm.core.messages import BY_RULE, BY_TERMINAL, Answer, Request, RequestKind, RequestState
 from sm.core.models import Caller, Session, Status
+from sm.core.observation import Activity
 from sm.core.text import folded
+from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
-from sm.monitor.evidence import Activity
 from sm.policy.rules import ruling
 from sm.providers.base import Dialog, Reader
 from sm.requests.truncation import asked_of

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sm.core.models import Caller, Launch, Process, RequestKey, Session, SpawnRequest, TrustLevel
 from sm.core.text import folded
-from sm.daemon.spool import read_at_most
 from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
 from sm.linux import processes as hostos
+from sm.linux.files import read_at_most
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import START, Answer, Manager

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sm.core.lifecycle import is_ended
 from sm.core.messages import RequestKind
 from sm.core.models import Caller, EventType, RequestKey, Session, Status
+from sm.core.observation import Source
 from sm.errors import IllegalState, NotInTime, OutsideFailed
-from sm.monitor.evidence import Source
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.restore import RESTORE

@@ -21,9 +21,9 @@ from sm.core.models import (
     SpawnRequest,
     Status,
 )
+from sm.core.observation import Source
 from sm.core.wording import spawned, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, NotInTime, SmError
-from sm.monitor.evidence import Source
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import KILL, START, TYPE, Answer, Manager

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sm.monitor.evidence import Activity
+from sm.core.observation import Activity
 from sm.providers.base import Heard, HookNews
 from sm.providers.claude.hooks import EVENTS, read_hook
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sm.core.models import Process
-from sm.monitor.evidence import Activity
+from sm.core.observation import Activity
 from sm.providers.base import Heard
 from sm.providers.claude.reader import ClaudeReader
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.monitor.evidence import Activity
+from sm.core.observation import Activity
 from sm.providers.claude.reader import ClaudeReader
 from sm.providers.claude.screen import Obstacle
 from sm.providers.claude.trouble import Trouble, explain

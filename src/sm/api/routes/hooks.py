@@ -9,13 +9,14 @@ from aiohttp import web
 
 from sm.api.body import moment, number, read_body
 from sm.api.context import CALLER, Daemon, json_answer, last_output, reads
-from sm.api.views import iso, later
 from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.models import Session
+from sm.core.observation import Source
 from sm.core.text import folded
+from sm.core.timestamps import iso, later
 from sm.core.usage import ToolUse
 from sm.errors import NotPermitted
-from sm.monitor.evidence import Entry, Ledger, Source, Verdict
+from sm.monitor.evidence import Entry, Ledger, Verdict
 from sm.monitor.progress import Measured, Tokens, report, without_words
 from sm.monitor.summary import Act
 from sm.policy.access import Action

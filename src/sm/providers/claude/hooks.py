@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import ToolUse
-from sm.monitor.evidence import Activity, Observation, Source
 from sm.providers.base import FIRST_TURN_S, Heard, HookNews
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.values import digest, shortened

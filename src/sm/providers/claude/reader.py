@@ -10,9 +10,9 @@ from typing import Any, assert_never
 
 from sm.core.messages import Request
 from sm.core.models import Process
+from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import ActionLine, Todo, ToolUse, Usage
-from sm.monitor.evidence import Activity, Observation, Source
 from sm.providers.base import Dialog, Heard, HookNews, TranscriptNews, Trouble
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.decisions import decision, read_dialog

@@ -1,0 +1,13 @@
+"""UTC timestamps as ISO 8601 text with `Z`."""
+
+from datetime import UTC, datetime
+
+
+def iso(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC with `Z`, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def later(at: str, seconds: float) -> str:
+    """`seconds` after the time `at`, both ISO 8601 with `Z`."""
+    return iso(datetime.fromisoformat(at).timestamp() + seconds)
