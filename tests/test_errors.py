@@ -3,8 +3,8 @@ import pytest
 from sm import errors
 
 EXIT_CODES = {
-    "Bug": 1, "UsageError": 2, "NotFound": 3, "IllegalState": 4, "NotPermitted": 5, "LimitReached": 6,
-    "DaemonUnavailable": 7, "ProtocolMismatch": 8, "OutsideFailed": 9, "NotInTime": 10,
+    "InternalError": 1, "UsageError": 2, "NotFound": 3, "IllegalState": 4, "NotPermitted": 5, "LimitReached": 6,
+    "DaemonUnavailable": 7, "ProtocolMismatch": 8, "ExternalError": 9, "WaitTimeout": 10,
 }  # fmt: skip
 
 

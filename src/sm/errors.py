@@ -1,36 +1,36 @@
 """Every error a user can meet, with the code, HTTP status and exit code it stands for.
 
     SmError
-    ├── Bug                      1  a defect of ours, with an id to find it in the log
-    ├── UsageError               2  what was asked makes no sense
+    ├── InternalError            1  a defect of sm, with an id to find it in the log
+    ├── UsageError               2  the request makes no sense
     │   ├── UnknownAgentType
     │   ├── NameTaken
-    │   ├── TextRefused
-    │   ├── PathRefused
+    │   ├── InvalidText
+    │   ├── InvalidPath
     │   └── ConfigError
     ├── NotFound                 3  no such session or request
     ├── IllegalState             4  not possible in this state
     │   └── IllegalTransition
     ├── NotPermitted             5
-    │   └── Unauthenticated          what was shown is nobody's token here
+    │   └── Unauthenticated          the token belongs to no session
     ├── LimitReached             6
-    │   ├── RateLimited          comes again in a moment, and says in which
+    │   ├── RateLimited          names the time after which the caller may try again
     │   └── StorageFull
-    ├── DaemonUnavailable        7  no daemon, or it cannot start
+    ├── DaemonUnavailable        7  no daemon, or the daemon cannot start
     │   ├── AlreadyRunning
     │   └── DatabaseRefused
     ├── ProtocolMismatch         8
-    ├── OutsideFailed            9  tmux, an agent or the platform failed
+    ├── ExternalError            9  tmux, an agent or the platform failed
     │   ├── AgentStartFailed
     │   │   └── ProgramMissing       there is no such program
     │   ├── SandboxUnavailable
     │   ├── PlatformUnsupported
     │   └── TerminalError
-    │       ├── NoServer             asked, and no tmux server runs
-    │       ├── CouldNotAsk          no answer: nothing may be concluded
-    │       ├── NoTerminal           the server runs, this terminal is not there
-    │       └── TerminalHeld         nothing may be typed there now, and nothing was
-    └── NotInTime               10  nothing is undone
+    │       ├── NoServer             no tmux server runs
+    │       ├── TerminalUnreachable  no answer: the state of the terminal is unknown
+    │       ├── NoTerminal           the server runs, this terminal does not exist
+    │       └── TerminalBusy         the terminal takes no keys now, and no key was sent
+    └── WaitTimeout             10  nothing is undone
 
 This module imports nothing, so that the client can use it at no cost.
 """
@@ -51,7 +51,7 @@ class SmError(Exception):
         self.hint = hint
 
 
-class Bug(SmError):
+class InternalError(SmError):
     code = "bug"
 
 
@@ -70,11 +70,11 @@ class NameTaken(UsageError):
     http_status = 409
 
 
-class TextRefused(UsageError):
+class InvalidText(UsageError):
     code = "text_refused"
 
 
-class PathRefused(UsageError):
+class InvalidPath(UsageError):
     code = "path_refused"
 
 
@@ -150,13 +150,13 @@ class ProtocolMismatch(SmError):
     exit_code = 8
 
 
-class OutsideFailed(SmError):
+class ExternalError(SmError):
     code = "outside_failed"
     http_status = 502
     exit_code = 9
 
 
-class AgentStartFailed(OutsideFailed):
+class AgentStartFailed(ExternalError):
     code = "agent_start_failed"
 
 
@@ -164,15 +164,15 @@ class ProgramMissing(AgentStartFailed):
     code = "program_missing"
 
 
-class SandboxUnavailable(OutsideFailed):
+class SandboxUnavailable(ExternalError):
     code = "sandbox_unavailable"
 
 
-class PlatformUnsupported(OutsideFailed):
+class PlatformUnsupported(ExternalError):
     code = "platform_unsupported"
 
 
-class TerminalError(OutsideFailed):
+class TerminalError(ExternalError):
     code = "terminal"
 
 
@@ -180,7 +180,7 @@ class NoServer(TerminalError):
     code = "terminal_no_server"
 
 
-class CouldNotAsk(TerminalError):
+class TerminalUnreachable(TerminalError):
     code = "terminal_could_not_ask"
 
 
@@ -188,11 +188,11 @@ class NoTerminal(TerminalError):
     code = "terminal_not_there"
 
 
-class TerminalHeld(TerminalError):
+class TerminalBusy(TerminalError):
     code = "terminal_held"
 
 
-class NotInTime(SmError):
+class WaitTimeout(SmError):
     code = "not_in_time"
     http_status = 504
     exit_code = 10

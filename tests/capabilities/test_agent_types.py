@@ -13,7 +13,7 @@ from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_na
 from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
 from sm.core.models import Capabilities, Workspace
-from sm.errors import ConfigError, OutsideFailed, UnknownAgentType
+from sm.errors import ConfigError, ExternalError, UnknownAgentType
 from sm.paths import Places
 from tests import samples
 
@@ -362,7 +362,7 @@ def test_who_gives_up_waiting_leaves_one_read_behind_and_not_one_each(world: Wor
 
     async def ask() -> None:
         asked = await asyncio.gather(*(world.ask() for _ in range(8)), return_exceptions=True)
-        assert {type(each) for each in asked} == {OutsideFailed}
+        assert {type(each) for each in asked} == {ExternalError}
         assert held.read == ["held1"]
         assert sum(each.name.startswith("sm-definitions") for each in threading.enumerate()) <= 2
         other = World(world.shop / "elsewhere")
@@ -389,7 +389,7 @@ def test_configured_type_does_not_wait_for_files(world: World, held: Held) -> No
         assert command.pick("Sh").provider == "command"
         assert command.unread == ()
         for wanted in ("held1", "mine", "engineer", None):
-            with pytest.raises(OutsideFailed):
+            with pytest.raises(ExternalError):
                 await world.ask(wanted=wanted)
         held.go_on.set()
         assert (await world.ask(wanted="held1")).pick("held1").usable

@@ -19,7 +19,7 @@ from sm.core.text import (
     typed,
     typed_entries,
 )
-from sm.errors import TextRefused
+from sm.errors import InvalidText
 
 DANGEROUS = [
     "\x00",
@@ -40,14 +40,14 @@ DANGEROUS = [
 
 @pytest.mark.parametrize("character", DANGEROUS)
 def test_a_dangerous_character_is_refused_with_its_position(character: str) -> None:
-    with pytest.raises(TextRefused) as caught:
+    with pytest.raises(InvalidText) as caught:
         accepted(f"ab\n{character}c", "prompt", 100)
     assert caught.value.message == f"prompt: character U+{ord(character):04X} at position 4 is not allowed"
     assert caught.value.exit_code == 2
 
 
 def test_the_end_of_a_bracketed_paste_cannot_be_sent() -> None:
-    with pytest.raises(TextRefused, match="U\\+001B at position 6"):
+    with pytest.raises(InvalidText, match="U\\+001B at position 6"):
         accepted("hello\x1b[201~rm -rf /\n", "message", 100)
 
 
@@ -62,24 +62,24 @@ def test_carriage_return_newline_becomes_newline() -> None:
 
 def test_the_limit_counts_characters_and_is_inclusive() -> None:
     assert accepted("é" * 10, "prompt", 10) == "é" * 10
-    with pytest.raises(TextRefused, match="prompt: 11 characters, at most 10 are allowed"):
+    with pytest.raises(InvalidText, match="prompt: 11 characters, at most 10 are allowed"):
         accepted("é" * 11, "prompt", 10)
 
 
 def test_marks_that_would_take_seconds_to_put_in_order_are_refused() -> None:
     assert accepted("a" + "\u0300" * 30 + "b", "note", 100)
-    with pytest.raises(TextRefused, match="note: more than 30 combining marks in a row, at position 32"):
+    with pytest.raises(InvalidText, match="note: more than 30 combining marks in a row, at position 32"):
         accepted("a" + "\u0300\u0323" * 20, "note", 100)
 
 
 def test_a_text_is_too_long_before_it_is_normalized() -> None:
-    with pytest.raises(TextRefused, match="41 characters, at most 10"):
+    with pytest.raises(InvalidText, match="41 characters, at most 10"):
         accepted("e\u0301" * 20 + "x", "note", 10)
     assert accepted("e\u0301" * 10, "note", 10) == "é" * 10
 
 
 def test_a_text_of_one_line_has_no_newline() -> None:
-    with pytest.raises(TextRefused, match="position 2 is a newline"):
+    with pytest.raises(InvalidText, match="position 2 is a newline"):
         accepted("a\nb", "note", 10, one_line=True)
 
 
@@ -87,7 +87,7 @@ def test_a_text_of_one_line_has_no_newline() -> None:
 def test_what_is_accepted_can_be_typed_without_pressing_a_key(text: str) -> None:
     try:
         result = accepted(text, "x", 10_000)
-    except TextRefused:
+    except InvalidText:
         return
     assert all(unicodedata.category(c) != "Cc" or c in "\n\t" for c in result)
     assert unicodedata.is_normalized("NFC", result)
@@ -162,7 +162,7 @@ def sent(draw: st.DrawFn) -> str:
     """A text that may be sent."""
     try:
         return accepted(draw(HOSTILE), "message", MESSAGE_MAX)
-    except TextRefused:
+    except InvalidText:
         return draw(st.sampled_from([*CLAIMS, "hello"]))
 
 
@@ -184,7 +184,7 @@ def test_an_innocent_line_stays_as_it_is(text: str) -> None:
 def test_no_line_of_a_letter_but_its_first_claims_to_be_ours(raw: str) -> None:
     try:
         text = accepted(raw, "message", MESSAGE_MAX)
-    except TextRefused:
+    except InvalidText:
         return
     first, _, body = letter("engineer-x (1a2b3c4d)", 57, text).partition("\n")
     assert first == "[sm] from engineer-x (1a2b3c4d), message 57"
@@ -212,7 +212,7 @@ def test_a_typed_line_is_one_line_of_bounded_length_or_refused(text: str, times:
     text = accepted(text + "三" * times, "message", MESSAGE_MAX)
     try:
         line = typed("operator", 57, text)
-    except TextRefused:
+    except InvalidText:
         whole = f"[sm] from operator, message 57: {text}"
         assert "\n" in text or len(whole.encode()) > 4_000
         return
@@ -224,9 +224,9 @@ def test_a_typed_line_is_one_line_of_bounded_length_or_refused(text: str, times:
 def test_a_typed_line_may_be_just_as_long_as_the_terminal_takes() -> None:
     room = 4_000 - len(b"[sm] from operator, message 57: ")
     assert len(typed("operator", 57, "x" * room)) == 4_000
-    with pytest.raises(TextRefused, match="message: 4,001 bytes with its header, at most 4,000 fit"):
+    with pytest.raises(InvalidText, match="message: 4,001 bytes with its header, at most 4,000 fit"):
         typed("operator", 57, "x" * (room + 1))
-    with pytest.raises(TextRefused, match="position 3 is a newline"):
+    with pytest.raises(InvalidText, match="position 3 is a newline"):
         typed("operator", 57, "ab\ncd")
 
 
@@ -295,8 +295,8 @@ def test_quoted_words_can_be_read() -> None:
 
 
 def test_the_position_of_a_refused_character_is_that_in_the_text_as_it_was_given() -> None:
-    with pytest.raises(TextRefused, match="U\\+0000 at position 9"):
+    with pytest.raises(InvalidText, match="U\\+0000 at position 9"):
         accepted("one\r\ntwo\0", "message", 100)
-    with pytest.raises(TextRefused, match="U\\+000D at position 4"):
+    with pytest.raises(InvalidText, match="U\\+000D at position 4"):
         accepted("one\rtwo", "message", 100)
     assert accepted("one\r\ntwo", "message", 100) == "one\ntwo"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sm.errors import CouldNotAsk, NoTerminal
+from sm.errors import NoTerminal, TerminalUnreachable
 from sm.messaging.composer import (
     AGAIN_AFTER_S,
     ARRIVES_WITHIN_S,
@@ -122,7 +122,7 @@ class Agent:
 
     def _alive(self) -> None:
         if self.hung:
-            raise CouldNotAsk("tmux does not answer")
+            raise TerminalUnreachable("tmux does not answer")
         if self.dead:
             raise NoTerminal("the process in terminal t has ended")
 

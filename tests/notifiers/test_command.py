@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sm.config import Config
 from sm.core.models import Process
 from sm.linux.processes import identify, is_alive
-from sm.notifiers.base import NotTold
+from sm.notifiers.base import NotifyFailed
 from sm.notifiers.command import CommandNotifier
 from tests.terminals.world import until
 
@@ -25,8 +25,10 @@ def sh(script: str, *arguments: object) -> tuple[str, ...]:
     return ("sh", "-c", script, "sh", *map(str, arguments))
 
 
-async def refusal(command: tuple[str, ...], within_s: float = 20.0, body: dict[str, Any] = BODY) -> NotTold:
-    with pytest.raises(NotTold) as caught:
+async def refusal(
+    command: tuple[str, ...], within_s: float = 20.0, body: dict[str, Any] = BODY
+) -> NotifyFailed:
+    with pytest.raises(NotifyFailed) as caught:
         await CommandNotifier(command, within_s).tell(None, body)
     assert not caught.value.again  # it may have done what it was for
     return caught.value
@@ -145,7 +147,7 @@ async def test_a_program_that_cannot_be_run_is_given_up_with_its_reason(tmp_path
 
 
 async def test_a_program_that_is_configured_no_more_is_given_up() -> None:
-    with pytest.raises(NotTold, match="configured no more") as caught:
+    with pytest.raises(NotifyFailed, match="configured no more") as caught:
         await CommandNotifier(None).tell(None, BODY)
     assert not caught.value.again
 

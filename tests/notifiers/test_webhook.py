@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sm.config import Webhook
-from sm.notifiers.base import NotTold
+from sm.notifiers.base import NotifyFailed
 from sm.notifiers.webhook import WebhookNotifier
 from tests.notifiers.receiver import Receiver
 
@@ -45,8 +45,8 @@ async def tell(url: str, secret_file: Path | None = None, *, within_s: float = 1
     await WebhookNotifier([webhook], within_s, **more).tell(url, BODY)
 
 
-async def refusal(url: str, secret_file: Path | None = None, *, within_s: float = 10.0) -> NotTold:
-    with pytest.raises(NotTold) as caught:
+async def refusal(url: str, secret_file: Path | None = None, *, within_s: float = 10.0) -> NotifyFailed:
+    with pytest.raises(NotifyFailed) as caught:
         await tell(url, secret_file, within_s=within_s)
     return caught.value
 
@@ -196,7 +196,7 @@ async def test_a_key_that_cannot_be_had_sends_nothing_unsigned(
 
 async def test_a_webhook_that_is_configured_no_more_is_given_up(receiver: Receiver) -> None:
     notifier = WebhookNotifier([Webhook(url=receiver.url("/new"))])
-    with pytest.raises(NotTold) as caught:
+    with pytest.raises(NotifyFailed) as caught:
         await notifier.tell(receiver.url("/old"), BODY)
     assert not caught.value.again
     assert receiver.got == []

@@ -3,7 +3,7 @@
 import pytest
 
 from sm.core.messages import Question, Request, RequestKind, RequestState
-from sm.errors import TextRefused, UsageError
+from sm.errors import InvalidText, UsageError
 from sm.requests.answers import chosen
 from tests.samples import AT
 
@@ -84,7 +84,7 @@ def test_as_many_answers_as_questions(asked: int, answered: int) -> None:
 
 @pytest.mark.parametrize("said", ["", " \n", "\x1b[201~"])
 def test_what_is_no_text_is_no_answer(said: str) -> None:
-    with pytest.raises((UsageError, TextRefused)):
+    with pytest.raises((UsageError, InvalidText)):
         chosen(asks(Question("Which?", OPTIONS, multiple=True)), [said])
 
 

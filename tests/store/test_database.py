@@ -26,7 +26,7 @@ from sm.core.models import (
     Status,
     TrustLevel,
 )
-from sm.errors import Bug, DatabaseRefused, IllegalState, StorageFull
+from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests.samples import AT, LAUNCH, session
@@ -224,7 +224,7 @@ async def test_a_move_fails_when_somebody_else_moved_first(store: Store, path: s
 
 async def test_a_status_cannot_be_changed_by_an_update(store: Store) -> None:
     await insert(store, session("aaaa1111"))
-    with pytest.raises(Bug):
+    with pytest.raises(InternalError):
         await store.write(lambda tx: tx.update(tx.session("aaaa1111"), status=Status.KILLED))
 
 

@@ -26,7 +26,7 @@ from sm.core.messages import (
     RequestState,
 )
 from sm.core.models import Checkpoint, EventType, Exit, Session, Signal, SignalKind, Status
-from sm.errors import Bug, IllegalState, NotFound
+from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden
@@ -726,7 +726,7 @@ async def test_a_unit_that_the_database_refuses_takes_no_other_with_it(store: St
         done(store, lambda tx: tx.mail.add_message(message(6), "x")),
         return_exceptions=True,
     )
-    assert isinstance(both[0], Bug)
+    assert isinstance(both[0], InternalError)
     assert both[1] is None
     assert set(store.mail.open.messages) == {6}
 

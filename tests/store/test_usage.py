@@ -8,7 +8,7 @@ import pytest
 
 from sm.core.models import Status
 from sm.core.usage import Position, ToolUse, Usage
-from sm.errors import Bug
+from sm.errors import InternalError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden
@@ -93,7 +93,7 @@ async def test_what_was_counted_and_how_far_it_was_read_are_written_together_or_
         tx.measures.read_to(ONE.id, "/t", Position(1, 5))
         tx.measures.used("ffffffff", [used("m1", 1)])  # no such session
 
-    with pytest.raises(Bug):
+    with pytest.raises(InternalError):
         await done(store, both)
     assert (await store.measures.positions(ONE.id), await store.measures.usage(ONE.id)) == ({}, [])
 

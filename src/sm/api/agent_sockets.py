@@ -18,7 +18,7 @@ from sm.api.auth import Contained, Tokens
 from sm.api.middleware import ByToken
 from sm.api.sockets import Bounds, Door, Site, listen
 from sm.core.models import Session, TrustLevel
-from sm.errors import OutsideFailed, SmError, StorageFull
+from sm.errors import ExternalError, SmError, StorageFull
 from sm.paths import Places
 from sm.store import Store
 
@@ -111,7 +111,7 @@ class AgentSockets:
                 log.warning("%s", error.message, extra={"sm_session": session.id})
 
     async def ready_for(self, session: Session) -> None:
-        """Return when the session can call. Raises StorageFull, PathRefused, OutsideFailed."""
+        """Return when the session can call. Raises StorageFull, InvalidPath, ExternalError."""
         if session.effective_mode is not TrustLevel.SANDBOXED or session.workspace in self._open:
             return
         async with self._opening:
@@ -120,7 +120,7 @@ class AgentSockets:
                     await self._serve_workspace(session.workspace)
                 except OSError as error:
                     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                    raise (StorageFull if full else OutsideFailed)(
+                    raise (StorageFull if full else ExternalError)(
                         f"the socket for sandboxed agents could not be opened: {error.strerror}"
                     ) from None
                 self._open.add(session.workspace)

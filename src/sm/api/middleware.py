@@ -14,16 +14,16 @@ from sm.api.context import CALLER, VISIT, Visit, refusal
 from sm.api.sockets import BODY_MAX_BYTES, Door, door_of
 from sm.core.models import Caller
 from sm.errors import (
-    Bug,
+    InternalError,
     LimitReached,
     NotFound,
-    NotInTime,
     NotPermitted,
     ProtocolMismatch,
     SandboxUnavailable,
     SmError,
     StorageFull,
     UsageError,
+    WaitTimeout,
 )
 from sm.linux.processes import peer_of
 from sm.store.audit import REFUSED, Record
@@ -65,7 +65,9 @@ async def _answered(request: web.Request, handler: Handler, record: Record) -> w
     except Exception:
         bug = secrets.token_hex(4)
         log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
-        response = refusal(Bug(f"a defect of sm, number {bug}", "sm daemon logs shows what happened"))
+        response = refusal(
+            InternalError(f"a defect of sm, number {bug}", "sm daemon logs shows what happened")
+        )
     if not response.prepared:
         response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
         if not request.content.at_eof():
@@ -107,7 +109,7 @@ def _of_http(error: web.HTTPException, door: Door) -> SmError:
         case 404 | 405:
             return ProtocolMismatch("this daemon does not know that request", door.unknown_hint)
         case 408:
-            return NotInTime("the body of the request did not arrive in time")
+            return WaitTimeout("the body of the request did not arrive in time")
         case 413:
             return LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
         case _:

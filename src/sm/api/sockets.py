@@ -15,7 +15,7 @@ from aiohttp import http_exceptions, web
 
 from sm.api.body import Parcel
 from sm.api.context import Visit, refusal
-from sm.errors import LimitReached, PathRefused, UsageError
+from sm.errors import InvalidPath, LimitReached, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 
@@ -232,7 +232,7 @@ def door_of(request: web.Request) -> Door:
 def listen(path: str) -> socket.socket:
     """The listening socket, 0600. Only the holder of the lock may call this: binding takes a path from its owner."""
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
-        raise PathRefused(
+        raise InvalidPath(
             f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
             "set SM_HOME to a shorter directory",
         )

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from sm.config import AgentConfig, Config, Definition, is_agent_type, read_definition, settings_length
 from sm.core.models import Workspace
 from sm.core.text import folded
-from sm.errors import ConfigError, OutsideFailed, UnknownAgentType
+from sm.errors import ConfigError, ExternalError, UnknownAgentType
 from sm.paths import Places
 
 CONFIGURED = "config"
@@ -188,7 +188,7 @@ class AgentTypes:
         """Those for a session of this workspace (None: of none) that inherits this environment.
 
         `wanted` is the one that is to be started: if that is configured, no file can change what it is, and it waits
-        but a moment for the others that it may be told of. Raises OutsideFailed when a file system does not answer.
+        but a moment for the others that it may be told of. Raises ExternalError when a file system does not answer.
         """
         configured = {each.name: each for each in self._configured()}
         kind = configured.get(wanted or "")
@@ -202,7 +202,7 @@ class AgentTypes:
         except TimeoutError:
             trouble = f"do not answer within {within_s:g} s"
             if kind is None:
-                raise OutsideFailed(f"the directories of agent definitions {trouble}", "sm doctor") from None
+                raise ExternalError(f"the directories of agent definitions {trouble}", "sm doctor") from None
             told = f"the agent types that files define are not told to it: their directories {trouble}"
             return replace(self._catalog(workspace, ()), unread=(told,))
         return self._catalog(workspace, contents)

@@ -12,7 +12,7 @@ from sm.cli.display.text import Shown, json_text, line
 from sm.cli.instance import Instance
 from sm.cli.options import rate_wait_option
 from sm.client.http import Client, new_key
-from sm.errors import IllegalState, NotInTime, SmError, UsageError
+from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
 from sm.wire import decode, encode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ def delivery_options(command: Command) -> Command:
 
 
 def words(text: str) -> str:
-    """The text itself; `-` is what stdin holds, less its last newline. Raises TextRefused."""
+    """The text itself; `-` is what stdin holds, less its last newline. Raises InvalidText."""
     if text != "-":
         return text
     from sm.cli.stdin import text_of_stdin
@@ -123,7 +123,7 @@ def _followed(client: Client, message: Shown, deadline: float) -> Shown:
 def said(message: Shown, *, must_arrive: bool) -> str:
     """What became of a message, in the words of design section 6.
 
-    Raises IllegalState when it did not arrive, NotInTime when it `must_arrive` and has not yet.
+    Raises IllegalState when it did not arrive, WaitTimeout when it `must_arrive` and has not yet.
     """
     number, reason = message["message_id"], line(message["reason"] or "")
     status = message["status"]
@@ -136,7 +136,7 @@ def said(message: Shown, *, must_arrive: bool) -> str:
     if status not in _OPEN:
         raise IllegalState(f"message {number} to session {message['session_id']} is {line(status)}: {reason}")
     if must_arrive:
-        raise NotInTime(
+        raise WaitTimeout(
             f"message {number} is still {line(status)} ({reason}); it was not taken back",
             f"sm log {message['session_id']}",
         )

@@ -12,7 +12,7 @@ from typing import Any
 from sm.client.http import Client
 from sm.core.text import folded
 from sm.core.worktrees import PLACE, above, is_name, main_of, overlap, placed
-from sm.errors import NotPermitted, OutsideFailed, PathRefused, SandboxUnavailable, SmError, UsageError
+from sm.errors import ExternalError, InvalidPath, NotPermitted, SandboxUnavailable, SmError, UsageError
 
 _WITHIN_S = 120
 _ALWAYS = (
@@ -64,7 +64,7 @@ def make(client: Client, directory: str, name: str) -> Worktree:
         raise UsageError(f"name {folded(name, 80)!r} is not usable for a branch")
     try:
         top = _git(directory, "rev-parse", "--show-toplevel")
-    except OutsideFailed as error:
+    except ExternalError as error:
         raise UsageError(f"{folded(directory, 200)} is in no git repository: {error.message}") from None
     if not top:
         raise UsageError(f"{folded(directory, 200)} is in no git worktree")
@@ -84,7 +84,7 @@ def make(client: Client, directory: str, name: str) -> Worktree:
     try:
         start = _git(directory, "rev-parse", "--verify", "HEAD")
         _git(directory, "worktree", "add", "--quiet", "--no-track", "-b", branch, path, start)
-    except OutsideFailed as error:
+    except ExternalError as error:
         hint = "choose another --name" if "already exists" in error.message else None
         raise UsageError(f"no worktree for {name}: {error.message}", hint) from None
     works = os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), top)))
@@ -112,7 +112,7 @@ def clean(session: Mapping[str, Any]) -> str | None:
         if reason is None:
             common = _common(path)
             _git(common, "worktree", "remove", path)
-    except OutsideFailed as error:
+    except ExternalError as error:
         reason = error.message
     if reason is not None:
         return f"the worktree {folded(path, 4096)} stays: {reason}"
@@ -137,13 +137,13 @@ def _remove_branch(common: str, branch: str) -> str | None:
             _git(common, "branch", "-D", branch)
             return None
         reason = "it has commits that are nowhere else"
-    except OutsideFailed as error:
+    except ExternalError as error:
         reason = error.message
     return f"the branch {folded(branch, 200)} stays: {reason}"
 
 
 def _reason_to_keep(path: str, branch: str) -> str | None:
-    """What `git worktree remove` does not look at, None for nothing. Raises OutsideFailed."""
+    """What `git worktree remove` does not look at, None for nothing. Raises ExternalError."""
     main = main_of(path, branch)
     if main is None or os.path.realpath(path) != path:
         return "sm did not make it"
@@ -208,7 +208,7 @@ def directory_of(
     else:
         directory = os.getcwd()
     if not os.path.isdir(directory):
-        raise PathRefused(f"working directory {folded(directory, 200)} does not exist")
+        raise InvalidPath(f"working directory {folded(directory, 200)} does not exist")
     return directory
 
 
@@ -223,11 +223,11 @@ def _hide(common: str) -> None:
             if rule not in before.split(b"\n"):
                 file.write((b"\n" if before and not before.endswith(b"\n") else b"") + rule + b"\n")
     except OSError as error:
-        raise OutsideFailed(f"{exclude} cannot be written: {error.strerror}") from None
+        raise ExternalError(f"{exclude} cannot be written: {error.strerror}") from None
 
 
 def _git(directory: str, *arguments: str) -> str:
-    """What git prints. Raises OutsideFailed with what it says of its failure."""
+    """What git prints. Raises ExternalError with what it says of its failure."""
     # Within a hook of git these would name another repository than the one around `directory`.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
@@ -243,11 +243,11 @@ def _git(directory: str, *arguments: str) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise OutsideFailed("git is not installed", "sudo apt-get install git") from None
+        raise ExternalError("git is not installed", "sudo apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise OutsideFailed(f"git {arguments[0]} took more than {_WITHIN_S} s") from None
+        raise ExternalError(f"git {arguments[0]} took more than {_WITHIN_S} s") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
         why = next((each for each in said if each.startswith(("fatal: ", "error: "))), said[-1])
-        raise OutsideFailed(folded(why.partition(": ")[2] or why, 300))
+        raise ExternalError(folded(why.partition(": ")[2] or why, 300))
     return done.stdout.strip()

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from sm.errors import TextRefused
+from sm.errors import InvalidText
 
 MESSAGE_MAX = 50_000
 PROMPT_MAX = 10_000
@@ -31,30 +31,30 @@ run takes the square of its length."""
 def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str:
     """`text` in NFC with LF newlines, at most `limit` characters.
 
-    Raises TextRefused, which names the character and its position (from 1, in `text` as it was given).
+    Raises InvalidText, which names the character and its position (from 1, in `text` as it was given).
     """
     if len(text) > _SHRINKS * limit:
-        raise TextRefused(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
+        raise InvalidText(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
     found = _REFUSED.search(text)
     if found:
         name = f"U+{ord(found.group()):04X}"
-        raise TextRefused(f"{what}: character {name} at position {found.start() + 1} is not allowed")
+        raise InvalidText(f"{what}: character {name} at position {found.start() + 1} is not allowed")
     text = text.replace("\r\n", "\n")
     if one_line and "\n" in text:
-        raise TextRefused(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
+        raise InvalidText(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
     if not text.isascii():
         _check_marks(text, what)
         text = unicodedata.normalize("NFC", text)
     if len(text) > limit:
-        raise TextRefused(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
+        raise InvalidText(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
     return text
 
 
 def _check_marks(text: str, what: str) -> None:
-    """Raise TextRefused for a run of marks that takes seconds to put in order."""
+    """Raise InvalidText for a run of marks that takes seconds to put in order."""
     position = overlong_marks(text)
     if position is not None:
-        raise TextRefused(f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}")
+        raise InvalidText(f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}")
 
 
 def overlong_marks(text: str) -> int | None:
@@ -122,15 +122,15 @@ def letter(sender: str, message_id: int, text: str) -> str:
 def typed(sender: str, message_id: int, text: str) -> str:
     """A message as one line for a program that reads its terminal.
 
-    Raises TextRefused for a text of several lines, and for one that is too long.
+    Raises InvalidText for a text of several lines, and for one that is too long.
     """
     if "\n" in text:
         at = text.index("\n") + 1
-        raise TextRefused(f"message: this agent takes one line only, and position {at} is a newline")
+        raise InvalidText(f"message: this agent takes one line only, and position {at} is a newline")
     line = f"{header(sender, message_id)}: {_LINE_ENDS.sub(' ', text)}"
     size = len(line.encode())
     if size > LINE_MAX_BYTES:
-        raise TextRefused(
+        raise InvalidText(
             f"message: {size:,} bytes with its header, at most {LINE_MAX_BYTES:,} fit into a line for this agent"
         )
     return line

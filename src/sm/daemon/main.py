@@ -33,7 +33,7 @@ from sm.daemon.outbox import Outbox
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
 from sm.daemon.spool import replay
 from sm.daemon.telling import Telling
-from sm.errors import AlreadyRunning, DaemonUnavailable, PathRefused, SmError, StorageFull, TerminalError
+from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, StorageFull, TerminalError
 from sm.linux.processes import check_platform, death_with_parent, raise_fd_limit
 from sm.messaging.composer import Composing
 from sm.messaging.delivery import Typist
@@ -123,15 +123,15 @@ def locked(place: Places) -> Iterator[None]:
 
 
 def make_directories(place: Places) -> None:
-    """The state directory, ours alone (0700). Raises PathRefused for one that belongs to somebody else."""
+    """The state directory, ours alone (0700). Raises InvalidPath for one that belongs to somebody else."""
     for path in (place.state, place.run, place.bin, place.log, place.launch, place.spool):
         try:
             os.makedirs(path, 0o700, exist_ok=True)
             found = os.stat(path)
         except OSError as error:
-            raise PathRefused(f"{path} cannot be used: {error.strerror}") from None
+            raise InvalidPath(f"{path} cannot be used: {error.strerror}") from None
         if found.st_uid != os.geteuid():
-            raise PathRefused(
+            raise InvalidPath(
                 f"{path} belongs to user id {found.st_uid}", "run sm as its owner, or set SM_HOME"
             )
         if stat.S_IMODE(found.st_mode) != 0o700:

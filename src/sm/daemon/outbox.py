@@ -19,18 +19,18 @@ from sm.core.models import Launch, Process, Session
 from sm.core.text import marked
 from sm.daemon.left_behind import left_behind
 from sm.errors import (
-    Bug,
-    CouldNotAsk,
+    ExternalError,
     IllegalState,
+    InternalError,
     NoServer,
     NoTerminal,
-    OutsideFailed,
     ProgramMissing,
     SmError,
     StorageFull,
+    TerminalUnreachable,
     UsageError,
 )
-from sm.notifiers.base import Notifier, NotTold
+from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.archive import REMOVE
 from sm.sessions.interrupt import INTERRUPTIBLE
@@ -176,7 +176,7 @@ class Outbox:
                 await self._carry_out(effect)
                 return
             except (
-                CouldNotAsk,
+                TerminalUnreachable,
                 StorageFull,
             ) as error:  # nothing may be concluded, or written: ask again later
                 log.warning("put off an effect: %s", error.message, extra={"sm_session": effect.session_id})
@@ -186,7 +186,7 @@ class Outbox:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
                 if effect.kind == START:  # nobody may wait for ever for what will not come
-                    bug = Bug(dead)
+                    bug = InternalError(dead)
                     await persist(lambda bug=bug: self._starts.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
                 else:
                     await self._finish(effect, dead=dead)
@@ -208,7 +208,7 @@ class Outbox:
         if again:
             try:
                 await self._end_old(session, effect.payload)
-            except OutsideFailed as error:
+            except ExternalError as error:
                 await self._starts.start_failed(effect, error)
                 return
         if not is_live(session.status) and session.id not in await self._terminals_now():
@@ -231,7 +231,7 @@ class Outbox:
         try:
             # The commit of "starting" waits for the disk meanwhile.
             (pane, process), _ = await asyncio.gather(opened(), self._starts.launching(session.id))
-        except (CouldNotAsk, StorageFull):
+        except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
             await self._starts.start_failed(effect, self._with_remedy(session, error))
@@ -251,7 +251,7 @@ class Outbox:
 
         What of it still runs would speak for the session, and take its messages. The old terminal is known by its
         process; that of the new one means that this start is repeated, and all that carries the session's mark is new.
-        Raises OutsideFailed.
+        Raises ExternalError.
         """
         try:
             pane = (await self._terminals.snapshot()).get(session.id)
@@ -378,7 +378,7 @@ class Outbox:
             try:
                 await notifier.tell(effect.payload.get("url"), effect.payload["body"])
                 break
-            except NotTold as error:
+            except NotifyFailed as error:
                 if not error.again or time.time() > give_up_s:
                     await self._finish(effect, dead=error.message)
                     return

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError, TerminalHeld
+from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
 from sm.messaging.outcome import Delivery, End, Outcome, Proof, Terminal
 from sm.providers.base import Box
 
@@ -175,7 +175,7 @@ class Composing:
             hand.left_shown = hand.shown or ("" if hand.beside else None)
             hand.left_until_s = _now() + LEFT_COMES_WITHIN_S
             return outcome
-        except TerminalHeld as error:
+        except TerminalBusy as error:
             return Outcome(End.HELD, error.message)
         except (NoTerminal, NoServer) as error:
             return Outcome(End.UNCONFIRMED if entered else End.FAILED, error.message)
@@ -256,7 +256,7 @@ class Composing:
     async def _paste(self, it: Delivery) -> None:
         try:
             await self._terminal.paste(it.terminal, it.composer.pasted(it.letter))
-        except CouldNotAsk as error:  # the box will show whether it is there
+        except TerminalUnreachable as error:  # the box will show whether it is there
             log.warning("could not paste: %s", error.message, extra={"sm_session": it.session_id})
 
     async def _enter_when_it_shows(self, it: Delivery, hand: _Hand) -> int:
@@ -285,9 +285,9 @@ class Composing:
         """Whether it may have been pressed: what the box shows next tells."""
         try:
             await self._terminal.press(it.terminal, key)
-        except TerminalHeld:
+        except TerminalBusy:
             return False
-        except CouldNotAsk as error:
+        except TerminalUnreachable as error:
             log.warning("could not press %s: %s", key, error.message, extra={"sm_session": it.session_id})
         return True
 
@@ -484,7 +484,7 @@ class Composing:
         """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""
         try:
             return it.composer.box(await self._terminal.styled(it.terminal))
-        except CouldNotAsk:
+        except TerminalUnreachable:
             return None
 
 

@@ -11,12 +11,12 @@ from sm.core.models import Session, Signal, SignalKind, Status
 from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
 from sm.core.wording import sender_label
 from sm.errors import (
-    CouldNotAsk,
     NoServer,
     NoTerminal,
     SmError,
     StorageFull,
-    TerminalHeld,
+    TerminalBusy,
+    TerminalUnreachable,
 )
 from sm.messaging.composer import Composing
 from sm.messaging.messages import TERMINAL, Messages, busy, held
@@ -281,7 +281,7 @@ class Typist:
                 # Any program may show anything: what it would do with a line cannot be read from its screen.
                 await self._terminals.type_line(session.terminal, line)
                 done += 1
-        except TerminalHeld as error:
+        except TerminalBusy as error:
             if done == 0:
                 await self._settle(taken, MessageState.QUEUED, error.message)
                 return True
@@ -289,7 +289,7 @@ class Typist:
         except (NoTerminal, NoServer) as error:
             state = MessageState.UNCONFIRMED if done else MessageState.FAILED
             await self._settle(taken, state, error.message)
-        except CouldNotAsk as error:
+        except TerminalUnreachable as error:
             await self._settle(taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}")
         except SmError as error:
             await self._settle(taken, MessageState.UNCONFIRMED, error.message)

@@ -69,7 +69,7 @@ class Messages:
 
         An urgent one interrupts a session that is typed to, so the caller must be one that may do that.
 
-        Raises TextRefused, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
+        Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
         when the dialog that it answers takes no answer.
         """
         target = self._manager.find(caller, reference, Action.SEND)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sm.core.models import Launch, Session
 from sm.core.text import folded
-from sm.errors import OutsideFailed
+from sm.errors import ExternalError
 
 EXTRACT = "extract"
 """Who made a summary that no model has made."""
@@ -74,7 +74,7 @@ class Made:
     reason: str | None
 
 
-class NotMade(OutsideFailed):
+class NotMade(ExternalError):
     """The model gave no summary."""
 
     code = "no_summary"

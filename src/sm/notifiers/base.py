@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from sm.errors import OutsideFailed
+from sm.errors import ExternalError
 
 
-class NotTold(OutsideFailed):
+class NotifyFailed(ExternalError):
     """It was not told. `again`: telling it later may do."""
 
     code = "not_told"
@@ -23,4 +23,4 @@ class Notifier(Protocol):
     """Whether telling must not be repeated after a crash in the middle of it."""
 
     async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
-        """Tell `body` (docs/protocol.md, Notifications) to `target`. Raises NotTold."""
+        """Tell `body` (docs/protocol.md, Notifications) to `target`. Raises NotifyFailed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from sm.notifiers.base import NotTold
+from sm.notifiers.base import NotifyFailed
 
 _WITHIN_S = 30.0
 
@@ -25,13 +25,13 @@ class CommandNotifier:
 
     async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
         if self._command is None:
-            raise NotTold("notify.command is configured no more", again=False)
+            raise NotifyFailed("notify.command is configured no more", again=False)
         # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
         starting = asyncio.create_task(_start(self._command))
         try:
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            with suppress(NotTold):
+            with suppress(NotifyFailed):
                 await _end(await starting)
             raise
         try:
@@ -39,12 +39,14 @@ class CommandNotifier:
                 with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
                     await process.communicate(orjson.dumps(body) + b"\n")
         except TimeoutError:
-            raise NotTold(f"notify.command did not end within {self._within_s:g} s", again=False) from None
+            raise NotifyFailed(
+                f"notify.command did not end within {self._within_s:g} s", again=False
+            ) from None
         finally:
             if process.returncode is None:  # it takes too long, or we end
                 await _end(process)
         if process.returncode != 0:
-            raise NotTold(f"notify.command ended with exit code {process.returncode}", again=False)
+            raise NotifyFailed(f"notify.command ended with exit code {process.returncode}", again=False)
 
 
 async def _start(command: Sequence[str]) -> asyncio.subprocess.Process:
@@ -58,7 +60,7 @@ async def _start(command: Sequence[str]) -> asyncio.subprocess.Process:
             start_new_session=True,
         )
     except OSError as error:
-        raise NotTold(f"notify.command cannot be run: {error.strerror}", again=False) from None
+        raise NotifyFailed(f"notify.command cannot be run: {error.strerror}", again=False) from None
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 
 from sm.config import Webhook
-from sm.notifiers.base import NotTold
+from sm.notifiers.base import NotifyFailed
 
 _WITHIN_S = 10.0
 _SECRET_MAX_BYTES = 4096
@@ -44,7 +44,7 @@ class WebhookNotifier:
     async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
         webhook = self._webhooks.get(target or "")
         if webhook is None:
-            raise NotTold("this webhook is configured no more", again=False)
+            raise NotifyFailed("this webhook is configured no more", again=False)
         text = orjson.dumps(body)
         headers = {"Content-Type": "application/json", "SM-Delivery": str(body.get("occasion", ""))}
         if webhook.secret_file is not None:
@@ -58,25 +58,31 @@ class WebhookNotifier:
             ):
                 status = answer.status
         except TimeoutError:
-            raise NotTold(f"the webhook did not answer within {self._within_s:g} s", again=True) from None
+            raise NotifyFailed(
+                f"the webhook did not answer within {self._within_s:g} s", again=True
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise NotTold(f"the webhook cannot be reached: {type(error).__name__}", again=True) from None
+            raise NotifyFailed(f"the webhook cannot be reached: {type(error).__name__}", again=True) from None
         if not 200 <= status < 300:
             again = status >= 500 or status in _WORTH_REPEATING
-            raise NotTold(f"the webhook answered {status}", again=again)
+            raise NotifyFailed(f"the webhook answered {status}", again=again)
 
 
 def _secret(path: str) -> bytes:
-    """The key in a file that nobody else can read. Raises NotTold."""
+    """The key in a file that nobody else can read. Raises NotifyFailed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o077:
-                raise NotTold("the webhook's secret_file can be read by others: chmod 600 it", again=True)
+                raise NotifyFailed(
+                    "the webhook's secret_file can be read by others: chmod 600 it", again=True
+                )
             secret = file.read(_SECRET_MAX_BYTES).strip()
     except OSError as error:
-        raise NotTold(f"the webhook's secret_file cannot be read: {error.strerror}", again=True) from None
+        raise NotifyFailed(
+            f"the webhook's secret_file cannot be read: {error.strerror}", again=True
+        ) from None
     if not secret:
-        raise NotTold("the webhook's secret_file is empty", again=True)
+        raise NotifyFailed("the webhook's secret_file is empty", again=True)
     return secret

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Mapping
 
 from sm.core.models import Launch, Process
-from sm.errors import AgentStartFailed, OutsideFailed, ProgramMissing, StorageFull, UsageError
+from sm.errors import AgentStartFailed, ExternalError, ProgramMissing, StorageFull, UsageError
 from sm.linux import processes as hostos
 from sm.paths import Places
 
@@ -186,11 +186,11 @@ class HostSandbox:
                 closed.set()
 
     async def end(self, process: Process, *, force: bool) -> None:
-        """See `Sandbox`. Raises OutsideFailed when something of it cannot be ended."""
+        """See `Sandbox`. Raises ExternalError when something of it cannot be ended."""
         left = await hostos.end_tree(process, self._grace_s, force=force)
         if left:
             pids = ", ".join(str(each.pid) for each in left)
-            raise OutsideFailed(
+            raise ExternalError(
                 f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
                 f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
             )

@@ -7,7 +7,7 @@ from sm.core.lifecycle import is_ended
 from sm.core.messages import RequestKind
 from sm.core.models import Caller, EventType, RequestKey, Session, Status
 from sm.core.observation import Source
-from sm.errors import IllegalState, NotInTime, OutsideFailed
+from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.restore import RESTORE
@@ -44,7 +44,7 @@ class Interrupts:
         """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
 
         Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
-        OutsideFailed, NotInTime when it is not known whether the key was pressed: it is not pressed again.
+        ExternalError, WaitTimeout when it is not known whether the key was pressed: it is not pressed again.
         """
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
@@ -73,12 +73,12 @@ class Interrupts:
             async with asyncio.timeout(_PRESSED_WITHIN_S):
                 await self._store.changed(lambda: effect_id not in self._store.mail.open.effects)
         except TimeoutError:
-            raise NotInTime(
+            raise WaitTimeout(
                 f"the terminal of session {session.id} does not answer; it will be interrupted when it does",
                 f"sm status {session.id}",
             ) from None
         if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
-            raise OutsideFailed(
+            raise ExternalError(
                 f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
             )
         if not has_turns:

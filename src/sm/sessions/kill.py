@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
-from sm.errors import IllegalState, OutsideFailed
+from sm.errors import ExternalError, IllegalState
 from sm.policy.access import Action
 from sm.sessions.manager import KILL, Manager
 from sm.sessions.tree import Family
@@ -32,7 +32,7 @@ class Kills:
 
         With `tree` its live descendants too, whether it lives itself or not, but for those that the caller may
         not kill (it does not see them). A session that has ended but whose
-        process lives on keeps its status. Raises IllegalState when there is nothing left to kill, OutsideFailed
+        process lives on keeps its status. Raises IllegalState when there is nothing left to kill, ExternalError
         when something would not die.
         """
         session = self._manager.find(caller, reference, Action.KILL)
@@ -62,7 +62,7 @@ class Kills:
                 await self._store.changed(lambda: not self._unkilled(victims))
         except TimeoutError:
             left = ", ".join(self._unkilled(victims))
-            raise OutsideFailed(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
+            raise ExternalError(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
         finally:
             self.killing -= told
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]

@@ -131,7 +131,7 @@ class Spawning:
         """How to go on with the session's conversation in a new process, its new token, and warnings.
 
         A program that has no conversations is started as it was before. Raises IllegalState when there is
-        none to go on with, PathRefused when its directory is gone, UsageError for a file of MCP servers that
+        none to go on with, InvalidPath when its directory is gone, UsageError for a file of MCP servers that
         cannot be used.
         """
         provider = self._provider_of_session(session)
@@ -166,7 +166,7 @@ class Spawning:
         """A session of its own that goes on with a copy of the original's conversation.
 
         `launch` is how the original was started, `above` how the parent was; None for one without parent.
-        Raises UsageError and IllegalState where there is none, PathRefused when its directory is gone.
+        Raises UsageError and IllegalState where there is none, InvalidPath when its directory is gone.
         """
         provider = self._provider_of_session(original)
         conversation = "" if provider.reader is None else _conversation(original)
@@ -205,7 +205,7 @@ class Spawning:
         current_dir: str | None,
         environment: Mapping[str, str],
     ) -> Catalog:
-        """What a spawn there would find; as `plan`. Raises NotFound, PathRefused, TextRefused."""
+        """What a spawn there would find; as `plan`. Raises NotFound, InvalidPath, InvalidText."""
         found = self._whereabouts.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
             found = await self._whereabouts.around(current_dir)

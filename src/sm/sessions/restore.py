@@ -8,7 +8,7 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, EventType, Launch, RequestKey, Session, Signal, SignalKind, Status
 from sm.core.tokens import digest
 from sm.core.wording import subject
-from sm.errors import IllegalState, NameTaken, NoServer, NotFound, NotInTime, SmError
+from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
 from sm.linux import processes as hostos
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
@@ -68,7 +68,7 @@ class Revival:
 
         With `tree` its ended descendants too, parents before children, but for those that were archived; whether
         it lives itself or not. An archived session that is named is taken out of the archive. Raises IllegalState
-        when there is nothing to restore, NameTaken, PathRefused, and as a spawn does.
+        when there is nothing to restore, NameTaken, InvalidPath, and as a spawn does.
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
@@ -231,7 +231,9 @@ class Revival:
             async with asyncio.timeout(_KILLED_WITHIN_S):
                 await self._store.changed(killed)
         except TimeoutError:
-            raise NotInTime(f"session {session_id} is still being killed", "repeat it in a moment") from None
+            raise WaitTimeout(
+                f"session {session_id} is still being killed", "repeat it in a moment"
+            ) from None
 
     async def _recalled(self, caller: Caller, key: RequestKey | None) -> str | None:
         return None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))

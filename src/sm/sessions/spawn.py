@@ -23,7 +23,7 @@ from sm.core.models import (
 )
 from sm.core.observation import Source
 from sm.core.wording import spawned, subject
-from sm.errors import AgentStartFailed, IllegalState, NameTaken, NotInTime, SmError
+from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import KILL, START, TYPE, Answer, Manager
@@ -80,7 +80,7 @@ class Starts:
         """Start an agent; return when its process runs, or has run and ended.
 
         Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
-        NotInTime when nothing is known after `wait_s` (nothing is undone).
+        WaitTimeout when nothing is known after `wait_s` (nothing is undone).
         """
         try:
             planned = await self._planned(caller, request)
@@ -198,7 +198,7 @@ class Starts:
             async with asyncio.timeout(wait_s):
                 await self._store.changed(lambda: self._has_process(session_id))
         except TimeoutError:
-            raise NotInTime(
+            raise WaitTimeout(
                 f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
                 f"sm status {session_id}",
             ) from None
@@ -211,13 +211,13 @@ class Starts:
     async def ready(self, session_id: str, wait_s: float) -> Session:
         """The session, once its agent takes input; an agent without turns does so from exec on.
 
-        Raises AgentStartFailed when something keeps it from that, or has ended it; NotInTime.
+        Raises AgentStartFailed when something keeps it from that, or has ended it; WaitTimeout.
         """
         try:
             async with asyncio.timeout(wait_s):
                 await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
         except TimeoutError:
-            raise NotInTime(
+            raise WaitTimeout(
                 f"session {session_id} is not ready after {wait_s:g} s; it goes on", f"sm why {session_id}"
             ) from None
         session = self._store.sessions[session_id]

@@ -9,7 +9,7 @@ from sm.config import Config
 from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
 from sm.core.text import accepted, folded
 from sm.core.worktrees import PLACE, main_of, within
-from sm.errors import NotFound, PathRefused, UsageError
+from sm.errors import InvalidPath, NotFound, UsageError
 
 _PATH_MAX = 4096
 
@@ -53,16 +53,16 @@ class Whereabouts:
         return await asyncio.to_thread(_nearest, path, self._workspaces())
 
     async def around(self, current_dir: str) -> Workspace | None:
-        """As `nearest`, for a directory that a caller names. Raises PathRefused, TextRefused."""
+        """As `nearest`, for a directory that a caller names. Raises InvalidPath, InvalidText."""
         path = accepted(current_dir, "current directory", _PATH_MAX, one_line=True)
         if not path.startswith("/"):
-            raise PathRefused(f"current directory {folded(path, 200)!r} is not an absolute path")
+            raise InvalidPath(f"current directory {folded(path, 200)!r} is not an absolute path")
         return await self.nearest(path)
 
     async def working_dir(
         self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
     ) -> str:
-        """Raises UsageError where one must be asked for, PathRefused and TextRefused for one that cannot be used."""
+        """Raises UsageError where one must be asked for, InvalidPath and InvalidText for one that cannot be used."""
         path = request.working_dir
         if path is None and parent is None and workspace is not None:
             path = workspace.directory
@@ -74,21 +74,21 @@ class Whereabouts:
         if path is None:
             path = parent.working_dir if parent is not None else request.current_dir
         if path is None or not path.startswith("/"):
-            raise PathRefused(f"working directory {folded(path or '', 200)!r} is not an absolute path")
+            raise InvalidPath(f"working directory {folded(path or '', 200)!r} is not an absolute path")
         accepted(path, "working directory", _PATH_MAX, one_line=True)
         await require_directory(path)
         return path
 
 
 async def require_directory(path: str) -> None:
-    """Raises PathRefused unless a process can be started in this working directory."""
+    """Raises InvalidPath unless a process can be started in this working directory."""
     trouble = await asyncio.to_thread(_trouble_with, path)
     if trouble is not None:
-        raise PathRefused(f"working directory {path} {trouble}")
+        raise InvalidPath(f"working directory {path} {trouble}")
 
 
 def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
-    """The git worktree that the caller has made for the session. Raises UsageError and PathRefused."""
+    """The git worktree that the caller has made for the session. Raises UsageError and InvalidPath."""
     if (request.worktree is None) is not (request.branch is None):
         raise UsageError("a worktree and its branch come together")
     if request.worktree is None or request.branch is None:
@@ -101,7 +101,7 @@ def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
             f"a worktree is DIRECTORY/{PLACE}/NAME, and its branch sm/NAME",
         )
     if not within(working_dir, tree):
-        raise PathRefused(f"working directory {working_dir} does not lie in the worktree {folded(tree, 200)}")
+        raise InvalidPath(f"working directory {working_dir} does not lie in the worktree {folded(tree, 200)}")
     return {"worktree": tree, "branch": branch}
 
 

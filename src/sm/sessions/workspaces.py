@@ -11,7 +11,7 @@ from typing import Any
 from sm.config import sandbox_settings
 from sm.core.models import Caller, Capabilities, RequestKey, Session, TrustLevel, Workspace
 from sm.core.text import accepted, folded
-from sm.errors import IllegalState, NameTaken, NotFound, OutsideFailed, PathRefused, UsageError
+from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, NotFound, UsageError
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
@@ -159,7 +159,7 @@ class Workspaces:
         """
         try:
             found = await self._starts.agent_types(caller, workspace.slug, None, os.environ)
-        except OutsideFailed as error:
+        except ExternalError as error:
             return (f"whether there are these agent types is not known: {error.message}",)
         return found.unmatched(workspace.capabilities.agents or ())
 
@@ -178,12 +178,12 @@ class Workspaces:
 
 
 async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`given` with its directory without links. Raises PathRefused."""
+    """`given` with its directory without links. Raises InvalidPath."""
     path = given.get("working_dir")
     if path is None:
         return given
     if not isinstance(path, str) or not path.startswith("/"):
-        raise PathRefused(f"working directory {folded(str(path), 200)!r} is not an absolute path")
+        raise InvalidPath(f"working directory {folded(str(path), 200)!r} is not an absolute path")
     path = accepted(path, "working directory", _PATH_MAX, one_line=True)
     return {**given, "working_dir": await asyncio.to_thread(_directory, path)}
 
@@ -209,14 +209,14 @@ def _working_dir(workspace: Workspace, value: Any) -> dict[str, Any]:
 
 
 def _directory(path: str) -> str:
-    """The directory without links. Raises PathRefused."""
+    """The directory without links. Raises InvalidPath."""
     real = os.path.realpath(path)
     if not os.path.isdir(real):
-        raise PathRefused(
+        raise InvalidPath(
             f"working directory {path} {'is not a directory' if os.path.exists(real) else 'does not exist'}"
         )
     if real == "/":
-        raise PathRefused("a workspace cannot be the whole machine", "choose a directory below /")
+        raise InvalidPath("a workspace cannot be the whole machine", "choose a directory below /")
     return real
 
 

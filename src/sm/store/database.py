@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import aiosqlite
 
 from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.errors import Bug, DatabaseRefused, NotFound, StorageFull
+from sm.errors import DatabaseRefused, InternalError, NotFound, StorageFull
 from sm.store.messages import Effect, MailReads
 from sm.store.migrations import migrate, refuse_newer, version_of
 from sm.store.rows import (
@@ -194,7 +194,7 @@ class Store:
                     await self._writer.execute(undo)
                     if shared:
                         await self._writer.execute(end)
-                    _fail(future, Bug(f"the database refused it: {error}"))
+                    _fail(future, InternalError(f"the database refused it: {error}"))
                     continue
                 except aiosqlite.Error:
                     raise
@@ -461,7 +461,7 @@ def _refusal(path: str, error: aiosqlite.Error) -> Exception:
             f"the disk is full: {path} cannot grow; nothing was changed", "make room, then repeat"
         )
     if isinstance(error, aiosqlite.OperationalError):
-        return Bug(f"the database answered: {error}")
+        return InternalError(f"the database answered: {error}")
     found = backups(path)
     kept = f"; the newest backup is {found[0]}" if found else "; there is no backup of it yet"
     return DatabaseRefused(

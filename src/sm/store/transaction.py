@@ -9,7 +9,7 @@ import aiosqlite
 
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.errors import Bug, IllegalState, NotFound
+from sm.errors import IllegalState, InternalError, NotFound
 from sm.store.messages import Effect, MailWrites, Numbers, Open
 from sm.store.rows import encoded, launch_to_json, to_row, workspace_row
 from sm.store.usage import MeasureWrites
@@ -168,7 +168,7 @@ class Transaction:
     async def update(self, session: Session, **changes: Any) -> Session:
         """Change anything but the status."""
         if "status" in changes:
-            raise Bug("a status is changed by apply only")
+            raise InternalError("a status is changed by apply only")
         return await self._change(session, replace(session, **changes))
 
     async def _change(self, before: Session, after: Session) -> Session:

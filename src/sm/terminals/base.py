@@ -45,16 +45,16 @@ class Terminals(Protocol):
     """All terminals of this instance.
 
     Three answers are never one value: an empty result means that the server was asked and there is
-    none; `NoServer` means that no terminal server runs (so no terminal lives); `CouldNotAsk` means that
+    none; `NoServer` means that no terminal server runs (so no terminal lives); `TerminalUnreachable` means that
     nothing may be concluded. Every call is bounded in time and may be repeated. Reconnecting is the
     implementation's business: after a failure the next call tries again.
     """
 
     async def snapshot(self) -> Mapping[str, Pane]:
-        """Every terminal of this instance by session id, in one question. Raises NoServer, CouldNotAsk."""
+        """Every terminal of this instance by session id, in one question. Raises NoServer, TerminalUnreachable."""
 
     async def since(self) -> float:
-        """When the terminal server started, in seconds since the epoch. Raises NoServer, CouldNotAsk."""
+        """When the terminal server started, in seconds since the epoch. Raises NoServer, TerminalUnreachable."""
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
         """Make terminal `name` and run `argv` in it, all or nothing: on an error none is left behind.
@@ -80,7 +80,7 @@ class Terminals(Protocol):
         """How the agent ended; call it when its process is known to be gone. Of a `foreign` pane nobody knows: Exit().
 
         Raises NoTerminal or NoServer when the terminal went with it, NoServer also when it went with a server that
-        has a successor by now; CouldNotAsk when the server stays silent.
+        has a successor by now; TerminalUnreachable when the server stays silent.
         """
 
     async def close(self, name: str) -> None:
@@ -100,13 +100,13 @@ class Terminals(Protocol):
     async def paste(self, name: str, text: str) -> None:
         """Paste a text of any number of lines as it is, bracketed where the program takes that; no Enter.
 
-        Raises NoTerminal, TerminalHeld when nothing was typed, CouldNotAsk when nobody knows.
+        Raises NoTerminal, TerminalBusy when nothing was typed, TerminalUnreachable when nobody knows.
         """
 
     async def type_line(self, name: str, text: str) -> None:
         """Paste one line of text, and press Enter as a key of its own.
 
-        Raises NoTerminal, TerminalHeld when nothing was typed, CouldNotAsk when nobody knows.
+        Raises NoTerminal, TerminalBusy when nothing was typed, TerminalUnreachable when nobody knows.
         """
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
@@ -118,7 +118,7 @@ class Terminals(Protocol):
     async def press(self, name: str, key: str) -> None:
         """Press one key, by its name in tmux(1), send-keys.
 
-        Raises NoTerminal, TerminalHeld when nothing was pressed, CouldNotAsk when nobody knows.
+        Raises NoTerminal, TerminalBusy when nothing was pressed, TerminalUnreachable when nobody knows.
         """
 
     async def session_of_tty(self, tty: str) -> str | None:

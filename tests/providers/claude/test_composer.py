@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.core.text import MESSAGE_MAX, accepted, letter
-from sm.errors import TextRefused
+from sm.errors import InvalidText
 from sm.providers.base import Box
 from sm.providers.claude.composer import ClaudeComposer
 
@@ -272,7 +272,7 @@ LEGAL = st.text(max_size=200) | st.text(
 def test_what_arrives_is_the_same_as_what_was_sent(text: str, queued: bool) -> None:
     try:
         legal = accepted(text, "message", MESSAGE_MAX)
-    except TextRefused:
+    except InvalidText:
         return
     sent = letter("operator", 57, legal)
     assert BOX.heard(arrives(BOX.pasted(sent), queued=queued)) == BOX.heard(sent)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.errors import CouldNotAsk, NoServer, TerminalError
+from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.tmux.server import OLDEST, older
 from sm.terminals.tmux.terminals import Tmux
 from tests.terminals.world import INSTANCE, World, ended, sh, until, until_async
@@ -77,7 +77,7 @@ async def test_garbage_in_place_of_the_protocol_is_no_answer(world: World, scrip
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     fake_tmux(world, f'case "$*" in *-V) echo tmux 3.3a;; *) {script};; esac')
     async with world.terminals(timeout_s=1) as tmux:
-        with pytest.raises(CouldNotAsk) as error:
+        with pytest.raises(TerminalUnreachable) as error:
             await tmux.snapshot()
         assert not isinstance(error.value, NoServer)
         if "oops" in script:
@@ -91,7 +91,7 @@ async def test_stranger_behind_the_socket_is_no_answer(world: World) -> None:
         stranger.bind(str(world.socket_path))
         stranger.listen()
         async with world.terminals(timeout_s=0.5) as tmux:
-            with pytest.raises(CouldNotAsk):
+            with pytest.raises(TerminalUnreachable):
                 await tmux.snapshot()
 
 
@@ -108,9 +108,9 @@ async def test_socket_of_a_dead_server_is_no_server(world: World) -> None:
 async def test_socket_directory_that_is_no_directory_is_no_answer(world: World) -> None:
     world.socket_path.parent.write_text("in the way")
     async with world.terminals() as tmux:
-        with pytest.raises(CouldNotAsk):
+        with pytest.raises(TerminalUnreachable):
             await tmux.snapshot()
-        with pytest.raises(CouldNotAsk):
+        with pytest.raises(TerminalUnreachable):
             await tmux.open(ID, NAME, "/", FOREVER)
 
 
@@ -123,7 +123,7 @@ async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: Wo
         os.kill(server, signal.SIGSTOP)
         try:
             for _ in range(2):  # on the connection that there is, and on one that cannot be made
-                with pytest.raises(CouldNotAsk) as error:
+                with pytest.raises(TerminalUnreachable) as error:
                     await tmux.snapshot()
                 assert "did not" in error.value.message
         finally:
@@ -192,7 +192,7 @@ async def test_lost_connection_is_made_again(world: World, tmux: Tmux, happens: 
     async def asked_again() -> bool:
         try:
             answer = await tmux.snapshot()
-        except CouldNotAsk:  # the loss itself may be what the first question meets
+        except TerminalUnreachable:  # the loss itself may be what the first question meets
             return False
         now = clients(world)
         return answer == {ID: pane} and now != old and bool(now)

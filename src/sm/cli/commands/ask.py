@@ -11,7 +11,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import json_option
 from sm.cli.polling import until_answered
 from sm.client.http import Client, new_key
-from sm.errors import DaemonUnavailable, IllegalState, NotInTime
+from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
 
@@ -55,7 +55,7 @@ def command(
     if settled is None:
         if as_json:
             click.echo(json_text(encode(asked)))
-        raise NotInTime(
+        raise WaitTimeout(
             f"{name} was not answered within {wait:g} s; the answer will come as a message", "sm inbox"
         )
     answer = settled["answer"]

@@ -9,7 +9,7 @@ import click
 from sm.cli.instance import Instance
 from sm.cli.options import session_argument
 from sm.client.http import Client, session_path
-from sm.errors import OutsideFailed, UsageError
+from sm.errors import ExternalError, UsageError
 
 
 @click.command()
@@ -44,7 +44,7 @@ def attach(client: Client, session: str) -> None:
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        raise OutsideFailed(f"{argv[0]}: {error.strerror}", "sm doctor") from None
+        raise ExternalError(f"{argv[0]}: {error.strerror}", "sm doctor") from None
 
 
 def _same_server(inside: str, argv: list[str]) -> bool:

@@ -16,7 +16,7 @@ from sm.cli.display.text import json_text, line, log_line, plural, span
 from sm.cli.instance import Instance, start, stopped
 from sm.cli.options import json_option
 from sm.client.http import Away, Client
-from sm.errors import DaemonUnavailable, NotInTime, ProtocolMismatch, SmError
+from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
 from sm.wire import decode
 
 # Killing every agent may take each of them its grace time.
@@ -182,7 +182,9 @@ def stop(instance: Instance, *, everything: bool) -> str:
         poll = select.poll()
         poll.register(process, select.POLLIN)  # readable when the process is gone (pidfd_open(2))
         if not poll.poll(_GONE_S * 1000):
-            raise NotInTime(f"the daemon, pid {pid}, has not ended within {_GONE_S:.0f} s", "sm daemon logs")
+            raise WaitTimeout(
+                f"the daemon, pid {pid}, has not ended within {_GONE_S:.0f} s", "sm daemon logs"
+            )
     finally:
         os.close(process)
     return f"daemon stopped, pid {pid}; {said}"

@@ -21,7 +21,7 @@ from sm.cli.display.text import ENDED, Shown, event_line, label, line, tree
 from sm.cli.follow import follow
 from sm.cli.instance import Instance, start
 from sm.client.http import Client, session_path
-from sm.errors import NotInTime, OutsideFailed, SmError
+from sm.errors import ExternalError, SmError, WaitTimeout
 from sm.wire import decode
 
 _BOUND_S = 120
@@ -67,7 +67,7 @@ def command(fast: bool) -> None:
     )
     trouble = unplanned(sessions)
     if trouble:
-        raise OutsideFailed("the demo did not go as planned: " + "; ".join(trouble), "sm doctor")
+        raise ExternalError("the demo did not go as planned: " + "; ".join(trouble), "sm doctor")
 
 
 def _watched(client: Client) -> list[Shown]:
@@ -146,7 +146,7 @@ def _signals() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise NotInTime(f"the demo has not ended within {_BOUND_S} s")
+        raise WaitTimeout(f"the demo has not ended within {_BOUND_S} s")
 
     handlers = {signal.SIGTERM: ended, signal.SIGHUP: ended, signal.SIGALRM: late}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

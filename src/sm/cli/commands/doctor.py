@@ -17,7 +17,7 @@ from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
 from sm.client.http import Away
-from sm.errors import OutsideFailed, SmError
+from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 from sm.wire import encode
 
@@ -61,7 +61,7 @@ def command(as_json: bool) -> int:
         click.echo(encode({"ok": ok, "checks": [asdict(check) for check in checks]}))
     else:
         say(_line(check) for check in checks)
-    return 0 if ok else OutsideFailed.exit_code
+    return 0 if ok else ExternalError.exit_code
 
 
 def _line(check: Check) -> str:

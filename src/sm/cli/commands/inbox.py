@@ -10,7 +10,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import json_option
 from sm.cli.polling import until_answered
 from sm.client.http import Client, new_key
-from sm.errors import DaemonUnavailable, NotInTime, UsageError
+from sm.errors import DaemonUnavailable, UsageError, WaitTimeout
 from sm.wire import encode
 
 
@@ -64,7 +64,7 @@ def _confirm(instance: Instance, taken: list[Shown]) -> None:
 
 
 def _first_to_come(instance: Instance, limit: int, timeout_s: float | None) -> list[Shown]:
-    """The messages that come first. Raises NotInTime."""
+    """The messages that come first. Raises WaitTimeout."""
     asked: tuple[str, dict[str, object]] | None = None
 
     def ask(client: Client, wait_s: float) -> list[Shown] | None:
@@ -79,7 +79,7 @@ def _first_to_come(instance: Instance, limit: int, timeout_s: float | None) -> l
 
     taken = until_answered(instance, ask, timeout_s)
     if taken is None:
-        raise NotInTime(f"no message came within {timeout_s:g} s")
+        raise WaitTimeout(f"no message came within {timeout_s:g} s")
     return taken
 
 

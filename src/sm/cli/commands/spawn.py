@@ -13,7 +13,7 @@ from sm.cli.display.text import label, line
 from sm.cli.instance import Instance
 from sm.cli.options import agent_types, json_option, rate_wait_option, session_names, workspaces
 from sm.client.http import TIMEOUT_S, Client, new_key
-from sm.errors import SmError, TextRefused, UsageError
+from sm.errors import InvalidText, SmError, UsageError
 from sm.wire import decode
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _prompt(prompt: str | None) -> str | None:
 
         prompt = text_of_stdin("prompt", PROMPT_MAX).rstrip("\n")
     if prompt is not None and not prompt.strip():
-        raise TextRefused("the prompt is empty", "leave it out for an interactive agent")
+        raise InvalidText("the prompt is empty", "leave it out for an interactive agent")
     return prompt
 
 

@@ -12,7 +12,7 @@ import click
 from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
-from sm.errors import IllegalState, NotPermitted, OutsideFailed, PathRefused
+from sm.errors import ExternalError, IllegalState, InvalidPath, NotPermitted
 from sm.providers.claude.home import ClaudeHome, home_of_agents, object_in, trusted_by
 from sm.wire import encode
 
@@ -72,7 +72,7 @@ def _directory(given: str) -> str:
     path = os.path.realpath(os.path.expanduser(given))
     if not os.path.isdir(path):
         what = "is not a directory" if os.path.exists(path) else "does not exist"
-        raise PathRefused(f"{line(path, 4096)} {what}")
+        raise InvalidPath(f"{line(path, 4096)} {what}")
     return path
 
 
@@ -89,7 +89,7 @@ def _write(home: ClaudeHome, directory: str) -> str | None:
         _add(state, directory, path)
         if _replace(path, found, _text(state)):
             return None
-    raise OutsideFailed(f"{path} is being changed all the time", "end the claudes that run, then repeat")
+    raise ExternalError(f"{path} is being changed all the time", "end the claudes that run, then repeat")
 
 
 def _insist(home: ClaudeHome, directory: str, running: list[int]) -> None:
@@ -132,14 +132,14 @@ def _read(path: str) -> tuple[bytes, os.stat_result]:
             f"there is no {path}: claude has never been started here", "start claude once, in a terminal"
         ) from None
     except OSError as error:
-        raise OutsideFailed(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise ExternalError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
 def _add(state: dict[str, Any], directory: str, path: str) -> None:
     projects = state.setdefault("projects", {})
     entry = projects.setdefault(directory, {}) if isinstance(projects, dict) else None
     if not isinstance(entry, dict):
-        raise OutsideFailed(f"{path} has an unknown form: its `projects` are not those of claude 2.1")
+        raise ExternalError(f"{path} has an unknown form: its `projects` are not those of claude 2.1")
     entry["hasTrustDialogAccepted"] = True
 
 
@@ -171,5 +171,5 @@ def _replace(path: str, found: os.stat_result, content: bytes) -> bool:
             os.unlink(new)
             raise
     except OSError as error:
-        raise OutsideFailed(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise ExternalError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     return True

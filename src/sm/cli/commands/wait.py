@@ -12,7 +12,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names
 from sm.cli.polling import until_answered
 from sm.client.http import Client
-from sm.errors import DaemonUnavailable, IllegalState, NotInTime
+from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
 
@@ -63,7 +63,7 @@ def command(
         with suppress(DaemonUnavailable):  # it will tell them once more
             instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
     if reached is None:
-        raise NotInTime(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
+        raise WaitTimeout(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
     if not reached:
         raise IllegalState(f"it cannot come to {until} any more")
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from sm.errors import Bug, OutsideFailed, RateLimited, SmError, StorageFull, UsageError
+from sm.errors import ExternalError, InternalError, RateLimited, SmError, StorageFull, UsageError
 from sm.paths import places
 from sm.wire import encode
 
@@ -25,7 +25,7 @@ def told(error: BaseException, arguments: Sequence[str]) -> int:
         case OSError(errno=28):
             said = StorageFull("the disk is full")
         case OSError():
-            said = OutsideFailed(f"{error.filename or 'the system'}: {error.strerror or error}")
+            said = ExternalError(f"{error.filename or 'the system'}: {error.strerror or error}")
         case _:
             said = _bug(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -67,7 +67,7 @@ def _usage(error: click.ClickException) -> UsageError:
     return UsageError(message[:1].lower() + message[1:].rstrip("."), hint)
 
 
-def _bug(error: BaseException) -> Bug:
+def _bug(error: BaseException) -> InternalError:
     """Keep the traceback in a file of its own, named by an id; print it when even that is not possible."""
     import traceback
 
@@ -82,4 +82,4 @@ def _bug(error: BaseException) -> Bug:
         sys.stderr.write(story)
         path = "the lines above"
     name = type(error).__name__
-    return Bug(f"a defect of sm itself ({name}), bug {identity}", f"please report it with {path}")
+    return InternalError(f"a defect of sm itself ({name}), bug {identity}", f"please report it with {path}")

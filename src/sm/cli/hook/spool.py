@@ -114,7 +114,7 @@ def _used(directory: str) -> int:
 
 
 def _check(action: str, body: "Mapping[str, object]") -> None:
-    """Refuse now what the daemon would refuse when nobody listens any more. Raises TextRefused."""
+    """Refuse now what the daemon would refuse when nobody listens any more. Raises InvalidText."""
     if action == "hook":
         return  # nobody listens to it now either
     from sm.core.text import NOTE_MAX, REPORT_MAX, accepted

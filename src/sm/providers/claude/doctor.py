@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from sm.config import Config
-from sm.errors import OutsideFailed, UsageError
+from sm.errors import ExternalError, UsageError
 from sm.providers.claude.home import ClaudeHome, given_to_agents, home_of_agents, read_object, trusted_by
 from sm.providers.claude.options import bypasses, excused, gathered
 from sm.providers.claude.trouble import INSTALL
@@ -50,7 +50,7 @@ def checks(config: Config, environ: Mapping[str, str], current_dir: str) -> Iter
     except FileNotFoundError:
         yield False, f"claude has never been started here: there is no {home.state}", "claude, in a terminal"
         return
-    except (OSError, OutsideFailed) as error:
+    except (OSError, ExternalError) as error:
         yield False, f"claude: {home.state} cannot be read: {error}", "claude, in a terminal"
         return
     if state.get("hasCompletedOnboarding") is True:
@@ -98,7 +98,7 @@ def _measured() -> str:
 def _settings(home: ClaudeHome) -> Mapping[str, object]:
     try:
         return read_object(home.settings)
-    except (OSError, OutsideFailed):
+    except (OSError, ExternalError):
         return {}
 
 

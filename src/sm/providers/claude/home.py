@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sm.errors import OutsideFailed
+from sm.errors import ExternalError
 
 if TYPE_CHECKING:
     from sm.config import Config
@@ -54,7 +54,7 @@ class ClaudeHome:
                 continue
             try:
                 started = read_object(f"{self.directory}/sessions/{name}").get("procStart")
-            except (OSError, OutsideFailed):
+            except (OSError, ExternalError):
                 continue  # it has just gone, or is no file of claude's
             # A claude that was killed leaves its file, and its pid goes to somebody else.
             if started is None or str(started) == process.started.rpartition("/")[2]:
@@ -76,23 +76,23 @@ def home_of_agents(config: "Config", environ: Mapping[str, str]) -> ClaudeHome:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The JSON object in a file. Raises OSError, and OutsideFailed when it is none."""
+    """The JSON object in a file. Raises OSError, and ExternalError when it is none."""
     with open(path, "rb") as file:
         return object_in(file.read(_MAX_BYTES + 1), path)
 
 
 def object_in(content: bytes, path: str) -> dict[str, Any]:
-    """Raises OutsideFailed, which names the file."""
+    """Raises ExternalError, which names the file."""
     if len(content) > _MAX_BYTES:
-        raise OutsideFailed(f"{path} is larger than {_MAX_BYTES >> 20} MiB")
+        raise ExternalError(f"{path} is larger than {_MAX_BYTES >> 20} MiB")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise OutsideFailed(
+        raise ExternalError(
             f"{path} is not JSON", "start claude in a terminal: it offers to mend it"
         ) from None
     if not isinstance(value, dict):
-        raise OutsideFailed(f"{path} holds no JSON object")
+        raise ExternalError(f"{path} holds no JSON object")
     return value
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, cast
 
-from sm.errors import CouldNotAsk
+from sm.errors import TerminalUnreachable
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _OURS = 1
 Command = Sequence[str]
 
 
-class Refused(CouldNotAsk):
+class Refused(TerminalUnreachable):
     """tmux answered `%error`. `outputs` holds what the commands before it on the line printed."""
 
     def __init__(self, text: str, outputs: list[list[str]]) -> None:
@@ -164,7 +164,7 @@ class Replies:
 class Control(asyncio.SubprocessProtocol):
     """A running control client. Lines may be sent while earlier ones are unanswered; tmux keeps their order.
 
-    Once `alive` is false it stays so, and every call raises CouldNotAsk.
+    Once `alive` is false it stays so, and every call raises TerminalUnreachable.
     """
 
     def __init__(self, notify: Callable[[str], None], timeout_s: float) -> None:
@@ -210,7 +210,7 @@ class Control(asyncio.SubprocessProtocol):
         return protocol
 
     async def attached(self, timeout_s: float) -> str:
-        """The id of the session that the client's own command attached it to. Raises CouldNotAsk.
+        """The id of the session that the client's own command attached it to. Raises TerminalUnreachable.
 
         Ask nothing before: tmux may run the first lines ahead of that command, and then a line without a
         target is about any session there is (test_first_question_waits_until_the_client_is_attached).
@@ -221,13 +221,13 @@ class Control(asyncio.SubprocessProtocol):
         except TimeoutError:
             self.drop(f"tmux did not attach within {timeout_s:g} s")
         if not self.alive:
-            raise CouldNotAsk(self._why)
+            raise TerminalUnreachable(self._why)
         return self._session
 
     async def ask(self, *commands: Command) -> list[list[str]]:
         """Run the commands as one line and return the lines that each of them printed.
 
-        Raises Refused when tmux refuses one of them (those after it were not run), CouldNotAsk when no
+        Raises Refused when tmux refuses one of them (those after it were not run), TerminalUnreachable when no
         answer came.
         """
         return await self._wait(self._send(commands))
@@ -240,12 +240,12 @@ class Control(asyncio.SubprocessProtocol):
         return (await self._wait(answer))[0]
 
     def tell(self, *commands: Command) -> None:
-        """Send without waiting; whether tmux did it or refused it is not heard. Raises CouldNotAsk."""
+        """Send without waiting; whether tmux did it or refused it is not heard. Raises TerminalUnreachable."""
         self._send(commands)
 
     def _send(self, commands: Sequence[Command], fence: bytes | None = None) -> Answer:
         if not self.alive or self._stdin is None:
-            raise CouldNotAsk(self._why)
+            raise TerminalUnreachable(self._why)
         line = " ; ".join(" ".join(quote(word) for word in command) for command in commands)
         future: asyncio.Future[list[list[str]]] = asyncio.get_running_loop().create_future()
         # Look at the outcome, or asyncio complains about an error that nobody fetched (`tell`, or a caller
@@ -268,7 +268,7 @@ class Control(asyncio.SubprocessProtocol):
         return answer.future.result()
 
     def drop(self, why: str) -> None:
-        """End the client at once; everybody who waits gets CouldNotAsk with this reason."""
+        """End the client at once; everybody who waits gets TerminalUnreachable with this reason."""
         if self.alive:
             self._why = why
             self._fail()
@@ -277,12 +277,12 @@ class Control(asyncio.SubprocessProtocol):
             self._transport.close()
 
     async def ended(self) -> None:
-        """Wait until the client process is gone and reaped. Raises CouldNotAsk when it stays."""
+        """Wait until the client process is gone and reaped. Raises TerminalUnreachable when it stays."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._ended.wait()
         except TimeoutError:
-            raise CouldNotAsk("the tmux client does not end") from None
+            raise TerminalUnreachable("the tmux client does not end") from None
 
     def _fail(self) -> None:
         self.alive = False
@@ -294,7 +294,7 @@ class Control(asyncio.SubprocessProtocol):
         while self._replies.waiting:
             answer = self._replies.waiting.popleft()
             if not answer.future.done():
-                answer.future.set_exception(CouldNotAsk(self._why))
+                answer.future.set_exception(TerminalUnreachable(self._why))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd != 1:
@@ -340,7 +340,10 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 async def output_of(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
-    """What a tmux client that is no control client prints. Raises FileNotFoundError, PermissionError, CouldNotAsk."""
+    """What a tmux client that is no control client prints.
+
+    Raises FileNotFoundError, PermissionError, TerminalUnreachable.
+    """
     loop = asyncio.get_running_loop()
     transport, output = await loop.subprocess_exec(
         _Output,
@@ -354,7 +357,7 @@ async def output_of(argv: Sequence[str], environment: Mapping[str, str], timeout
         async with asyncio.timeout(timeout_s):
             await output.ended.wait()
     except TimeoutError:
-        raise CouldNotAsk(f"tmux did not answer within {timeout_s:g} s") from None
+        raise TerminalUnreachable(f"tmux did not answer within {timeout_s:g} s") from None
     finally:
         # Not `asyncio.subprocess.Process`: the client hands its end of the pipe to the server, and where that
         # is stopped its `wait` would wait for the server as well.

@@ -5,7 +5,7 @@ import secrets
 import tempfile
 from typing import Final
 
-from sm.errors import CouldNotAsk, TerminalHeld
+from sm.errors import TerminalBusy, TerminalUnreachable
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Refused
@@ -56,8 +56,8 @@ class Keyboard:
             await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
         except Refused:
             raise not_there(name) from None
-        except CouldNotAsk as error:
-            raise TerminalHeld(f"terminal {name} does not answer: {error.message}") from None
+        except TerminalUnreachable as error:
+            raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None
         return pane
 
     async def _paste(self, pane: Pane, text: str) -> None:
@@ -96,8 +96,8 @@ class Keyboard:
     async def press(self, name: str, key: str) -> None:
         try:
             pane = await self._finder.living(name)
-        except CouldNotAsk as error:
-            raise TerminalHeld(f"terminal {name} does not answer: {error.message}") from None
+        except TerminalUnreachable as error:
+            raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None
         to = ("-t", pane.pane_id)
         try:
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.core.models import Exit
-from sm.errors import CouldNotAsk, TerminalError
+from sm.errors import TerminalError, TerminalUnreachable
 from sm.terminals.base import Pane
 from sm.terminals.tmux.control import Command
 
@@ -64,7 +64,7 @@ def rows(lines: Sequence[str]) -> list[Row]:
     try:
         return [row(line) for line in lines]
     except ValueError:
-        raise CouldNotAsk("tmux listed its panes in a form that makes no sense") from None
+        raise TerminalUnreachable("tmux listed its panes in a form that makes no sense") from None
 
 
 def row(line: str) -> Row:

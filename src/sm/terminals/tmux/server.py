@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sm.errors import CouldNotAsk, NoServer, TerminalError
+from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.tmux.control import Command, Control, Refused, output_of
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Server:
     async def ask(self, *commands: Command, start: bool = False) -> list[list[str]]:
         """Run the commands as one line; the lines that each of them printed.
 
-        Never starts a server without `start`. Raises NoServer; Refused; CouldNotAsk; TerminalError when
+        Never starts a server without `start`. Raises NoServer; Refused; TerminalUnreachable; TerminalError when
         the keeper's name is taken.
         """
         # With `start` twice: what the line did to a server that has ended went with it.
@@ -70,7 +70,7 @@ class Server:
                 return await control.ask(*commands)
             except Refused:
                 raise
-            except CouldNotAsk:
+            except TerminalUnreachable:
                 if not await self._gone():
                     raise
         raise NoServer("the tmux server has ended")
@@ -82,13 +82,13 @@ class Server:
             return await control.ask_for_text(command)
         except Refused:
             raise
-        except CouldNotAsk:
+        except TerminalUnreachable:
             if await self._gone():
                 raise NoServer("the tmux server has ended") from None
             raise
 
     async def pid(self) -> int:
-        """The server's process. Raises NoServer, CouldNotAsk."""
+        """The server's process. Raises NoServer, TerminalUnreachable."""
         await self._connected(start=False)
         return self._pid
 
@@ -124,7 +124,7 @@ class Server:
                 await control.ended()
 
     async def remove_spare(self) -> None:
-        """Remove every session of ours that stands ready. Raises NoServer, CouldNotAsk."""
+        """Remove every session of ours that stands ready. Raises NoServer, TerminalUnreachable."""
         await self._remove_idle(await self._connected(start=False), self._session)
 
     async def retire(self) -> None:
@@ -134,7 +134,7 @@ class Server:
             await control.ask(("kill-session", "-t", self._session))
         except NoServer:
             return
-        except CouldNotAsk:
+        except TerminalUnreachable:
             if self._control is not None and self._control.alive:
                 raise
         await self.aclose()
@@ -146,7 +146,7 @@ class Server:
         return f"{base}/tmux-{os.getuid()}/{self._label}"
 
     def listens(self) -> bool:
-        """Whether a server has the socket. Only the kernel's word counts for "no". Raises CouldNotAsk."""
+        """Whether a server has the socket. Only the kernel's word counts for "no". Raises TerminalUnreachable."""
         path = self.socket_path()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
@@ -157,7 +157,7 @@ class Server:
             except BlockingIOError:
                 pass  # its queue is full: it is there, and busy or stopped
             except OSError as error:
-                raise CouldNotAsk(f"the tmux socket {path} cannot be used: {error}") from None
+                raise TerminalUnreachable(f"the tmux socket {path} cannot be used: {error}") from None
         return True
 
     async def _gone(self) -> bool:
@@ -192,7 +192,7 @@ class Server:
         while True:
             try:
                 return await self._attach(start=start)
-            except CouldNotAsk as error:
+            except TerminalUnreachable as error:
                 if not start and await self._gone():
                     raise NoServer("the tmux server has ended") from None
                 if not pauses_s or self.listens():

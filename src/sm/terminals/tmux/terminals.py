@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sm.core.models import Exit
-from sm.errors import CouldNotAsk, NoServer, NoTerminal, TerminalError
+from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
 from sm.terminals.base import Pane, Stranger
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.adopt import Adoption
@@ -102,10 +102,10 @@ class Tmux:
         try:
             return float(started)
         except ValueError:
-            raise CouldNotAsk("tmux says in a form that makes no sense since when it runs") from None
+            raise TerminalUnreachable("tmux says in a form that makes no sense since when it runs") from None
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
-        """As in `Terminals`. After CouldNotAsk nobody knows; ask again, and a terminal that was made is found."""
+        """As in `Terminals`. After TerminalUnreachable, ask again: a terminal that was made is found."""
         # A task of its own, so that a cancelled caller leaves no terminal half made: what was begun is
         # finished and then removed, unless it stood before.
         opening = asyncio.create_task(self._opening.open(session_id, name, working_dir, argv))
