@@ -16,7 +16,7 @@ from sm.core.text import letter
 from sm.messaging.messages import INBOX, TERMINAL, Messages
 from sm.messaging.receipts import Receipts
 from sm.providers import PROVIDERS
-from sm.providers.base import Heard
+from sm.providers.readers import AcceptedInput
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import KILL, Manager
 from sm.state.endings import Endings
@@ -64,14 +64,15 @@ class Post:
         self, text: str, second: int = 1, source: Source = Source.HOOK, *, to: str = ID, **how: Any
     ) -> None:
         self.clock[0] = max(self.clock[0], second)
-        await self.receipts.heard(to, Heard(text, self.at(second), **how), source)
+        hook = "UserPromptSubmit" if source is Source.HOOK else ""
+        await self.receipts.heard(to, AcceptedInput(text, self.at(second), hook=hook, **how), source)
 
     async def message(self, number: int) -> Message:
         return await self.store.mail.message(number)
 
     async def prompt(self, text: str, second: int, parent: str) -> None:
         """A line of its transcript."""
-        await self.receipts.heard(ID, Heard(text, self.at(second), parent=parent), Source.TRANSCRIPT)
+        await self.receipts.heard(ID, AcceptedInput(text, self.at(second), parent=parent), Source.TRANSCRIPT)
 
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
@@ -147,7 +148,7 @@ async def test_what_is_over_stays_as_it_is(post: Post, state: MessageState) -> N
 async def test_a_clock_that_is_ahead_does_not_submit_in_the_time_to_come(post: Post) -> None:
     sent = await post.sent(57)
     post.clock[0] = 2
-    await post.receipts.heard(ID, Heard(sent, post.at(3600)), Source.TRANSCRIPT)
+    await post.receipts.heard(ID, AcceptedInput(sent, post.at(3600)), Source.TRANSCRIPT)
     assert (await post.message(57)).submitted_at == "2026-01-27T15:10:02.500Z"
 
 

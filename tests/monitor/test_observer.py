@@ -19,8 +19,8 @@ from sm.monitor.agent import USES_MAX
 from sm.monitor.observer import Observer
 from sm.monitor.usage import Measuring
 from sm.providers import PROVIDERS
-from sm.providers.base import Heard
 from sm.providers.claude.decisions import read_dialog
+from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import KILL, Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
@@ -44,7 +44,7 @@ class Told:
     """What a tool's beginning waits for."""
     waits: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
         self.said.append(("heard", session_id, heard.text, heard.queued, source))
 
     async def tool_begins(self, session_id: str) -> None:
@@ -178,7 +178,7 @@ def asked_about(bench: Bench, command: str, agent: str = "", session_id: str = I
         cut=False,
     )
     assert dialog is not None
-    return bench.observer.tool_use(session_id, dialog.agent, dialog.what)
+    return bench.observer.tool_use(session_id, dialog.agent, dialog.tool_digest)
 
 
 async def test_a_dialog_is_about_the_use_of_a_tool_with_its_arguments(bench: Bench) -> None:

@@ -13,12 +13,12 @@ from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
 from sm.monitor.usage import Measuring
-from sm.providers.base import TranscriptNews
-from sm.providers.claude.reader import ClaudeReader
+from sm.providers.claude.transcript import ClaudeTranscriptReader
+from sm.providers.readers import TranscriptDelta
 from sm.store import Store
 from tests.samples import LAUNCH, session
 
-READER = ClaudeReader({})
+READER = ClaudeTranscriptReader()
 OPUS = "claude-opus-4-8"
 
 
@@ -66,9 +66,9 @@ class Bench:
     home: Path
     session: Session
     measuring: Measuring
-    told: list[TranscriptNews] = field(default_factory=list)
+    told: list[TranscriptDelta] = field(default_factory=list)
 
-    async def tell(self, news: TranscriptNews) -> None:
+    async def tell(self, news: TranscriptDelta) -> None:
         self.told.append(news)
 
     def main(self, name: str = "one") -> Path:
@@ -283,14 +283,14 @@ def queued(text: str) -> bytes:
 async def test_what_was_heard_is_told_again_until_it_is_written_down_that_it_was_read(bench: Bench) -> None:
     append(bench.main(), message("m1", tool="Bash"), queued("[sm] from a, message 7\nhi"))
 
-    async def died(news: TranscriptNews) -> None:
+    async def died(news: TranscriptDelta) -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
         await bench.measuring.read(bench.session, str(bench.main()), READER, died, below=str(bench.home))
     bench.restarted()
     await bench.read()
-    assert [h.text for news in bench.told for h in news.heard] == ["[sm] from a, message 7\nhi"]
+    assert [h.text for news in bench.told for h in news.accepted] == ["[sm] from a, message 7\nhi"]
     await bench.read()
     assert (len(bench.told), await bench.tools()) == (1, {"Bash": 1})
 
@@ -301,4 +301,4 @@ async def test_the_last_words_of_the_conversation_before_are_heard_too(bench: Be
     append(bench.main(), queued("[sm] from a, message 7\nhi"))
     append(bench.main("two"), message("m2"))
     await bench.read("two")
-    assert [h.text for news in bench.told for h in news.heard] == ["[sm] from a, message 7\nhi"]
+    assert [h.text for news in bench.told for h in news.accepted] == ["[sm] from a, message 7\nhi"]

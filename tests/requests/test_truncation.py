@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from sm.core.messages import Question, RequestKind
-from sm.providers.base import Dialog
+from sm.providers.readers import Dialog
 from sm.requests.truncation import asked_of
 
 

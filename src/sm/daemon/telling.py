@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sm.core.observation import Source
 from sm.messaging.composer import Composing
 from sm.messaging.receipts import Receipts
-from sm.providers.base import Heard
+from sm.providers.readers import AcceptedInput
 from sm.requests.dialogs import Dialogs
 
 
@@ -17,7 +17,7 @@ class Telling:
     composing: Composing
     dialogs: Dialogs
 
-    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
         await self.receipts.heard(session_id, heard, source)
 
     async def tool_begins(self, session_id: str) -> None:

@@ -13,7 +13,8 @@ from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of
 from sm.errors import NotFound
 from sm.messaging.messages import TERMINAL, Messages
-from sm.providers.base import Composer, Heard
+from sm.providers.base import Composer
+from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
@@ -66,12 +67,12 @@ class Receipts:
         """The last prompt of each session: behind what it stands, and which message it is."""
         self._asked: dict[str, int | None] = {}
         """Which message the hook of the last prompt told of, until the transcript tells what became of it."""
-        self._nameless: dict[str, Heard] = {}
+        self._nameless: dict[str, AcceptedInput] = {}
         """What was refused before the hook that runs beside told of it, and does not say what it was."""
         self._dealt_with: set[str] = set()
         """Sessions in which nothing that was typed waits for the end of a turn."""
 
-    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
         """The agent of this session has taken `heard`, or has put it back. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
         composer = None if session is None else self._manager.provider(session).composer
@@ -81,7 +82,7 @@ class Receipts:
         if heard.refused is not None:
             await self._refused(session_id, heard, heard.refused, found)
             return
-        refused: Heard | None = None
+        refused: AcceptedInput | None = None
         if source is Source.HOOK:
             self._asked[session_id] = found.whole
             refused = self._nameless.pop(session_id, None)
@@ -103,7 +104,7 @@ class Receipts:
         if refused is not None and heard.at < refused.at + _BESIDE_S:
             await self._refused(session_id, refused, refused.refused or "", _Found())
 
-    async def _found(self, heard: Heard, composer: Composer) -> _Found:
+    async def _found(self, heard: AcceptedInput, composer: Composer) -> _Found:
         """What of our messages stands in what was heard."""
         if MARK not in heard.text:
             return _Found()
@@ -125,7 +126,7 @@ class Receipts:
         if before[1] != found.whole and before[1] not in found.among:
             await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
-    async def _arrived(self, tx: Transaction, message: Message, heard: Heard, source: Source) -> None:
+    async def _arrived(self, tx: Transaction, message: Message, heard: AcceptedInput, source: Source) -> None:
         now = self._manager.now()
         at = max(message.state_at, min(now, iso(heard.at)))
         is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
@@ -149,7 +150,7 @@ class Receipts:
             at = self._manager.now()
             await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
 
-    async def _refused(self, session_id: str, heard: Heard, words: str, found: _Found) -> None:
+    async def _refused(self, session_id: str, heard: AcceptedInput, words: str, found: _Found) -> None:
         """What a hook of the agent's user kept from the model, though the hook of sm, which ran beside it, told of it.
 
         The end of a later turn may have acknowledged it before this was known.
@@ -303,7 +304,7 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
     return message if message.session_id == session_id and message.via == TERMINAL else None
 
 
-def _evidence(heard: Heard, source: Source) -> str:
+def _evidence(heard: AcceptedInput, source: Source) -> str:
     if source is Source.HOOK:
-        return "its UserPromptSubmit hook"
+        return f"its {heard.hook} hook"
     return IN_ITS_QUEUE if heard.queued else "its transcript"

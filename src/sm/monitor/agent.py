@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from sm.core.models import Process, Session
 from sm.core.observation import Observation
 from sm.monitor.evidence import Ledger
-from sm.providers.base import Reader
+from sm.providers.readers import Readers
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Observed:
     """Times are seconds since the epoch; `now` is an argument."""
 
     session_id: str
-    reader: Reader
+    readers: Readers
     ledger: Ledger
     started_s: float
     process: Process | None = None
@@ -95,9 +95,10 @@ class Observed:
         """Where its transcript is, or should be when it has not said so (no hook of it was heard)."""
         if session.transcript:
             return session.transcript
-        if session.conversation is None or self.environment is None:
+        transcripts = self.readers.transcripts
+        if transcripts is None or session.conversation is None or self.environment is None:
             return None
-        return self.reader.transcript(self.environment, self.real_dir, session.conversation)
+        return transcripts.path(self.environment, self.real_dir, session.conversation)
 
     # What is due
 

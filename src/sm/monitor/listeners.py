@@ -5,7 +5,7 @@ from typing import Protocol
 
 from sm.core.observation import Source
 from sm.monitor.agent import Observed
-from sm.providers.base import Heard, HookNews, TranscriptNews
+from sm.providers.readers import AcceptedInput, HookEvent, TranscriptDelta
 
 _WAITS_FOR_HOOK_S = 5.0
 """How long an agent may wait for a hook that it has called."""
@@ -14,7 +14,7 @@ _WAITS_FOR_HOOK_S = 5.0
 class News(Protocol):
     """Whoever is told of what agents say beside what they do. The same may be told more than once, and late."""
 
-    async def heard(self, session_id: str, heard: Heard, source: Source) -> None:
+    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
         """The agent has taken a text as input, or keeps it for later."""
 
     async def tool_begins(self, session_id: str) -> None:
@@ -34,13 +34,13 @@ class News(Protocol):
 
 
 async def tell_of_hook(
-    news: News, observed: Observed, hook: HookNews, at: float, clock: Callable[[], float]
+    news: News, observed: Observed, hook: HookEvent, at: float, clock: Callable[[], float]
 ) -> None:
     """What a hook says that was emitted at `at`. The agent waits for it, unless it comes out of the spool."""
     session_id = observed.session_id
-    who = "" if hook.said is None else hook.said.who
-    if hook.heard is not None:
-        await news.heard(session_id, hook.heard, Source.HOOK)
+    who = "" if hook.observation is None else hook.observation.who
+    if hook.accepted is not None:
+        await news.heard(session_id, hook.accepted, Source.HOOK)
     if hook.turn_finished:
         await news.turn_ended(session_id, at)
         if clock() - at < _WAITS_FOR_HOOK_S:
@@ -48,18 +48,18 @@ async def tell_of_hook(
     if hook.tool_ended is not None:
         observed.uses.ends(hook.tool_ended)
         await news.tool_ended(session_id, hook.tool_ended, True)
-    if hook.tool_begins is not None:
-        observed.uses.begins(hook.tool_begins, who, hook.what)
+    if hook.tool_started is not None:
+        observed.uses.begins(hook.tool_started, who, hook.tool_digest)
         if clock() - at < _WAITS_FOR_HOOK_S:  # else it comes out of the spool
             await news.tool_begins(session_id)
 
 
 async def tell_of_lines(
-    news: News, observed: Observed, lines: TranscriptNews, clock: Callable[[], float]
+    news: News, observed: Observed, lines: TranscriptDelta, clock: Callable[[], float]
 ) -> None:
     """What new lines of a transcript say."""
     session_id = observed.session_id
-    for heard in lines.heard:
+    for heard in lines.accepted:
         await news.heard(session_id, heard, Source.TRANSCRIPT)
     for tool_use, allowed in lines.tools_ended.items():
         observed.uses.ends(tool_use)

@@ -26,7 +26,7 @@ from sm.monitor.listeners import News, tell_of_hook
 from sm.monitor.recorder import Concluding
 from sm.monitor.sources import Reading
 from sm.monitor.usage import Measuring
-from sm.providers.base import HookNews
+from sm.providers.readers import HookEvent
 from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Terminals
@@ -41,7 +41,7 @@ _HOOKS_WAITING_MAX = 32
 
 
 class Observer:
-    """Follows every agent of a provider that has a reader.
+    """Follows every agent that has turns.
 
     `transcripts_every_s`: how often a transcript is looked at although nothing told of a change; a file of a
     sub-agent changes without a word. `off`: sources not to believe (for measurements).
@@ -120,10 +120,10 @@ class Observer:
         session = self._store.sessions.get(session_id)
         if found is not None or session is None:
             return found
-        reader = self._manager.provider(session).reader
-        if reader is None:
+        provider = self._manager.provider(session)
+        if not provider.has_turns:
             return None
-        found = Observed(session_id, reader, Ledger(self._off), self._clock())
+        found = Observed(session_id, provider.readers, Ledger(self._off), self._clock())
         found.ready = session.status not in (Status.SPAWNED, Status.STARTING)
         self._observed[session_id] = found
         return found
@@ -151,8 +151,11 @@ class Observer:
         if found is not None and found.ready and not found.hook_seen:
             said.append("no hook of this process was seen")
         ending = (await self._store.measures.facts(session_id)).get("ending")
-        if ending is not None and found is None:
-            said.append(f"it said itself that it ends (SessionEnd: {ending})")
+        session = self._store.sessions.get(session_id)
+        if ending is not None and found is None and session is not None:
+            hooks = self._manager.provider(session).readers.hooks
+            event = f"{hooks.ending_event}: " if hooks is not None else ""
+            said.append(f"it said itself that it ends ({event}{ending})")
         return said
 
     def activity(self, session_id: str) -> str | None:
@@ -207,22 +210,26 @@ class Observer:
 
     async def _hook(self, observed: Observed, payload: Mapping[str, Any], at: float) -> None:
         async with observed.lock:
-            if self._observed.get(observed.session_id) is not observed:  # its process has gone meanwhile
+            hooks = observed.readers.hooks
+            # Its process may have gone meanwhile.
+            if hooks is None or self._observed.get(observed.session_id) is not observed:
                 return
             await self._reading.prepare(observed)
-            news = observed.reader.hook(payload, at, expects_turn=observed.expects_turn)
+            news = hooks.event(payload, at, expects_turn=observed.expects_turn)
             late = observed.ledger.is_late(Source.HOOK, at, self._clock())
             await self._take(observed, news, late=late)
         observed.poke(state=True, transcript=True)
-        if not late and (news.turn_finished or (news.said is not None and news.said.final)):
+        if not late and (news.turn_finished or (news.observation is not None and news.observation.final)):
             observed.uses.turn_ends()
         await tell_of_hook(self._news, observed, news, at, self._clock)
 
-    async def _take(self, observed: Observed, news: HookNews, *, late: bool) -> None:
+    async def _take(self, observed: Observed, news: HookEvent, *, late: bool) -> None:
         observed.hook_seen = True
-        said = news.said
+        said = news.observation
         if said is not None and said.activity is Activity.BLOCKED:
-            said = replace(said, use=observed.uses.find(said.who, news.what))  # no dialog says it itself
+            said = replace(
+                said, use=observed.uses.find(said.who, news.tool_digest)
+            )  # no dialog says it itself
         if late and news.ending is None and not (said is not None and said.asks_about_use):
             return  # it was overtaken: by now the conversation may be another
         if news.started:
@@ -267,8 +274,9 @@ class Observer:
         for session_id, observed in self._observed.items():
             session = self._store.sessions.get(session_id)
             path = None if session is None else observed.transcript(session)
-            if path is not None and observed.environment is not None:
-                files[session_id] = (path, observed.reader.home(observed.environment))
+            reader = observed.readers.transcripts
+            if path is not None and reader is not None and observed.environment is not None:
+                files[session_id] = (path, reader.root(observed.environment))
         for session_id in await self._measuring.grown(files):
             if (grown := self._observed.get(session_id)) is not None:
                 grown.poke(transcript=True)
@@ -337,9 +345,9 @@ class Observer:
         now = self._clock()
         for session_id, glyph in changed.items():
             observed = self._observed.get(session_id)
-            if observed is None:
+            if observed is None or observed.readers.screen is None:
                 continue
-            said = observed.reader.title(glyph, now)
+            said = observed.readers.screen.title(glyph, now)
             if said is None:
                 observed.ledger.forget(Source.TITLE)
             else:

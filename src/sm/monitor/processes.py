@@ -181,7 +181,7 @@ class Watcher:
     async def _last_words(self, session_id: str, pane: Pane) -> list[str]:
         """What the terminal showed last, where an agent says there why it ended."""
         session = self._store.sessions.get(session_id)
-        if session is None or self._manager.provider(session).reader is None:
+        if session is None or self._manager.provider(session).readers.screen is None:
             return []
         return await self._terminals.capture(pane.name, _LAST_LINES)
 

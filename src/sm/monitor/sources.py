@@ -1,4 +1,4 @@
-"""Reads what agents leave to be read, each by its provider's `Reader`: published states, transcripts, screens."""
+"""Reads what agents leave to be read, with its provider's `Readers`: published states, transcripts, screens."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from sm.monitor.files import Listening, content
 from sm.monitor.listeners import News, tell_of_lines
 from sm.monitor.recorder import Concluding
 from sm.monitor.usage import Measuring
-from sm.providers.base import FIRST_TURN_S
+from sm.providers.readers import FIRST_TURN_S
 from sm.store import Store
 from sm.terminals.base import Terminals
 
@@ -52,8 +52,9 @@ class Reading:
             observed.expects_turn = launch.has_prompt and session.openings == 1
             observed.environment = launch.environment
             observed.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
-        if observed.state_file is None and observed.process is not None:
-            observed.state_file = observed.reader.state_file(observed.environment, observed.process.pid)
+        state = observed.readers.state
+        if state is not None and observed.state_file is None and observed.process is not None:
+            observed.state_file = state.path(observed.environment, observed.process.pid)
             self._listening.listen(
                 observed.state_file, observed.session_id, lambda: observed.poke(state=True)
             )
@@ -81,29 +82,31 @@ class Reading:
     async def published(self, observed: Observed) -> Observation | None:
         """What it publishes at this moment, of which no note is taken; None: nothing, or not to be believed."""
         file = None if Source.STATE_FILE in self._off else observed.state_file
-        if file is None or observed.process is None:
+        reader = observed.readers.state
+        if reader is None or file is None or observed.process is None:
             return None
         _, text = await asyncio.to_thread(content, file)
-        found = None if text is None else observed.reader.state(text, observed.process)
-        return None if found is None else found[0]
+        return None if text is None else reader.state(text, observed.process)
 
     async def _state(self, observed: Observed) -> None:
-        if observed.state_file is None or observed.process is None:
+        reader = observed.readers.state
+        if reader is None or observed.state_file is None or observed.process is None:
             return
         self._listening.listen(observed.state_file, observed.session_id, lambda: observed.poke(state=True))
         observed.state_changed_ns, text = await asyncio.to_thread(content, observed.state_file)
-        found = None if text is None else observed.reader.state(text, observed.process)
-        if found is None:
-            if text is None:
-                observed.ledger.forget(Source.STATE_FILE)
+        if text is None:
+            observed.ledger.forget(Source.STATE_FILE)
             return
-        said, conversation = found
+        said = reader.state(text, observed.process)
+        if said is None:
+            return
         before = observed.ledger.entries.get(Source.STATE_FILE)
         # Where no hook tells of it (they may be switched off), the transcript has something new now.
         observed.transcript_due |= before is None or before.said.activity is not said.activity
         observed.add(said, self._clock())
         observed.ledger.seen(Source.STATE_FILE, self._clock())
-        if conversation:
+        conversation = reader.conversation(text, observed.process)
+        if conversation is not None:
             await self._concluding.learn(observed.session_id, conversation, None, None)
         # One that has a prompt publishes that it is idle until it takes that: its hook says more.
         fresh = self._clock() - observed.started_s < FIRST_TURN_S
@@ -116,17 +119,17 @@ class Reading:
         session = self._store.sessions.get(observed.session_id)
         if session is None:
             return
-        path = observed.transcript(session)
-        if path is None or observed.environment is None:
+        path, reader = observed.transcript(session), observed.readers.transcripts
+        if path is None or reader is None or observed.environment is None:
             return
         self._listening.listen(path, session.id, lambda: observed.poke(transcript=True))
-        below = observed.reader.home(observed.environment)
+        below = reader.root(observed.environment)
         # A fork has all lines of its original, and a person may go on with any old conversation (`/resume`).
         since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
         said = await self._measuring.read(
             session,
             path,
-            observed.reader,
+            reader,
             lambda lines: tell_of_lines(self._news, observed, lines, self._clock),
             below=below,
             since=since,
@@ -135,8 +138,8 @@ class Reading:
             observed.add(each, self._clock())
 
     async def _screen(self, observed: Observed) -> None:
-        session = self._store.sessions.get(observed.session_id)
-        if session is None:
+        session, reader = self._store.sessions.get(observed.session_id), observed.readers.screen
+        if session is None or reader is None:
             return
         try:
             lines = await self._terminals.visible(session.terminal)
@@ -144,11 +147,11 @@ class Reading:
             return
         now = self._clock()
         if not observed.ready:
-            trouble = observed.reader.trouble(lines, session.working_dir, exited=False)
-            if trouble is not None:
-                await self._concluding.stuck(session, f"{trouble.message}; hint: {trouble.hint}", iso(now))
+            problem = reader.start_problem(lines, session.working_dir)
+            if problem is not None:
+                await self._concluding.stuck(session, f"{problem.message}; hint: {problem.hint}", iso(now))
             return
-        said = observed.reader.screen(lines, now)
+        said = reader.screen(lines, now)
         if said is None:
             observed.ledger.forget(Source.SCREEN)
             observed.half_drawn(now)

@@ -11,7 +11,7 @@ from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.usage import ActionLine, Position, Todo, ToolUse
 from sm.monitor.transcripts import News, files_of, read_last, read_new
-from sm.providers.base import Reader, TranscriptNews
+from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
 
@@ -39,8 +39,8 @@ class Measuring:
         self,
         session: Session,
         transcript: str,
-        reader: Reader,
-        tell: Callable[[TranscriptNews], Awaitable[None]],
+        reader: TranscriptReader,
+        tell: Callable[[TranscriptDelta], Awaitable[None]],
         *,
         below: str,
         since: str = "",
@@ -72,7 +72,7 @@ class Measuring:
                 await tell(meant)
                 await self._keep(session.id, path, news.position, own, current=path == transcript)
                 if path == transcript:
-                    said += meant.said
+                    said += meant.observations
         return said
 
     async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
@@ -102,7 +102,7 @@ class Measuring:
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
-        self, session_id: str, path: str, position: Position, meant: TranscriptNews, *, current: bool
+        self, session_id: str, path: str, position: Position, meant: TranscriptDelta, *, current: bool
     ) -> None:
         """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
         facts = dict(await self._facts_of(session_id))
@@ -166,11 +166,11 @@ class Measuring:
 
     # What others ask
 
-    async def actions(self, session: Session, reader: Reader, count: int) -> Sequence[ActionLine]:
+    async def actions(self, session: Session, reader: TranscriptReader, count: int) -> Sequence[ActionLine]:
         """The last things that the session did, by its transcripts; in their order within each."""
         if session.transcript is None:
             return ()
-        below = reader.home((await self._store.launch(session.id)).environment)
+        below = reader.root((await self._store.launch(session.id)).environment)
         known = await self._store.measures.positions(session.id)
         before = [path for path in known if path != session.transcript and not _is_sub_agents(path, below)]
         return await asyncio.to_thread(
@@ -222,7 +222,7 @@ def _is_unread(path: str, positions: Mapping[str, Position]) -> bool:
 
 
 def _last_actions(
-    transcript: str, before: Sequence[str], reader: Reader, count: int, working_dir: str, below: str
+    transcript: str, before: Sequence[str], reader: TranscriptReader, count: int, working_dir: str, below: str
 ) -> list[ActionLine]:
     """In a thread: of the current conversation, and of as many `before` it as it takes, the newest first."""
     found: list[ActionLine] = []
@@ -243,11 +243,11 @@ def _changed_ns(path: str) -> int:
 
 
 def _read(
-    path: str, position: Position | None, reader: Reader, todo: Sequence[Todo], below: str
-) -> tuple[News, TranscriptNews]:
+    path: str, position: Position | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
+) -> tuple[News, TranscriptDelta]:
     """In a thread: a transcript may be long, and a line of it large."""
     news = read_new(path, position, _READ_MAX_BYTES, below=below)
-    return news, reader.lines(news.lines, sidechain=_is_sub_agents(path, below), todo=todo)
+    return news, reader.delta(news.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 
 
 def _tool_json(tool: ToolUse) -> dict[str, Any]:

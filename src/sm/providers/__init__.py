@@ -10,7 +10,6 @@ from sm.providers.base import Provider
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE
 from sm.providers.claude.pricing import Prices
-from sm.providers.claude.reader import ClaudeReader
 from sm.providers.command import CommandProvider
 
 
@@ -21,7 +20,7 @@ def _claude(config: Config) -> Provider:
         config.claude,
         config.claude_agents,
         is_root=os.geteuid() == 0,
-        reader=ClaudeReader({name: _prices(prices) for name, prices in config.claude.prices.items()}),
+        prices={name: _prices(prices) for name, prices in config.claude.prices.items()},
         template=TEMPLATE if path is None else read_briefing(path),
     )
 

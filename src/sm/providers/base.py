@@ -3,13 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from sm.config import AgentConfig
-from sm.core.messages import Question, Request, RequestKind
-from sm.core.models import Exit, Process, Session, Signal, SpawnRequest
-from sm.core.observation import Observation
-from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.usage import Usage
+from sm.providers.readers import Readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +93,6 @@ class Input(StrEnum):
     """Each is pasted into the input box that its terminal shows (`Composer`), and the agent says that it has it."""
 
 
-FIRST_TURN_S = 30.0
-"""How long after its start the turn for its prompt may begin, when many start at once. Until then it says idle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A text that the agent has taken as input, or keeps in its own queue, as it repeats it itself."""
-
-    text: str = field(repr=False)
-    """Empty: nothing of ours, and told for its `parent`."""
-    at: float
-    """When, in seconds since the epoch."""
-    queued: bool = False
-    """It waits in the agent's queue for the end of the turn, or for the next result of a tool."""
-    withdrawn: bool = False
-    """It was taken back out of that queue, unread."""
-    refused: str | None = None
-    """A hook of the agent's user did not let the model have it, in these words; empty text: of a prompt of whoever."""
-    kept: bool = False
-    """Refused, and in the conversation nevertheless, as the last prompt: it is read with the next one."""
-    parent: str | None = None
-    """Behind what in the conversation it stands, where the agent says so. Of two with the same one the first is no more
-    in it: it was interrupted before its answer began.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Dialog:
-    """What a hook event says of a dialog that opens, whose answer the hook may bring."""
-
-    kind: RequestKind
-    tool: str
-    arguments: Mapping[str, Any] = field(repr=False)
-    questions: tuple[Question, ...] = ()
-    agent: str = ""
-    """The sub-agent that asks; empty: the agent itself."""
-    cut: bool = False
-    """The arguments are not whole: no answer can be made of them but yes and no."""
-    working_dir: str = ""
-    """Where the agent is, to whom relative paths in the arguments mean that; empty: unknown."""
-    what: str = ""
-    """A digest of the tool and its arguments, as `HookNews.what` of the use that it is about."""
-
-
 @dataclass(frozen=True, slots=True)
 class Box:
     """What a terminal shows of the agent's input box, at one moment."""
@@ -150,112 +105,6 @@ class Box:
     """A draft was put aside, and comes back by itself."""
     unknown: bool = False
     """It is closed because the screen shows nothing that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class HookNews:
-    """What one hook event of an agent CLI means."""
-
-    name: str
-    """The event's own name."""
-    said: Observation | None = None
-    conversation: str | None = None
-    """The conversation that it belongs to, where that may have changed."""
-    transcript: str | None = None
-    model: str | None = None
-    ready: bool = False
-    """The agent takes input from here on."""
-    started: bool = False
-    """A conversation begins or goes on in this process: what was seen of another one means nothing any more."""
-    ending: str | None = None
-    """Why the agent is about to end, in its own word."""
-    activity: str | None = None
-    """What it does now, in one line."""
-    heard: Heard | None = None
-    tool_begins: str | None = None
-    """A tool is about to be used, under this id: a dialog may open as soon as the hook has ended."""
-    what: str = ""
-    """A digest of the tool that begins, or is asked about, and of its arguments."""
-    tool_ended: str | None = None
-    """The use of a tool under this id is over: nothing is asked about it any more."""
-    turn_finished: bool = False
-    """What it has taken before it has dealt with; not after a turn that failed or was interrupted."""
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptNews:
-    """What some new lines of a transcript mean, in their order."""
-
-    said: tuple[Observation, ...] = ()
-    usage: tuple[Usage, ...] = ()
-    """By message id; a later one of the same id counts in its place when it has more output."""
-    tools: tuple[ToolUse, ...] = ()
-    todo: tuple[Todo, ...] = ()
-    """The agent's list after them."""
-    context_tokens: int | None = None
-    """Tokens that the conversation holds after them; None: they do not tell."""
-    heard: tuple[Heard, ...] = ()
-    turn_finished: float | None = None
-    """When the last turn was, in seconds since the epoch (as `HookNews.turn_finished`)."""
-    tools_ended: Mapping[str, bool] = field(default_factory=dict)
-    """The uses of tools that have their result; False: a person has refused it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What keeps an agent from starting, and what to type."""
-
-    message: str
-    hint: str
-
-
-class Reader(Protocol):
-    """How the agents of one provider are observed. Pure: paths and contents in, meaning out."""
-
-    def hook(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookNews:
-        """What a hook event emitted at `at` means. `expects_turn`: the process was started with a prompt."""
-
-    def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
-        """The dialog that this hook event tells of; None: none. `cut`: something of the event was left out."""
-
-    def decision(self, request: Request, by: str) -> str | None:
-        """What the hook that waits for the answer of `request` says to the agent, as text; `by`: who answered.
-
-        None: this answer cannot be given that way.
-        """
-
-    def home(self, environment: Mapping[str, str]) -> str:
-        """The directory below which the agent CLI keeps its transcripts, absolute."""
-
-    def state_file(self, environment: Mapping[str, str], pid: int) -> str:
-        """Where the agent publishes its state, absolute."""
-
-    def state(self, text: bytes, process: Process) -> tuple[Observation, str] | None:
-        """The state in such a file and the conversation it names; None when it is not of this process."""
-
-    def transcript(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
-        """Where the transcript is expected before the agent has said so. `working_dir`: without links."""
-
-    def lines(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptNews:
-        """What whole lines of a transcript mean; `sidechain`: of a sub-agent's; `todo`: the list before them."""
-
-    def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
-        """The last things done in these lines, for a person, oldest first."""
-
-    def cost_usd(self, usages: Sequence[Usage]) -> float | None:
-        """What these sums by model cost; None when the price of one of them is not known."""
-
-    def context_window(self, model: str) -> int:
-        """How many tokens a conversation with this model may hold."""
-
-    def title(self, glyph: str, at: float) -> Observation | None:
-        """What the first character of the terminal's title says."""
-
-    def screen(self, lines: Sequence[str], at: float) -> Observation | None:
-        """What the visible lines of the terminal say."""
-
-    def trouble(self, screen: Sequence[str], working_dir: str, *, exited: bool) -> Trouble | None:
-        """What keeps the agent from starting, by what its terminal shows."""
 
 
 class Composer(Protocol):
@@ -305,8 +154,8 @@ class Provider(Protocol):
     install_hint: str | None
     """What to type where its program is not installed; None: nobody knows."""
 
-    reader: Reader | None
-    """How its agents are observed; None: nothing is known of them but that they run."""
+    readers: Readers
+    """How its agents are observed. Without any reader `sm` knows only whether they run."""
 
     composer: Composer | None
     """Its input box, where `input_of` says that there is one."""
@@ -343,6 +192,12 @@ class Provider(Protocol):
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The program and the options, as `AgentPlan.flags`, of an agent that was started with this."""
+
+    def cost_usd(self, usages: Sequence[Usage]) -> float | None:
+        """The price of these sums by model; None when the price of one of the models is unknown."""
+
+    def context_window(self, model: str) -> int | None:
+        """How many tokens a conversation with this model may hold; None: unknown."""
 
     def input_of(self, agent_type: str) -> Input:
         """How agents of this type get messages; also for a type that is configured no more."""

@@ -5,8 +5,10 @@ from typing import NoReturn
 
 from sm.config import Command
 from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest
+from sm.core.usage import Usage
 from sm.errors import UsageError
-from sm.providers.base import AgentPlan, Composer, Input, Reader, Start
+from sm.providers.base import AgentPlan, Composer, Input, Start
+from sm.providers.readers import Readers
 
 
 class CommandProvider:
@@ -16,7 +18,7 @@ class CommandProvider:
     has_turns = False
     interrupt_key = "C-c"
     install_hint: str | None = None
-    reader: Reader | None = None
+    readers = Readers()
     composer: Composer | None = None
     never_inherited: frozenset[str] = frozenset()
 
@@ -71,6 +73,12 @@ class CommandProvider:
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)
+
+    def cost_usd(self, usages: Sequence[Usage]) -> None:
+        return None
+
+    def context_window(self, model: str) -> None:
+        return None
 
     def input_of(self, agent_type: str) -> Input:
         command = self._commands.get(agent_type)

@@ -25,7 +25,7 @@ from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
 from sm.policy.rules import ruling
-from sm.providers.base import Dialog, Reader
+from sm.providers.readers import Dialog, HookReader
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
 from sm.state.requests import (
@@ -96,12 +96,12 @@ class Dialogs:
 
     def dialog(self, session_id: str, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         """The dialog that an event of this session's agent tells of."""
-        reader = self._reader(session_id)
+        session = self._store.sessions.get(session_id)
+        reader = None if session is None else self._hook_reader(session)
         return None if reader is None else reader.dialog(payload, cut=cut)
 
-    def _reader(self, session_id: str) -> Reader | None:
-        session = self._store.sessions.get(session_id)
-        return None if session is None else self._manager.provider(session).reader
+    def _hook_reader(self, session: Session) -> HookReader | None:
+        return self._manager.provider(session).readers.hooks
 
     async def known(self, session_id: str, key: str) -> Request | None:
         """The request that this session's hook has opened with `key`, unless it has to be attached again.
@@ -195,7 +195,7 @@ class Dialogs:
         return Told(Outcome.OVER) if output is None else Told(Outcome.DECIDED, output)
 
     def _decision(self, session: Session, request: Request) -> str | None:
-        reader, who = self._manager.provider(session).reader, request.answered_by or ""
+        reader, who = self._hook_reader(session), request.answered_by or ""
         by = sender_label(who, self._store.sessions.get(who))
         if who == BY_RULE:
             by = f"a rule ({folded(request.reason or '-', 300)})"
@@ -368,8 +368,10 @@ class Dialogs:
     async def _is_answered(self, request: Request) -> bool:
         """Whether its session waits for nobody, and shows no dialog either."""
         session = self._store.sessions.get(request.session_id)
-        reader = self._reader(request.session_id)
-        if session is None or reader is None or session.status is Status.WAITING_INPUT:
+        if session is None or session.status is Status.WAITING_INPUT:
+            return False
+        reader = self._manager.provider(session).readers.screen
+        if reader is None:
             return False
         try:
             async with asyncio.timeout(_SCREEN_WITHIN_S):

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from sm.core.messages import Question
-from sm.providers.base import Dialog
+from sm.providers.readers import Dialog
 from sm.state.requests import Asked
 
 _ARGUMENTS_MAX_BYTES = 64 * 1024

@@ -140,12 +140,12 @@ class Adoptions:
 
     async def _conversation(self, provider: Provider, launch: Launch, process: Process) -> str | None:
         """The conversation that the agent says it is in; None when it does not say."""
-        if provider.reader is None:
+        reader = provider.readers.state
+        if reader is None:
             return None
-        path = provider.reader.state_file(launch.environment, process.pid)
+        path = reader.path(launch.environment, process.pid)
         text = await asyncio.to_thread(read_at_most, path, _PUBLISHED_MAX_BYTES)
-        state = provider.reader.state(text, process) if text else None
-        return None if state is None else state[1]
+        return reader.conversation(text, process) if text else None
 
 
 def _usual_type(provider: Provider) -> str:

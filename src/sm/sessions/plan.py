@@ -142,7 +142,7 @@ class Spawning:
                 f"sm workspace create {place.slug} brings it back",
             )
         await require_directory(session.working_dir)
-        if provider.reader is None:
+        if not provider.has_turns:
             environment = self._environments.again(session, launch.environment)
             return replace(launch, environment=environment), secrets.token_hex(32), ()
         types = await self._types.found(place, launch.inherited, wanted=session.agent_type)
@@ -169,7 +169,7 @@ class Spawning:
         Raises UsageError and IllegalState where there is none, InvalidPath when its directory is gone.
         """
         provider = self._provider_of_session(original)
-        conversation = "" if provider.reader is None else _conversation(original)
+        conversation = _conversation(original) if provider.has_turns else ""
         await require_directory(original.working_dir)
         session, token = self._new(
             caller,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.core.messages import Answer, Question, Request, RequestKind, RequestState
-from sm.providers.base import Dialog
-from sm.providers.claude.reader import ClaudeReader
+from sm.providers.claude.hooks import ClaudeHookReader
 from sm.providers.claude.values import digest
+from sm.providers.readers import Dialog
 
-READER = ClaudeReader({})
+READER = ClaudeHookReader()
 RED_OR_BLUE = {
     "question": "Which colour?",
     "header": "Colour",
@@ -45,7 +45,7 @@ def dialog(tool: object, arguments: object, *, cut: bool = False, **more: object
 def test_use_of_a_tool_asks_for_a_permission(tool: str) -> None:
     arguments = {"command": "npm test", "plan": "1. do it"}
     assert dialog(tool, arguments) == Dialog(
-        RequestKind.PERMISSION, tool, arguments, working_dir="/srv/shop", what=digest(tool, arguments)
+        RequestKind.PERMISSION, tool, arguments, working_dir="/srv/shop", tool_digest=digest(tool, arguments)
     )
 
 
@@ -62,7 +62,7 @@ def test_questions_are_asked_with_the_labels_of_their_options() -> None:
         arguments,
         questions,
         working_dir="/srv/shop",
-        what=digest("AskUserQuestion", arguments),
+        tool_digest=digest("AskUserQuestion", arguments),
     )
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sm.core.observation import Activity
-from sm.providers.base import Heard, HookNews
 from sm.providers.claude.hooks import EVENTS, read_hook
+from sm.providers.readers import AcceptedInput, HookEvent
 
 OLD, NEW = "0b0e7c1e-0000-4000-8000-000000000001", "0b0e7c1e-0000-4000-8000-000000000002"
 COMMON = {
@@ -19,7 +19,7 @@ COMMON = {
 QUESTION = {"questions": [{"question": "Which database?", "header": "DB", "options": [{"label": "a"}]}]}
 
 
-def news(name: str, *, expects_turn: bool = False, **payload: Any) -> HookNews:
+def news(name: str, *, expects_turn: bool = False, **payload: Any) -> HookEvent:
     return read_hook({**COMMON, "hook_event_name": name, **payload}, 5.0, expects_turn=expects_turn)
 
 
@@ -89,7 +89,7 @@ def news(name: str, *, expects_turn: bool = False, **payload: Any) -> HookNews:
 def test_what_an_event_says(
     name: str, payload: dict[str, Any], activity: Activity, final: bool, words: str
 ) -> None:
-    said = news(name, **payload).said
+    said = news(name, **payload).observation
     assert said is not None
     assert (said.activity, said.final, said.reason, said.turn) == (activity, final, f"{words} ({name})", "p1")
     assert said.at == 5.0
@@ -109,30 +109,30 @@ def test_what_an_event_says(
     ],
 )
 def test_what_says_nothing_of_what_it_does(name: str, payload: dict[str, Any]) -> None:
-    assert news(name, **payload).said is None
+    assert news(name, **payload).observation is None
 
 
 def test_it_is_ready_when_its_session_starts_and_busy_only_with_a_prompt() -> None:
     waits = news("SessionStart", source="startup", model="claude-opus-4-8[1m]")
     assert waits.ready
-    assert waits.said is not None
-    assert (waits.said.activity, waits.said.final, waits.model) == (
+    assert waits.observation is not None
+    assert (waits.observation.activity, waits.observation.final, waits.model) == (
         Activity.IDLE,
         True,
         "claude-opus-4-8[1m]",
     )
     works = news("SessionStart", source="startup", expects_turn=True)
     assert works.ready
-    assert works.said is not None
-    assert works.said.activity is Activity.BUSY
+    assert works.observation is not None
+    assert works.observation.activity is Activity.BUSY
 
 
 def test_a_clear_is_another_conversation_of_the_same_process() -> None:
     assert news("SessionEnd", reason="clear").ending is None
     cleared = news("SessionStart", source="clear", session_id=NEW, transcript_path="/t/new.jsonl")
     assert (cleared.conversation, cleared.transcript, cleared.started) == (NEW, "/t/new.jsonl", True)
-    assert cleared.said is not None
-    assert (cleared.said.activity, cleared.said.final) == (Activity.IDLE, True)
+    assert cleared.observation is not None
+    assert (cleared.observation.activity, cleared.observation.final) == (Activity.IDLE, True)
 
 
 def test_a_forked_one_names_the_old_conversation_first_and_is_not_believed() -> None:
@@ -159,12 +159,12 @@ def test_no_payload_makes_it_raise(name: str, value: object) -> None:
         found = read_hook(
             {"hook_event_name": name, **dict.fromkeys(fields, value)}, 5.0, expects_turn=expects_turn
         )
-        if found.said is not None:
-            assert "\x1b" not in found.said.reason
+        if found.observation is not None:
+            assert "\x1b" not in found.observation.reason
 
 
 def test_control_characters_of_a_tool_never_reach_a_reason() -> None:
-    said = news("PreToolUse", tool_name="Bash", tool_input={"command": "a\x1b[2J\nb"}).said
+    said = news("PreToolUse", tool_name="Bash", tool_input={"command": "a\x1b[2J\nb"}).observation
     assert said is not None
     assert "\x1b" not in said.reason
     assert "\n" not in said.reason
@@ -182,21 +182,21 @@ def test_a_transcript_is_an_absolute_path_of_some_length(value: object) -> None:
 
 
 def test_a_person_who_resumes_another_conversation_starts_nothing() -> None:
-    said = news("SessionStart", source="resume", expects_turn=True).said
+    said = news("SessionStart", source="resume", expects_turn=True).observation
     assert said is not None
     assert said.activity is Activity.IDLE
 
 
 def test_a_background_task_that_ends_is_no_new_work() -> None:
-    told = news("UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>").said
-    asked = news("UserPromptSubmit", prompt="go on").said
+    told = news("UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>").observation
+    asked = news("UserPromptSubmit", prompt="go on").observation
     assert told is not None
     assert asked is not None
     assert (told.opens, asked.opens) == (False, True)
 
 
 def test_no_text_of_an_agent_makes_a_long_reason() -> None:
-    failed = news("StopFailure", error="x\x1b" * 50_000, last_assistant_message="y" * 50_000).said
+    failed = news("StopFailure", error="x\x1b" * 50_000, last_assistant_message="y" * 50_000).observation
     assert failed is not None
     assert len(failed.reason) < 400
     assert len(news("SessionEnd", reason="z" * 50_000).ending or "") <= 200
@@ -206,8 +206,8 @@ def test_no_text_of_an_agent_makes_a_long_reason() -> None:
 
 
 def test_a_prompt_is_what_the_agent_has_heard() -> None:
-    assert news("UserPromptSubmit", prompt="[sm] from a, message 7\nhi ").heard == Heard(
-        "[sm] from a, message 7\nhi ", 5.0
+    assert news("UserPromptSubmit", prompt="[sm] from a, message 7\nhi ").accepted == AcceptedInput(
+        "[sm] from a, message 7\nhi ", 5.0, hook="UserPromptSubmit"
     )
 
 
@@ -220,7 +220,7 @@ def test_a_prompt_is_what_the_agent_has_heard() -> None:
     ],
 )
 def test_what_nobody_has_sent_or_not_all_of_it_was_not_heard(payload: dict[str, Any]) -> None:
-    assert news("UserPromptSubmit", **payload).heard is None
+    assert news("UserPromptSubmit", **payload).accepted is None
 
 
 @pytest.mark.parametrize("agent", [{}, {"agent_id": "a1"}])
@@ -238,12 +238,12 @@ def test_the_use_of_a_tool_begins_and_ends(
     name: str, begins: str | None, ended: str | None, agent: dict[str, Any]
 ) -> None:
     found = news(name, tool_name="Bash", tool_use_id="toolu_1", **agent)
-    assert (found.tool_begins, found.tool_ended) == (begins, ended)
+    assert (found.tool_started, found.tool_ended) == (begins, ended)
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], ""])
 def test_a_tool_use_without_an_id_tells_of_none(odd: Any) -> None:
-    assert news("PreToolUse", tool_use_id=odd).tool_begins is None
+    assert news("PreToolUse", tool_use_id=odd).tool_started is None
     assert news("PostToolUse", tool_use_id=odd).tool_ended is None
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sm.core.observation import Activity
-from sm.providers.claude.reader import ClaudeReader
 from sm.providers.claude.screen import Obstacle
+from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.claude.trouble import Trouble, explain
 
 DATA = Path(__file__).parents[2] / "data/screens"
@@ -110,13 +110,12 @@ def test_an_end_that_nobody_knows_is_told_in_its_own_words() -> None:
 
 @pytest.mark.parametrize("name", ["opt-50", "flag-bad-permission-mode-01", "firstrun-theme-01"])
 def test_nothing_is_asked_of_a_person_while_claude_is_about_to_end(name: str) -> None:
-    reader = ClaudeReader({})
-    assert reader.trouble(capture(name), DIR, exited=False) is None
-    assert reader.trouble(capture(name), DIR, exited=True) is not None
+    assert ClaudeScreenReader().start_problem(capture(name), DIR) is None
+    assert trouble(capture(name), exited=True) is not None
 
 
 def test_a_claude_that_answers_no_prompt_is_blocked_and_says_what_to_type() -> None:
-    said = ClaudeReader({}).screen(capture("nologin-80"), 1.0)
+    said = ClaudeScreenReader().screen(capture("nologin-80"), 1.0)
     assert said is not None
     assert (said.activity, "not logged in; hint: " in said.reason) == (Activity.BLOCKED, True)
     assert said.reason.endswith("/login")

@@ -111,7 +111,7 @@ class LookRoutes:
 
     async def _acts(self, session: Session, count: int) -> list[Act]:
         """What its transcript tells, and its own events, as one story; the last `count`, oldest first."""
-        reader = self._d.manager.provider(session).reader
+        reader = self._d.manager.provider(session).readers.transcripts
         done = () if reader is None else await self._d.measuring.actions(session, reader, count)
         events = await self._d.store.events(sessions=[session.id], limit=count)
         now = self._d.manager.now()
@@ -131,8 +131,8 @@ class LookRoutes:
         return json_answer(shown if may_read else without_words(shown, session))
 
     async def _measured(self, session: Session) -> Measured | None:
-        reader = self._d.manager.provider(session).reader
-        if reader is None:
+        provider = self._d.manager.provider(session)
+        if provider.readers.transcripts is None:
             return None
         measures = self._d.store.measures
         positions, usages, tools, facts, estimate = await asyncio.gather(
@@ -159,8 +159,8 @@ class LookRoutes:
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool"), self._d.manager.now()),
             context_tokens=facts.get("context_tokens"),
-            context_window=reader.context_window(model) if model else None,
-            cost_usd=reader.cost_usd(usages) if usages else None,
+            context_window=provider.context_window(model) if model else None,
+            cost_usd=provider.cost_usd(usages) if usages else None,
             current_activity=self._d.observer.activity(session.id),
             todo=[(t["status"], t["content"]) for t in todo] if todo else None,
             estimate=estimate,

@@ -51,7 +51,7 @@ class DialogRoutes:
         dialog = self._d.dialogs.dialog(session_id, payload, cut=body.flag("cut"))
         if dialog is None or await self._is_over(session_id, emitted_at):
             return None, wait_s
-        tool_use = self._d.observer.tool_use(session_id, dialog.agent, dialog.what)
+        tool_use = self._d.observer.tool_use(session_id, dialog.agent, dialog.tool_digest)
         return await self._d.dialogs.attach(session_id, dialog, key, tool_use), wait_s
 
     async def _is_over(self, session_id: str, emitted_at: str) -> bool:

@@ -6,8 +6,8 @@ from typing import assert_never
 from sm.core.text import folded
 from sm.core.usage import ActionLine, ToolUse, Usage
 from sm.providers.claude import values
+from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResult, facts
 from sm.providers.claude.todos import TodoList
-from sm.providers.claude.transcript import Compaction, Fact, Mark, MarkKind, ToolResult, facts
 
 
 def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> tuple[ActionLine, ...]:

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 
 from sm.core.messages import Answer, Question, Request, RequestKind
 from sm.core.text import folded, marked
-from sm.providers.base import Dialog
 from sm.providers.claude.values import digest
+from sm.providers.readers import Dialog
 
 _ASKS = "AskUserQuestion"
 _WORD_MAX = 200
@@ -37,7 +37,7 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         agent=_word(payload, "agent_id"),
         cut=cut,
         working_dir=_directory(payload.get("cwd")),
-        what=digest(tool, given),
+        tool_digest=digest(tool, given),
     )
 
 

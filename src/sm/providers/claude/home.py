@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _MAX_BYTES = 64 * 1024 * 1024
 
 
+def config_dir(environment: Mapping[str, str]) -> str:
+    """The directory of claude's files; `.claude.json` is beside it unless CLAUDE_CONFIG_DIR is set."""
+    return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
+
+
 class ClaudeHome:
     """Where claude would look in this environment."""
 
@@ -23,9 +28,8 @@ class ClaudeHome:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         given = environ.get("CLAUDE_CONFIG_DIR")
-        home = environ.get("HOME", "/")
-        self.directory = given or f"{home}/.claude"
-        self.state = f"{given or home}/.claude.json"
+        self.directory = config_dir(environ)
+        self.state = f"{given or environ.get('HOME', '')}/.claude.json"
 
     @property
     def settings(self) -> str:

@@ -14,15 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from sm.config import Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
 from sm.core.text import folded
+from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
-from sm.providers.base import AgentPlan, Composer, Given, Input, Reader, Sources, Start
+from sm.providers.base import AgentPlan, Composer, Given, Input, Sources, Start
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.composer import ClaudeComposer
-from sm.providers.claude.hooks import EVENTS, conversation_id
+from sm.providers.claude.home import config_dir
+from sm.providers.claude.hooks import EVENTS, ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
-from sm.providers.claude.reader import config_dir
+from sm.providers.claude.pricing import Prices, context_window, cost_usd
+from sm.providers.claude.state import ClaudeStateReader
+from sm.providers.claude.terminal import ClaudeScreenReader
+from sm.providers.claude.transcript import ClaudeTranscriptReader
+from sm.providers.readers import Readers
 
 HOOK_TIMEOUT_S = 5
 """After which claude goes on without the hook; `sm hook` takes at most about one."""
@@ -87,13 +93,14 @@ class ClaudeProvider:
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
     `agents` are their names; what they say, and what files define, comes with each `Start`. `is_root`: the daemon's
-    user is. `template`: the briefing's.
+    user is. `prices`: configured ones, by the beginning of a model's name. `template`: the briefing's.
     """
 
     name = "claude"
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED
+    readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class ClaudeProvider:
         agents: Sequence[str],
         *,
         is_root: bool,
-        reader: Reader | None = None,
+        prices: Mapping[str, Prices] | None = None,
         template: str = TEMPLATE,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -111,7 +118,7 @@ class ClaudeProvider:
         # A launcher of somebody's own comes from elsewhere.
         named = os.path.basename(claude.default_command[0])
         self.install_hint = trouble.INSTALL if named == "claude" else None
-        self.reader = reader
+        self._prices = prices or {}
         self.composer: Composer | None = ClaudeComposer()
         self._template = template
         self._new_id = new_id
@@ -230,6 +237,12 @@ class ClaudeProvider:
         is_claude = os.path.basename(words[0]) in names or "/@anthropic-ai/claude-code/" in words[0]
         speaks = not {"-p", "--print"} & set(words) and not _SUBCOMMANDS & set(words[1:2])
         return is_claude and speaks
+
+    def cost_usd(self, usages: Sequence[Usage]) -> float | None:
+        return cost_usd(usages, self._prices)
+
+    def context_window(self, model: str) -> int:
+        return context_window(model)
 
     def input_of(self, agent_type: str) -> Input:
         return Input.COMPOSER

@@ -1,377 +1,151 @@
-"""What the lines of Claude Code's transcript (JSONL) tell. Pure.
+"""Reads claude's transcripts: what lines mean, and where the files lie. Pure.
 
-Source: the files that claude 2.1.197 writes, and the program itself. A line that is no JSON, of a type nobody
-knows or of an odd shape tells nothing and never raises: the agent can write this file, and every release adds
-types.
-Texts are the agent's own words: they are cut, but control characters stay in; fold them before showing them.
-
-Each block of an API message is a line of its own and repeats the usage, the early ones with less output: of
-the Usages with one `message_id` that with the most output counts, and a ToolUse once for its `id`. A compaction
-writes the lines that it keeps a second time, and the first flush of a file can put an answer before its prompt:
-`at` says what was later.
+Source: claude 2.1.197. Lines of an unknown form have no meaning.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
 
-from sm.core.text import MARK
-from sm.core.usage import ToolUse, Usage
-from sm.providers.claude import values
-from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
+from sm.core.observation import Activity, Observation, Source
+from sm.core.text import folded
+from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.providers.claude.actions import last_actions
+from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
+from sm.providers.claude.home import config_dir
+from sm.providers.claude.todos import TodoList, changed
+from sm.providers.claude.values import seconds_of
+from sm.providers.readers import AcceptedInput, TranscriptDelta
 
-WHOLE_MAX = 300_000
-"""Characters of a text that may stay in memory whole."""
-SYNTHETIC = "<synthetic>"
-"""The model of a message that Claude Code made up itself."""
-FAST = "fast:"
-"""What stands before the model of a message from the fast mode, which has prices of its own."""
-
-# --------------------------------------------------------------------------------------------- the facts
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    tool_use_id: str
-    at: str | None
-    sidechain: bool
-    is_error: bool = False
-    rejected: bool = False
-    """By a person at the dialog."""
-    text: str = field(default="", repr=False)
-    """Of an error only."""
-    todos: TodoList | TodoChange | None = None
-    """What a Task tool answered."""
+class ClaudeTranscriptReader:
+    """`TranscriptReader` for claude."""
 
+    def root(self, environment: Mapping[str, str]) -> str:
+        """The directory itself may be a link of its user's."""
+        return f"{config_dir(environment)}/projects"
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """The conversation was replaced by a summary. Token counts are None where the line has none."""
+    def path(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
+        slug = _NOT_IN_A_NAME.sub("-", working_dir)
+        return f"{self.root(environment)}/{slug}/{conversation}.jsonl"
 
-    at: str | None
-    trigger: str
-    """`auto` or `manual`."""
-    pre_tokens: int | None
-    post_tokens: int | None
-    sidechain: bool = False
-
-
-class MarkKind(StrEnum):
-    PROMPT = "prompt"
-    """A turn begins. detail: whose prompt it is (`human`, `task-notification`), or how it came (`queued`)."""
-    TEXT = "text"
-    """The assistant's words. detail `<synthetic>`: not the model's message, but what an interrupt left of one."""
-    TURN_FINISHED = "turn_finished"
-    """Also after an API error; not after an interrupt."""
-    INTERRUPTED = "interrupted"
-    REJECTED = "rejected"
-    """A person said no to a tool. text: what the model is told."""
-    API_ERROR = "api_error"
-    """The turn failed for good. detail: the kind of error (`server_error`, `rate_limit`, ...)."""
-    ENQUEUED = "enqueued"
-    """A message waits in the agent's queue: the proof of one that was sent to a busy agent."""
-    DEQUEUED = "dequeued"
-    """Some queued message begins a turn (its PROMPT has the text)."""
-    REMOVED = "removed"
-    """Some queued message left the queue without a turn of its own (its CONSUMED has the text)."""
-    WITHDRAWN = "withdrawn"
-    """A person took a queued message back into the input box: it was not read."""
-    CONSUMED = "consumed"
-    """A queued message was handed to the model within a turn."""
-    REFUSED = "refused"
-    """A hook of the user's kept a prompt (the text, where it is said) from the model. detail: the hook's words."""
-    STOPPED = "stopped"
-    """A hook of the user's let no turn begin with the last PROMPT, which is read with the next. detail: its words."""
-    COMMAND = "command"
-    """A slash command, with its arguments, or `!command`. It may begin a turn, or not."""
-    COMMAND_OUTPUT = "command_output"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened in the turn."""
-
-    kind: MarkKind
-    at: str | None
-    text: str = field(default="", repr=False)
-    """At most 4,000 characters."""
-    prompt_id: str | None = None
-    """Of the turn, where the line names it; the hooks name the same one."""
-    detail: str = ""
-    background: int = 0
-    """TURN_FINISHED: how many background agents and workflows still run."""
-    sidechain: bool = False
-    whole: str = field(default="", repr=False)
-    """All of a text that somebody has given to the agent, where it may be one of our messages."""
-    parent: str | None = None
-    """PROMPT: behind which line of the conversation it stands; empty: it is the first."""
-
-
-Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
-
-
-def facts(line: bytes) -> tuple[Fact, ...]:
-    """What one line tells, in its order; nothing when it cannot be read. Never raises."""
-    try:
-        # Not orjson: it refuses the half of a surrogate pair that JavaScript leaves where it cuts an emoji.
-        value = json.loads(line.decode("utf-8", "replace"))
-        return tuple(_read(value)) if isinstance(value, dict) else ()
-    except (ValueError, RecursionError):  # RecursionError: thousands of brackets
-        return ()
-
-
-def facts_of(lines: Iterable[bytes]) -> list[Fact]:
-    return [fact for line in lines for fact in facts(line)]
-
-
-# ------------------------------------------------------------------------------------- reading one line
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    value: Mapping[str, Any]
-    at: str | None
-    sidechain: bool
-    prompt_id: str | None
-
-    def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
-        ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
-        whole = values.mended(text) if ours else ""
-        placed = kind is MarkKind.PROMPT and "parentUuid" in self.value
-        parent = values.name(self.value["parentUuid"]) if placed else None
-        return Mark(
-            kind, self.at, values.cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
+    def delta(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptDelta:
+        facts = facts_of(lines)
+        usage = [fact for fact in facts if isinstance(fact, Usage)]
+        todos, context = tuple(todo), None
+        for fact in facts:
+            match fact:
+                case TodoList():
+                    todos = changed(todos, fact)
+                case ToolResult() if fact.todos is not None:
+                    todos = changed(todos, fact.todos)
+                case Usage() if not fact.sidechain:
+                    context = fact.context
+                case Compaction() if fact.post_tokens is not None and not fact.sidechain:
+                    context = fact.post_tokens
+                case _:
+                    pass
+        tools = tuple(fact for fact in facts if isinstance(fact, ToolUse))
+        ended = {fact.tool_use_id: not fact.rejected for fact in facts if isinstance(fact, ToolResult)}
+        if sidechain:
+            return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
+        return TranscriptDelta(
+            tuple(each for fact in facts if (each := _observed(fact)) is not None),
+            tuple(usage),
+            tools,
+            todos,
+            context,
+            tuple(taken for fact in facts if (taken := _accepted(fact)) is not None),
+            _finished(facts),
+            ended,
         )
 
-
-_GIVEN = frozenset(
-    {MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN, MarkKind.REFUSED}
-)
-_TASK = "<task-notification>"
-"""How the words of a sub-agent begin, which are nobody's message."""
+    def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
+        return last_actions(lines, count, working_dir)
 
 
-def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
-    reader = _READERS.get(values.name(value.get("type")))
-    if reader is not None:
-        line = _Line(
-            value,
-            values.time(value.get("timestamp")),
-            value.get("isSidechain") is True,
-            values.name(value.get("promptId")) or None,
-        )
-        yield from reader(line)
-
-
-def _assistant(line: _Line) -> Iterator[Fact]:
-    message = values.mapping(line.value.get("message"))
-    if line.value.get("isApiErrorMessage") is True:
-        yield line.mark(
-            MarkKind.API_ERROR,
-            values.words(message.get("content")),
-            values.name(line.value.get("error")) or "unknown",
-        )
-        return
-    model = values.name(message.get("model"))
-    if model != SYNTHETIC:
-        yield from _usage(line, message, model)
-    for block in values.blocks(message.get("content")):
-        match block.get("type"):
-            case "text":
-                text = values.string(block.get("text"))
-                if model == SYNTHETIC and text != "No response requested.":
-                    yield line.mark(MarkKind.TEXT, text, SYNTHETIC)
-                elif model != SYNTHETIC and text.strip():
-                    yield line.mark(MarkKind.TEXT, text)
-            case "tool_use":
-                yield from _tool_use(line, block)
-            case _:  # thinking, and what is to come
-                pass
-
-
-def _usage(line: _Line, message: Mapping[str, Any], model: str) -> Iterator[Usage]:
-    usage = message.get("usage")
-    message_id = values.name(message.get("id")) or values.name(line.value.get("requestId"))
-    if not isinstance(usage, dict) or not message_id or not model:
-        return
-    cache_write = values.count(usage.get("cache_creation_input_tokens")) or 0
-    created = values.mapping(usage.get("cache_creation"))
-    for_an_hour = values.count(created.get("ephemeral_1h_input_tokens")) or 0
-    yield Usage(
-        message_id,
-        f"{FAST}{model}" if usage.get("speed") == "fast" else model,
-        line.at or "",
-        input=values.count(usage.get("input_tokens")) or 0,
-        output=values.count(usage.get("output_tokens")) or 0,
-        cache_read=values.count(usage.get("cache_read_input_tokens")) or 0,
-        cache_write=cache_write,
-        cache_write_1h=min(for_an_hour, cache_write),
-        sidechain=line.sidechain,
+def _accepted(fact: Fact) -> AcceptedInput | None:
+    """The input that a line reports."""
+    if not isinstance(fact, Mark) or fact.at is None:
+        return None
+    kind, at = fact.kind, seconds_of(fact.at)
+    kept_back = kind in (MarkKind.REFUSED, MarkKind.STOPPED) and not (fact.text and not fact.whole)
+    if at is None or not (fact.whole or fact.parent is not None or kept_back):
+        return None
+    return AcceptedInput(
+        fact.whole,
+        at,
+        queued=kind is MarkKind.ENQUEUED,
+        withdrawn=kind is MarkKind.WITHDRAWN,
+        refused=fact.detail if kept_back else None,
+        kept=kind is MarkKind.STOPPED,
+        parent=fact.parent,
     )
 
 
-def _tool_use(line: _Line, block: Mapping[str, Any]) -> Iterator[Fact]:
-    id, name = values.name(block.get("id")), values.name(block.get("name"))
-    if not id or not name:
-        return
-    given = values.mapping(block.get("input"))
-    yield ToolUse(id, name, line.at or "", values.shortened(given), line.sidechain)
-    # A sub-agent's TodoWrite is a list of its own; the list of the Task tools is one for the session.
-    if name == "TodoWrite" and isinstance(given.get("todos"), list) and not line.sidechain:
-        yield todo_list(given["todos"])
+def _finished(facts: Sequence[Fact]) -> float | None:
+    """When the last turn was finished; None when it failed or was interrupted.
+
+    claude writes an end for a failed turn too.
+    """
+    ends = (MarkKind.TURN_FINISHED, MarkKind.API_ERROR, MarkKind.INTERRUPTED)
+    marks = [fact for fact in facts if isinstance(fact, Mark) and fact.kind in ends]
+    failed = len(marks) > 1 and marks[-2].kind is MarkKind.API_ERROR
+    if not marks or marks[-1].kind is not MarkKind.TURN_FINISHED or failed or marks[-1].at is None:
+        return None
+    return seconds_of(marks[-1].at)
 
 
-def _user(line: _Line) -> Iterator[Fact]:
-    content = values.mapping(line.value.get("message")).get("content")
-    results = [block for block in values.blocks(content) if block.get("type") == "tool_result"]
-    for result in results:
-        yield from _tool_result(line, result, alone=len(results) == 1)
-    text = values.words(content)
-    if text.startswith("[Request interrupted by user"):
-        yield line.mark(MarkKind.INTERRUPTED, text)
-    elif not results and line.value.get("isCompactSummary") is not True:
-        yield from _spoken(line, text)
+def _observed(fact: Fact) -> Observation | None:
+    """The agent's activity by this line."""
+    when: str | None = getattr(fact, "at", None)
+    at = None if when is None else seconds_of(when)
+    if at is None:
+        return None
 
+    def said(activity: Activity, reason: str, *, final: bool = False, turn: str | None = None) -> Observation:
+        return Observation(Source.TRANSCRIPT, activity, at, reason, turn, final=final)
 
-def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Iterator[Fact]:
-    id = values.name(block.get("tool_use_id"))
-    if not id:
-        return
-    meant = line.value.get("toolUseResult") if alone else None
-    is_error = block.get("is_error") is True
-    rejected = is_error and (
-        meant == "User rejected tool use" or line.value.get("toolDenialKind") == "user-rejected"
-    )
-    text = values.cut(values.words(block.get("content"))) if is_error else ""
-    todos = None if is_error else task_change(values.mapping(meant))
-    yield ToolResult(id, line.at, line.sidechain, is_error, rejected, text, todos)
-    if rejected:
-        yield line.mark(MarkKind.REJECTED, text)
-
-
-_OUTPUT_TAGS = ("local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr")
-_STYLE = re.compile("\x1b\\[[0-9;:]*m")
-
-
-def _spoken(line: _Line, text: str) -> Iterator[Mark]:
-    """What a user line without results is: a command, its output, or a prompt."""
-    if text.lstrip().startswith("<"):  # else a prompt that quotes a tag somewhere
-        name, typed = _within(text, "command-name"), _within(text, "bash-input")
-        output = [inside for tag in _OUTPUT_TAGS if (inside := _within(text, tag)) is not None]
-        if name is not None:
-            yield line.mark(MarkKind.COMMAND, f"{name} {_within(text, 'command-args') or ''}".strip())
-            return
-        if typed is not None:
-            yield line.mark(MarkKind.COMMAND, f"!{typed}")
-            return
-        if output:
-            yield _output(line, "\n".join(filter(None, output)))
-            return
-    origin = values.name(values.mapping(line.value.get("origin")).get("kind"))
-    source = origin or values.name(line.value.get("promptSource"))
-    if not source and text.startswith(_STOPPED):
-        return  # a system line says the same
-    # Meta lines are reminders to the model and hooks' answers within a turn, unless they say where they are from.
-    if text.strip() and (origin or line.value.get("isMeta") is not True):
-        yield line.mark(MarkKind.PROMPT, text, source)
-
-
-def _within(text: str, tag: str) -> str | None:
-    """What stands within the first `<tag>`. By `find`: a pattern takes forever on a thousand open tags."""
-    start = text.find(f"<{tag}>")
-    end = text.find(f"</{tag}>", start)
-    return text[start + len(tag) + 2 : end] if 0 <= start < end else None
-
-
-def _output(line: _Line, text: str) -> Mark:
-    return line.mark(MarkKind.COMMAND_OUTPUT, _STYLE.sub("", text))
-
-
-def _system(line: _Line) -> Iterator[Fact]:
-    value = line.value
-    content = values.string(value.get("content"))
-    match value.get("subtype"):
-        case "turn_duration":
-            counts = ("pendingBackgroundAgentCount", "pendingWorkflowCount")
-            background = sum(values.count(value.get(key)) or 0 for key in counts)
-            yield line.mark(MarkKind.TURN_FINISHED, background=background)
-        case "compact_boundary":
-            about = values.mapping(value.get("compactMetadata"))
-            yield Compaction(
-                line.at,
-                values.name(about.get("trigger")),
-                values.count(about.get("preTokens")),
-                values.count(about.get("postTokens")),
-                line.sidechain,
-            )
-        case "local_command" if content.lstrip().startswith("<"):
-            yield from _spoken(line, content)
-        case "informational" if content.startswith("Unknown command"):
-            yield _output(line, content)
-        case "informational" if value.get("preventContinuation") is True:
-            yield from _kept_back(line, content)
+    match fact:
+        case ToolUse():
+            return said(Activity.BUSY, f"it calls {folded(fact.name, 80)}")
+        case ToolResult():
+            return said(Activity.BUSY, "a tool is done")
+        case Mark():
+            return _marked(fact, said)
         case _:
-            pass
+            return None
 
 
-_REFUSED = "UserPromptSubmit operation blocked by hook:\n"
-_OF_PROMPT = "\n\nOriginal prompt: "
-_STOPPED = "Operation stopped by hook"
-
-
-def _kept_back(line: _Line, text: str) -> Iterator[Mark]:
-    """A hook of the user's has answered a prompt with `decision: block`, exit 2 or `continue: false`."""
-    if text.startswith(_REFUSED):
-        said = text.removeprefix(_REFUSED)
-        # The hook's own words may hold ours; the first that one of our headers follows is before what it refused.
-        ours = said.find(f"{_OF_PROMPT}{MARK} from ")
-        at = ours if ours >= 0 else said.find(_OF_PROMPT)
-        why, prompt = (said, "") if at < 0 else (said[:at], said[at + len(_OF_PROMPT) :])
-        yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
-    elif text.startswith(_STOPPED):
-        yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))
-
-
-def _attachment(line: _Line) -> Iterator[Fact]:
-    about = values.mapping(line.value.get("attachment"))
-    content = about.get("content")
-    match about.get("type"):
-        case "queued_command":
-            yield line.mark(
-                MarkKind.CONSUMED,
-                values.words(about.get("prompt")),
-                values.name(values.mapping(about.get("origin")).get("kind")),
-            )
-        case "task_reminder" if isinstance(content, list):
-            yield todo_list(content)
-        case "todo_reminder" if isinstance(content, list) and not line.sidechain:
-            yield todo_list(content)
+def _marked(mark: Mark, said: Any) -> Observation | None:
+    found: Observation | None
+    match mark.kind:
+        case MarkKind.PROMPT | MarkKind.CONSUMED:
+            found = said(Activity.BUSY, "a turn begins")
+        case MarkKind.TURN_FINISHED if mark.background:
+            found = said(Activity.BUSY, f"its turn is finished, background agents: {mark.background}")
+        case MarkKind.TURN_FINISHED:
+            found = said(Activity.IDLE, "its turn is finished", final=True)
+        case MarkKind.INTERRUPTED:
+            found = said(Activity.IDLE, "it was interrupted", final=True)
+        case MarkKind.API_ERROR:
+            found = said(Activity.IDLE, f"its turn failed: {folded(mark.text, 200)}", final=True)
+        case (
+            # An interruption follows, unless the person has said how to go on.
+            MarkKind.REJECTED
+            | MarkKind.TEXT
+            | MarkKind.ENQUEUED
+            | MarkKind.DEQUEUED
+            | MarkKind.REMOVED
+            | MarkKind.WITHDRAWN
+            | MarkKind.REFUSED
+            | MarkKind.STOPPED
+            | MarkKind.COMMAND
+            | MarkKind.COMMAND_OUTPUT
+        ):
+            found = None
         case _:
-            pass
-
-
-_QUEUE = {
-    "enqueue": MarkKind.ENQUEUED,
-    "dequeue": MarkKind.DEQUEUED,
-    "remove": MarkKind.REMOVED,
-    "popAll": MarkKind.WITHDRAWN,
-    "popOne": MarkKind.WITHDRAWN,
-}
-
-
-def _queue(line: _Line) -> Iterator[Fact]:
-    kind = _QUEUE.get(values.name(line.value.get("operation")))
-    if kind is not None:
-        yield line.mark(kind, values.string(line.value.get("content")))
-
-
-_READERS: Mapping[str, Callable[[_Line], Iterator[Fact]]] = {
-    "assistant": _assistant,
-    "user": _user,
-    "system": _system,
-    "attachment": _attachment,
-    "queue-operation": _queue,
-}
+            assert_never(mark.kind)
+    return found

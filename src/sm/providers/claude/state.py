@@ -1,0 +1,78 @@
+"""Reads the state that claude publishes for each of its processes. Pure.
+
+Source: claude 2.1.197. A file of an unknown form has no meaning.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sm.core.models import Process
+from sm.core.observation import Activity, Observation, Source
+from sm.core.text import folded
+from sm.providers.claude.home import config_dir
+from sm.providers.claude.hooks import conversation_id
+from sm.providers.claude.values import is_time
+
+
+class ClaudeStateReader:
+    """`StateReader` for claude."""
+
+    def path(self, environment: Mapping[str, str], pid: int) -> str:
+        return f"{config_dir(environment)}/sessions/{pid}.json"
+
+    def state(self, content: bytes, process: Process) -> Observation | None:
+        published = _published(content, process)
+        return None if published is None else _observation(published)
+
+    def conversation(self, content: bytes, process: Process) -> str | None:
+        published = _published(content, process)
+        if published is None or _observation(published) is None:
+            return None
+        return conversation_id(published.get("sessionId"))
+
+
+def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
+    """The file's object. The file outlives a claude that was killed with SIGKILL: only the same process counts."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    # By its type too: True is 1 to Python.
+    if not isinstance(value, dict) or type(value.get("pid")) is not int or value["pid"] != process.pid:
+        return None
+    started = value.get("procStart")
+    if isinstance(started, str | int) and str(started) != process.started.rpartition("/")[2]:
+        return None
+    return value
+
+
+def _observation(published: Mapping[str, Any]) -> Observation | None:
+    at = _updated_at(published)
+    if at is None:
+        return None
+    match published.get("status"):
+        case "idle":
+            activity, reason = Activity.IDLE, "it says idle"
+        case "shell":
+            activity, reason = Activity.IDLE, "it says idle, with a shell in the background"
+        case "busy":
+            activity, reason = Activity.BUSY, "it says busy"
+        case "waiting":
+            activity, reason = Activity.BLOCKED, f"it waits: {_awaited(published.get('waitingFor'))}"
+        case _:
+            return None
+    return Observation(Source.STATE_FILE, activity, at, reason)
+
+
+def _awaited(waiting_for: object) -> str:
+    return folded((waiting_for if isinstance(waiting_for, str) else "") or "an answer", 80)
+
+
+def _updated_at(published: Mapping[str, Any]) -> float | None:
+    """When the state began, in seconds since the epoch; None: the file does not say."""
+    at_ms = published.get("statusUpdatedAt")
+    if isinstance(at_ms, bool) or not isinstance(at_ms, int | float):
+        return None
+    # Compared before it is divided: an integer may be larger than any float.
+    return at_ms / 1000 if 0 < at_ms < 1e14 and is_time(at_ms / 1000) else None

@@ -1,0 +1,653 @@
+"""Lines in the form in which claude 2.1.197 writes them."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.providers.claude.actions import last_actions, tool_line
+from sm.providers.claude.facts import (
+    SYNTHETIC,
+    WHOLE_MAX,
+    Compaction,
+    Mark,
+    MarkKind,
+    ToolResult,
+    facts,
+    facts_of,
+)
+from sm.providers.claude.todos import TODOS_MAX, TodoChange, TodoList, changed
+from sm.providers.claude.values import TEXT_MAX, shortened
+
+AT = "2026-11-21T16:22:32.123Z"
+OPUS = "claude-opus-4-8"
+OURS = "[sm] from a, message 7\nhi"
+
+
+def line(type: str, **more: Any) -> bytes:
+    return json.dumps(
+        {"type": type, "timestamp": AT, "isSidechain": False, "sessionId": "5e55", "cwd": "/w/app"} | more
+    ).encode()
+
+
+def usage(input: int, output: int, read: int = 0, write: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "input_tokens": input,
+        "cache_creation_input_tokens": write,
+        "cache_read_input_tokens": read,
+        "output_tokens": output,
+    } | more
+
+
+def assistant(
+    id: str, used: dict[str, Any], *blocks: dict[str, Any], model: str = OPUS, **more: Any
+) -> bytes:
+    message = {"id": id, "role": "assistant", "model": model, "content": list(blocks), "usage": used}
+    return line("assistant", message=message, requestId=f"req_{id}", **more)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def call(id: str, name: str, **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def called(id: str, name: str, **input: Any) -> bytes:
+    return assistant(f"msg_{id}", usage(1, 1), call(id, name, **input))
+
+
+def user(content: Any, **more: Any) -> bytes:
+    return line("user", message={"role": "user", "content": content}, promptId="p1", **more)
+
+
+def result(id: str, content: Any = "ok", is_error: bool = False, **more: Any) -> bytes:
+    return user(
+        [{"type": "tool_result", "tool_use_id": id, "content": content, "is_error": is_error}], **more
+    )
+
+
+def todos(*lines: bytes) -> tuple[Todo, ...]:
+    """The list after these lines."""
+    found: tuple[Todo, ...] = ()
+    for fact in facts_of(lines):
+        change = fact.todos if isinstance(fact, ToolResult) else fact
+        if isinstance(change, (TodoList, TodoChange)):
+            found = changed(found, change)
+    return found
+
+
+def one(raw: bytes) -> Any:
+    (fact,) = facts(raw)
+    return fact
+
+
+TURN_DONE = line("system", subtype="turn_duration", durationMs=6100)
+
+
+# ---------------------------------------------------------------------------------------------- tokens
+
+
+def test_each_line_of_a_message_repeats_its_usage_and_the_most_output_is_right() -> None:
+    lines = [
+        assistant("m1", usage(11, 1, 1000, 5000), text("I look")),
+        assistant("m1", usage(11, 101, 1000, 5000), call("t1", "Bash", command="ls")),
+        assistant("m1", usage(11, 40, 1000, 5000), call("t2", "Read", file_path="/w/app/a")),
+        result("t1"),
+        assistant("m2", usage(20, 60, 6000, 70), text("done")),
+        assistant("s1", usage(5, 150, 300, 300), text("from below"), isSidechain=True),
+        assistant("m3", usage(0, 0), text("No response requested."), model=SYNTHETIC),
+    ]
+    read = [fact for fact in facts_of(lines) if isinstance(fact, Usage)]
+    assert sum(u.output for u in read) == 352  # what one gets who adds up lines
+    counted = {u.message_id: u for u in sorted(read, key=lambda u: u.output)}
+    assert sum(u.output for u in counted.values()) == 311
+    assert sum(u.input for u in counted.values()) == 36
+    assert [u.message_id for u in read if u.sidechain] == ["s1"]
+    assert counted["m2"] == Usage("m2", OPUS, AT, 20, 60, 6000, 70)
+    assert counted["m2"].context == 6150
+
+
+def test_a_message_without_an_id_is_known_by_its_request() -> None:
+    raw = line("assistant", message={"model": OPUS, "content": [], "usage": usage(1, 2)}, requestId="req_7")
+    assert one(raw) == Usage("req_7", OPUS, AT, 1, 2)
+
+
+def test_the_hour_of_a_cache_and_the_fast_mode_are_kept_apart() -> None:
+    cached = usage(1, 2, 0, 100, cache_creation={"ephemeral_1h_input_tokens": 60}, speed="fast")
+    assert one(assistant("m", cached)) == Usage("m", f"fast:{OPUS}", AT, 1, 2, 0, 100, 60)
+    too_much = usage(1, 2, 0, 100, cache_creation={"ephemeral_1h_input_tokens": 101}, speed="standard")
+    assert one(assistant("m", too_much)) == Usage("m", OPUS, AT, 1, 2, 0, 100, 100)
+
+
+@pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**13, [], {}])
+def test_an_odd_count_is_no_count(odd: Any) -> None:
+    assert one(assistant("m", usage(odd, 2))).input == 0
+
+
+def test_a_compaction_says_what_is_left() -> None:
+    about = {"trigger": "auto", "preTokens": 160000, "postTokens": 12000}
+    raw = line("system", subtype="compact_boundary", compactMetadata=about)
+    assert one(raw) == Compaction(AT, "auto", 160000, 12000)
+    unknown = line("system", subtype="compact_boundary", compactMetadata={"trigger": "manual"})
+    assert one(unknown) == Compaction(AT, "manual", None, None)
+    assert one(line("system", subtype="compact_boundary", isSidechain=True)).sidechain
+
+
+# ----------------------------------------------------------------------------------------------- tools
+
+
+def test_arguments_are_shortened() -> None:
+    use = facts(
+        called(
+            "t1",
+            "Edit",
+            file_path="/w/app/a.py",
+            new_string="x" * 500,
+            edits=[{"new": "y" * 300}, {}, {}],
+            small=["a", 1],
+            settings={str(n): "z" * 10 for n in range(40)},
+            count=3,
+            huge=10**400,
+        )
+    )[1]
+    assert isinstance(use, ToolUse)
+    assert (use.id, use.name, use.at, use.sidechain) == ("t1", "Edit", AT, False)
+    assert use.arguments == {
+        "file_path": "/w/app/a.py",
+        "new_string": "x" * 199 + "…",
+        "edits": "[3 items]",
+        "small": ["a", 1],
+        "settings": "{40 keys}",
+        "count": 3,
+        "huge": "1329 bits",
+    }
+
+
+def test_a_finished_turn_says_what_still_runs() -> None:
+    busy = line("system", subtype="turn_duration", pendingBackgroundAgentCount=1, pendingWorkflowCount=1)
+    assert one(busy).background == 2
+
+
+def test_a_rejected_tool_is_told_twice_once_as_its_result() -> None:
+    words = "The user doesn't want to proceed with this tool use."
+    raw = result("t1", words, is_error=True, toolUseResult="User rejected tool use")
+    assert facts(raw) == (
+        ToolResult("t1", AT, False, is_error=True, rejected=True, text=words),
+        Mark(MarkKind.REJECTED, AT, words, "p1"),
+    )
+    by_kind = result("t1", words, is_error=True, toolUseResult="Error: no", toolDenialKind="user-rejected")
+    assert [type(fact) for fact in facts(by_kind)] == [ToolResult, Mark]
+    by_rule = result("t1", words, is_error=True, toolDenialKind="permission-rule")
+    assert facts(by_rule) == (ToolResult("t1", AT, False, is_error=True, text=words),)
+
+
+# ------------------------------------------------------------------------------------------- the todo list
+
+
+def test_the_latest_list_of_todo_write_counts_but_not_a_sub_agents() -> None:
+    def write(id: str, status: str, **more: Any) -> bytes:
+        todos = [
+            {"content": "build", "status": "completed", "activeForm": "Building"},
+            {"content": "test", "status": status, "activeForm": "Testing"},
+            {"no": "todo"},
+        ]
+        return assistant(f"m{id}", usage(1, 1), call(id, "TodoWrite", todos=todos), **more)
+
+    found = todos(write("1", "pending"), write("2", "in_progress"), write("3", "completed", isSidechain=True))
+    assert found == (Todo("build", "completed"), Todo("test", "in_progress"))
+
+
+def created(id: str, subject: str) -> tuple[bytes, bytes]:
+    return (
+        called(f"c{id}", "TaskCreate", subject=subject, description="long"),
+        result(f"c{id}", "Task created", toolUseResult={"task": {"id": id, "subject": subject}}),
+    )
+
+
+def updated(id: str, **answer: Any) -> tuple[bytes, bytes]:
+    answer = {"success": True, "taskId": id, "updatedFields": ["status"]} | answer
+    return called(f"u{id}", "TaskUpdate", taskId=id), result(f"u{id}", toolUseResult=answer)
+
+
+def test_the_task_tools_build_a_list_from_their_results() -> None:
+    lines = [*created("1", "build"), *created("2", "test"), *created("3", "ship")]
+    lines += updated("1", statusChange={"from": "pending", "to": "completed"})
+    lines += updated("3", statusChange={"from": "pending", "to": "deleted"})
+    lines += updated("2", success=False, error="Task not found")
+    assert todos(*lines) == (Todo("build", "completed", "1"), Todo("test", "pending", "2"))
+    seen = [{"id": "2", "subject": "test it", "status": "in_progress", "blockedBy": []}]
+    lines += [called("l", "TaskList"), result("l", toolUseResult={"tasks": seen})]
+    assert todos(*lines) == (Todo("test it", "in_progress", "2"),)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"task": {"id": "1", "subject": "buy milk", "price": 3}},
+        {"tasks": [{"id": "1", "subject": "buy milk", "status": "pending"}]},
+        {"taskId": "1", "statusChange": {"from": "a", "to": "b"}},
+        {"task": None},
+        {"tasks": "many"},
+    ],
+)
+def test_another_tools_answer_is_no_task(answer: dict[str, Any]) -> None:
+    assert one(result("x", toolUseResult=answer)).todos is None
+
+
+def test_a_task_that_is_looked_at_is_put_right() -> None:
+    task = {"id": "7", "subject": "test it", "description": "", "status": "completed", "blockedBy": []}
+    seen = result("g", toolUseResult={"task": task})
+    assert todos(seen) == (Todo("test it", "completed", "7"),)
+    assert todos(*created("7", "test"), seen) == (Todo("test it", "completed", "7"),)
+
+
+def test_a_change_of_an_unknown_task_makes_it_known_and_the_list_stays_bounded() -> None:
+    assert todos(*updated("9", statusChange={"to": "completed"})) == (Todo("task 9", "completed", "9"),)
+    many = tuple(Todo(str(n), "pending", str(n)) for n in range(TODOS_MAX))
+    assert len(changed(many, TodoChange("x", "new", None))) == TODOS_MAX
+    many_more = [{"content": "a", "status": "b"}] * 999
+    assert (
+        len(one(line("attachment", attachment={"type": "todo_reminder", "content": many_more})).items)
+        == TODOS_MAX
+    )
+
+
+def test_a_reminder_has_the_whole_list() -> None:
+    tasks = [
+        {"id": "1", "subject": "build", "status": "completed"},
+        {"id": "2", "subject": "hidden", "status": "pending", "metadata": {"_internal": True}},
+    ]
+    raw = line("attachment", attachment={"type": "task_reminder", "content": tasks, "itemCount": 2})
+    assert one(raw) == TodoList((Todo("build", "completed", "1"),))
+    todos = [{"content": "a", "status": "pending", "activeForm": "A"}]
+    raw = line("attachment", attachment={"type": "todo_reminder", "content": todos})
+    assert one(raw) == TodoList((Todo("a", "pending"),))
+
+
+# ------------------------------------------------------------------------------------------------- marks
+
+
+def by_hook(words: str) -> bytes:
+    """A hook of the user's has kept a prompt from the model."""
+    return line("system", subtype="informational", content=words, level="warning", preventContinuation=True)
+
+
+def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: Any) -> Mark:
+    return Mark(kind, AT, text, prompt_id, **more)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (
+            user("fix it", origin={"kind": "human"}, promptSource="typed"),
+            mark(MarkKind.PROMPT, "fix it", detail="human"),
+        ),
+        (user([text("two"), text("blocks")]), mark(MarkKind.PROMPT, "two\nblocks")),
+        (user("queued", promptSource="queued"), mark(MarkKind.PROMPT, "queued", detail="queued")),
+        (
+            user("<task-notification>done</task-notification>", isMeta=True, origin={"kind": "task-notification"}),
+            mark(
+                MarkKind.PROMPT, "<task-notification>done</task-notification>", detail="task-notification"
+            ),
+        ),
+        (user("<p>what is a tag?</p>"), mark(MarkKind.PROMPT, "<p>what is a tag?</p>")),
+        (
+            user("what does <command-name>/x</command-name> mean?"),
+            mark(MarkKind.PROMPT, "what does <command-name>/x</command-name> mean?"),
+        ),
+        (TURN_DONE, mark(MarkKind.TURN_FINISHED, prompt_id=None)),
+        (
+            user([text("[Request interrupted by user]")], interruptedMessageId="msg_1"),
+            mark(MarkKind.INTERRUPTED, "[Request interrupted by user]"),
+        ),
+        (
+            user([text("[Request interrupted by user for tool use]")]),
+            mark(MarkKind.INTERRUPTED, "[Request interrupted by user for tool use]"),
+        ),
+        (
+            assistant(
+                "e",
+                usage(0, 0),
+                text("API Error: 529 Overloaded"),
+                model=SYNTHETIC,
+                isApiErrorMessage=True,
+                error="server_error",
+                apiErrorStatus=529,
+            ),
+            mark(MarkKind.API_ERROR, "API Error: 529 Overloaded", None, detail="server_error"),
+        ),
+        (
+            assistant("i", usage(0, 0), text("I was about to"), model=SYNTHETIC),
+            mark(MarkKind.TEXT, "I was about to", None, detail=SYNTHETIC),
+        ),
+        (
+            line("queue-operation", operation="enqueue", content=OURS),
+            mark(MarkKind.ENQUEUED, OURS, None, whole=OURS),
+        ),
+        (line("queue-operation", operation="enqueue"), mark(MarkKind.ENQUEUED, "", None)),
+        (line("queue-operation", operation="dequeue"), mark(MarkKind.DEQUEUED, prompt_id=None)),
+        (line("queue-operation", operation="remove"), mark(MarkKind.REMOVED, prompt_id=None)),
+        (
+            line("queue-operation", operation="popAll", content="hi"),
+            mark(MarkKind.WITHDRAWN, "hi", None),
+        ),
+        (
+            line(
+                "attachment",
+                attachment={"type": "queued_command", "prompt": "hi", "origin": {"kind": "human"}},
+            ),
+            mark(MarkKind.CONSUMED, "hi", None, detail="human"),
+        ),
+        (
+            user("<command-name>/model</command-name>\n<command-message>m</command-message>\n"
+                 "<command-args>opus</command-args>"),
+            mark(MarkKind.COMMAND, "/model opus"),
+        ),
+        (
+            line("system", subtype="local_command", content="<command-name>/cost</command-name>"),
+            mark(MarkKind.COMMAND, "/cost", None),
+        ),
+        (
+            user("<local-command-stdout>Set model to \x1b[1mopus\x1b[22m</local-command-stdout>"),
+            mark(MarkKind.COMMAND_OUTPUT, "Set model to opus"),
+        ),
+        (
+            line("system", subtype="informational", content="Unknown command: /x"),
+            mark(MarkKind.COMMAND_OUTPUT, "Unknown command: /x", None),
+        ),
+        (
+            by_hook("UserPromptSubmit operation blocked by hook:\nno\nways\n\nOriginal prompt: do it"),
+            mark(MarkKind.REFUSED, "do it", None, detail="no\nways"),
+        ),
+        (
+            by_hook(f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {OURS}"),
+            mark(MarkKind.REFUSED, OURS, None, detail="no", whole=OURS),
+        ),
+        (
+            by_hook("UserPromptSubmit operation blocked by hook:\nhidden"),
+            mark(MarkKind.REFUSED, "", None, detail="hidden"),
+        ),
+        (
+            by_hook(
+                "UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: x"
+                f"\n\nOriginal prompt: {OURS}\n\nOriginal prompt: {OURS}"
+            ),
+            mark(
+                MarkKind.REFUSED,
+                f"{OURS}\n\nOriginal prompt: {OURS}",
+                None,
+                detail="no\n\nOriginal prompt: x",
+                whole=f"{OURS}\n\nOriginal prompt: {OURS}",
+            ),
+        ),
+        (by_hook("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
+        (by_hook("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
+        (
+            user("Operation stopped by hook: is what I read", promptSource="typed"),
+            mark(MarkKind.PROMPT, "Operation stopped by hook: is what I read", detail="typed"),
+        ),
+        (user("<bash-input>ls</bash-input>"), mark(MarkKind.COMMAND, "!ls")),
+        (
+            user("<bash-stdout>a</bash-stdout><bash-stderr>b</bash-stderr>"),
+            mark(MarkKind.COMMAND_OUTPUT, "a\nb"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_line_marks_what_happened(raw: bytes, expected: Mark) -> None:
+    assert one(raw) == expected
+
+
+def given_to_it(words: str) -> list[bytes]:
+    """Each way in which a text is given to the agent, and one in which it is taken back."""
+    queued = {"type": "queued_command", "prompt": words}
+    return [
+        user(words, origin={"kind": "human"}, promptSource="typed"),
+        user([text(words)]),
+        line("queue-operation", operation="enqueue", content=words),
+        line("queue-operation", operation="popAll", content=words),
+        line("attachment", attachment=queued),
+    ]
+
+
+def test_a_text_that_may_be_ours_is_kept_whole() -> None:
+    ours = f"{OURS}{'x' * 60_000}"
+    assert [one(raw).whole for raw in given_to_it(ours)] == [ours] * 5
+    assert [len(one(raw).text) for raw in given_to_it(ours)] == [TEXT_MAX] * 5
+    assert one(user(f"cut {OURS} \ud83d")).whole == f"cut {OURS} \ufffd"
+
+
+@pytest.mark.parametrize(
+    "words", ["x" * 60_000, f"<task-notification>{OURS}</task-notification>", f"{OURS}{'x' * WHOLE_MAX}"]
+)
+def test_no_other_text_is_kept_whole(words: str) -> None:
+    assert {one(raw).whole for raw in given_to_it(words)} == {""}
+
+
+def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
+    assert one(user(f"<bash-input>{OURS}</bash-input>")).whole == ""
+    said = facts(assistant("m", usage(1, 1), text(OURS)))
+    assert [fact.whole for fact in said if isinstance(fact, Mark)] == [""]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b'"text"',
+        b"[1, 2]",
+        b"null",
+        b"[" * 100_000,
+        b'{"type": ["user"]}',
+        b'{"type": "user"}',
+        b'{"type": "user", "message": {"content": 7}}',
+        b'{"type": "assistant", "message": {"content": [7, {"type": {}}, {"type": "tool_use", "id": 1}]}}',
+        b'{"type": "assistant", "message": [], "usage": {}}',
+        b'{"type": "system", "subtype": {}}',
+        b'{"type": "attachment", "attachment": {"type": "task_reminder", "content": "x"}}',
+        b'{"type": "queue-operation", "operation": "dance"}',
+        b'{"n": ' + b"9" * 5_000 + b"}",
+        line("summary", summary="a title"),
+        line("file-history-snapshot", snapshot={}),
+        line("attachment", attachment={"type": "skill_listing", "content": "x"}),
+        line("system", subtype="stop_hook_summary", hookCount=1),
+        user("Caveat: the messages below", isMeta=True),
+        user("Stop hook feedback:\ngo on", isMeta=True),
+        user("Operation stopped by hook: wait"),
+        line("system", subtype="informational", content="UserPromptSubmit operation blocked by hook:\nno"),
+        user("This session continues", isCompactSummary=True, isVisibleInTranscriptOnly=True),
+        assistant("m", usage(0, 0), text("No response requested."), model=SYNTHETIC),
+    ],
+)
+def test_a_line_that_says_nothing_to_us_is_ignored(raw: bytes) -> None:
+    assert facts(raw) == ()
+
+
+def test_a_broken_byte_or_half_an_emoji_costs_no_line() -> None:
+    half = b'{"type":"user","message":{"content":"cut \\ud83d"},"timestamp":"' + AT.encode() + b'"}'
+    assert one(half).text == "cut \ufffd"
+    assert one(user("caf\u00e9").replace(b"\\u00e9", b"\xe9")).text == "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\x1b[2J",
+        "9999-99-99T00:00:00Z",
+        "2026-02-30T00:00:00Z",
+        "2026-11-21T16:22:61Z",
+        "0000-01-01T00:00:00Z",
+        "0001-01-01T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59.999999999Z",
+        "٢٠٢٦-11-21T16:22:32Z",
+        "2026-11-21T16:22:32",
+        1,
+        None,
+        [],
+    ],
+)
+def test_a_time_that_is_none_is_none(odd: Any) -> None:
+    assert one(line("system", subtype="turn_duration", timestamp=odd)).at is None
+
+
+@pytest.mark.parametrize("whole", [AT, "2026-11-21T16:22:32Z", "2026-11-21T16:22:32.123456789Z"])
+def test_a_time_that_is_one_stays_as_it_is_written(whole: str) -> None:
+    assert one(line("system", subtype="turn_duration", timestamp=whole)).at == whole
+
+
+@pytest.mark.parametrize("depth", [400, 990, 100_000])
+def test_a_tower_of_brackets_raises_nothing_and_stays_small(depth: int) -> None:
+    tower = b"[" * depth + b"]" * depth
+    raw = called("t1", "Bash", command="ls", tower="HERE").replace(b'"HERE"', tower)
+    facts(raw)
+    last_actions([raw], 5)
+    given: Any = "x"
+    for _ in range(depth):
+        given = [given]
+    assert shortened({"tower": given})["tower"] == "[1 items]"
+
+
+def test_a_number_that_no_answer_can_hold_is_not_kept() -> None:
+    """orjson, which makes the answers, refuses an integer of more than 64 bits."""
+    use = facts(called("t1", "Odd", within=[{"n": 10**30}], below={"n": -(10**30)}, small=[2**62 - 1]))[1]
+    assert isinstance(use, ToolUse)
+    assert use.arguments == {"within": "[1 items]", "below": "{1 keys}", "small": "[1 items]"}
+    orjson.dumps(use.arguments)
+
+
+def test_a_long_text_keeps_its_two_ends() -> None:
+    found = one(user("a" * 5_000 + "z" * 5_000)).text
+    assert len(found) == TEXT_MAX
+    assert found.startswith("aaa") and found.endswith("zzz")
+
+
+def test_many_open_tags_take_no_time() -> None:
+    assert one(user("<bash-input>" * 100_000)).kind is MarkKind.PROMPT
+
+
+SAMPLES = [
+    called("t1", "Bash", command="ls"),
+    result("t1", toolUseResult={"task": {"id": "1", "subject": "s"}, "tasks": [], "statusChange": {}}),
+    TURN_DONE,
+    line("attachment", attachment={"type": "task_reminder", "content": [{"id": "1"}]}),
+    line("queue-operation", operation="enqueue", content="x"),
+    user("hello", origin={"kind": "human"}),
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+def test_no_shape_of_a_line_raises(data: st.DataObject) -> None:
+    value = json.loads(data.draw(st.sampled_from(SAMPLES)))
+    place: Any = value
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], (dict, list)) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(JSON)
+    raw = json.dumps(value).encode()
+    facts(raw)
+    last_actions([raw], 5)
+
+
+# ----------------------------------------------------------------------------------------------- actions
+
+
+def test_the_last_actions_are_lines_for_a_person() -> None:
+    lines = [
+        user("too old"),
+        user("write\x1b[2J\nthe tests", origin={"kind": "human"}),
+        assistant("m1", usage(1, 1), text("I begin."), call("t1", "Write", file_path="/w/app/tests/api.test.ts")),
+        result("t1"),
+        called("t2", "Bash", command="npm test", description="Run"),
+        result("t2", "Exit code 1\nfailed", is_error=True),
+        line("system", subtype="compact_boundary", compactMetadata={"preTokens": 160000, "postTokens": 12000}),
+        TURN_DONE,
+    ]  # fmt: skip
+    assert last_actions(lines, 7, "/w/app") == (
+        ActionLine(AT, "prompt", "write [2J the tests"),
+        ActionLine(AT, "text", "I begin."),
+        ActionLine(AT, "tool", "Write → tests/api.test.ts"),
+        ActionLine(AT, "tool", "Bash: npm test"),
+        ActionLine(AT, "error", "Exit code 1 failed"),
+        ActionLine(AT, "mark", "compacted: 160,000 → 12,000 tokens"),
+        ActionLine(AT, "mark", "turn finished"),
+    )
+    assert [action.text for action in last_actions(lines, 1)] == ["turn finished"]
+    assert last_actions(lines, 0) == ()
+
+
+def test_actions_stand_in_the_order_of_their_times() -> None:
+    """Seen in 2.1.197: the first call of a session before the prompt that it answers."""
+    early, late = "2026-11-21T16:34:55.292Z", "2026-11-21T16:34:55.554Z"
+    lines = [
+        assistant("m", usage(1, 1), call("t1", "Bash", command="ls"), timestamp=late),
+        user("go", timestamp=early),
+        result("t1", "failed", is_error=True, timestamp=None),
+    ]
+    assert [action.text for action in last_actions(lines, 9)] == ["go", "failed", "Bash: ls"]
+    assert [action.text for action in last_actions(lines, 1)] == ["Bash: ls"]
+
+
+def test_what_a_compaction_writes_again_is_shown_once() -> None:
+    kept = [called("t1", "Bash", command="ls"), result("t1")]
+    boundary = line("system", subtype="compact_boundary", compactMetadata={"postTokens": 636})
+    shown = last_actions([user("go"), *kept, *kept, boundary], 9)
+    assert [action.text for action in shown] == ["go", "Bash: ls", "compacted: ? → 636 tokens"]
+
+
+def test_marks_read_as_words() -> None:
+    lines = [
+        line("queue-operation", operation="enqueue", content="hi"),
+        line("queue-operation", operation="remove"),
+        line("attachment", attachment={"type": "queued_command", "prompt": "hi"}),
+        result("t1", "no", is_error=True, toolUseResult="User rejected tool use"),
+        user("[Request interrupted by user]"),
+        line("queue-operation", operation="popOne", content="ho"),
+        user("<command-name>/clear</command-name>"),
+        user("<local-command-stdout></local-command-stdout>"),
+        assistant("e", usage(0, 0), text("no"), isApiErrorMessage=True, error="rate_limit"),
+        by_hook("UserPromptSubmit operation blocked by hook:\nsecret\n\nOriginal prompt: do it"),
+        by_hook("Operation stopped by hook: wait"),
+    ]
+    assert [f"{a.kind}: {a.text}" for a in last_actions(lines, 20)] == [
+        "mark: queued: hi",
+        "prompt: hi",
+        "mark: a person rejected the tool",
+        "mark: interrupted",
+        "mark: taken back: ho",
+        "mark: command /clear",
+        "mark: rate_limit: no",
+        "mark: a hook refused a prompt: secret",
+        "mark: a hook stopped the turn: wait",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "shown"),
+    [
+        ("Read", {"file_path": "/w/app2/a"}, "Read → /w/app2/a"),
+        ("Grep", {"path": "/w", "pattern": "x.*y"}, "Grep: x.*y"),
+        ("mcp__probe__ping", {"count": 1, "host": "here"}, "mcp__probe__ping: here"),
+        ("Bash", {}, "Bash"),
+        ("Write", {"file_path": ["a"]}, "Write"),
+        ("Bash", {"command": "a\nb\x07"}, "Bash: a b"),
+        ("LS", {"path": "/w/app/src"}, "LS → src"),
+    ],
+)
+def test_a_call_is_shown_by_what_it_is_about(name: str, arguments: dict[str, Any], shown: str) -> None:
+    assert tool_line(ToolUse("t", name, AT, arguments), "/w/app/") == shown
