@@ -18,7 +18,7 @@ from sm.messaging.receipts import Receipts
 from sm.providers import PROVIDERS
 from sm.providers.readers import AcceptedInput
 from sm.requests.dialogs import Dialogs
-from sm.sessions.manager import KILL, Manager
+from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
@@ -96,7 +96,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now, KILL),
+            endings=Endings(config, notices, now),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,

@@ -21,7 +21,7 @@ from sm.monitor.usage import Measuring
 from sm.providers import PROVIDERS
 from sm.providers.claude.decisions import read_dialog
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import KILL, Manager
+from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
@@ -101,7 +101,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now, KILL),
+            endings=Endings(config, notices, now),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from sm.config import Config
+from sm.core.effects import EffectKind
 from sm.core.models import Launch, Process, Session, Signal, SignalKind, Status
 from sm.daemon.recovery import recover
 from sm.linux import processes as hostos
 from sm.monitor.processes import Watcher
 from sm.providers import PROVIDERS
-from sm.sessions.manager import KILL, Manager
+from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
@@ -53,7 +54,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now, KILL),
+            endings=Endings(config, notices, now),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,
@@ -83,7 +84,7 @@ async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
 
     async def unit(tx: Transaction) -> None:
         await tx.insert(first, LAUNCH, None)
-        await parts.manager.move(tx, ID, Signal(SignalKind.KILLED, KILL, "killed", samples.AT))
+        await parts.manager.move(tx, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT))
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
         await parts.manager.move(tx, ID, signal, process=new)
         await parts.manager.move(tx, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT))

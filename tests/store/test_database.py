@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, decide
 from sm.core.models import (
     Checkpoint,
@@ -92,7 +93,7 @@ async def test_everything_about_a_session_comes_back_after_a_restart(path: str) 
         instance = store.instance
         await insert(store, full)
         await store.write(lambda tx: tx.checkpoint(full.id, Checkpoint(AT, "half", {"coverage": "0"})))
-        await store.write(lambda tx: tx.effect("start", full.id, {"a": 1}, AT))
+        await store.write(lambda tx: tx.effect(EffectKind.START, full.id, {"a": 1}, AT))
     async with await Store.open(path) as store:
         assert store.instance == instance
         assert dict(store.sessions) == {full.id: full}
@@ -147,7 +148,7 @@ async def test_a_unit_that_fails_leaves_nothing_and_no_gap_in_seq(store: Store) 
         made = session("aaaa1111")
         await tx.insert(made, LAUNCH, None)
         await tx.event(EventType.SPAWNED, made, AT, "never seen", {})
-        await tx.effect("start", made.id, {}, AT)
+        await tx.effect(EffectKind.START, made.id, {}, AT)
         raise IllegalState("no")
 
     outcomes = await asyncio.gather(
@@ -387,7 +388,7 @@ async def main():
             async def unit(tx):
                 await tx.insert(made, LAUNCH, None)
                 await tx.event(EventType.SPAWNED, made, AT, "spawned", {})
-                await tx.effect("start", made.id, {}, AT)
+                await tx.effect(EffectKind.START, made.id, {}, AT)
             await store.write(unit)
             print(n, flush=True)
 

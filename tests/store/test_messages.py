@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import (
     Answer,
@@ -125,7 +126,7 @@ async def test_everything_about_mail_comes_back_after_a_restart(path: str) -> No
         tx.mail.add_request(FULL_REQUEST)
         tx.mail.add_request(request(10))
         assert await tx.mail.add_notice(full_notice)
-        await tx.effect("start", CHILD.id, {"a": [1]}, AT)
+        await tx.effect(EffectKind.START, CHILD.id, {"a": [1]}, AT)
 
     async with await Store.open(path) as store:
         await store.write(unit)
@@ -519,7 +520,7 @@ class Walk:
             tx.mail.readdress(found, self._dice.choice([PARENT.id, None]))
 
     async def _effect(self, tx: Transaction) -> None:
-        await tx.effect("start", self._dice.choice([PARENT.id, CHILD.id]), {"n": 1}, AT)
+        await tx.effect(EffectKind.START, self._dice.choice([PARENT.id, CHILD.id]), {"n": 1}, AT)
 
     async def _finish(self, tx: Transaction) -> None:
         found = self._one(tx.mail.open.effects)
@@ -604,7 +605,7 @@ async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table
         proposed = request(2, kind=RequestKind.COMPLETION, questions=(), reason="secret words")
         tx.mail.add_request(proposed)
         tx.mail.change_request(proposed, state=RequestState.CANCELLED)
-        await tx.effect("webhook", CHILD.id, {"body": {"text": "secret words"}}, AT)
+        await tx.effect(EffectKind.WEBHOOK, CHILD.id, {"body": {"text": "secret words"}}, AT)
 
     await store.write(unit)
     await store.write(lambda tx: tx.finish(store.effects.get_nowait()))
@@ -631,15 +632,15 @@ async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) ->
 
 
 async def test_effects_are_open_until_they_are_finished(store: Store) -> None:
-    await store.write(lambda tx: tx.effect("start", CHILD.id, {}, AT))
+    await store.write(lambda tx: tx.effect(EffectKind.START, CHILD.id, {}, AT))
     effect = store.effects.get_nowait()
-    assert await done(store, lambda tx: tx.has_open("start", CHILD.id))
-    assert not await done(store, lambda tx: tx.has_open("kill", CHILD.id))
-    assert not await done(store, lambda tx: tx.has_open("start", PARENT.id))
+    assert await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
+    assert not await done(store, lambda tx: tx.has_open(EffectKind.KILL, CHILD.id))
+    assert not await done(store, lambda tx: tx.has_open(EffectKind.START, PARENT.id))
     await store.write(lambda tx: tx.take(effect))
-    assert await done(store, lambda tx: tx.has_open("start", CHILD.id))
+    assert await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
     await store.write(lambda tx: tx.finish(effect))
-    assert not await done(store, lambda tx: tx.has_open("start", CHILD.id))
+    assert not await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
 
 
 # -------------------------------------------------------------------------------------- databases of other days

@@ -55,7 +55,7 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
-from sm.sessions.manager import KILL, Manager
+from sm.sessions.manager import Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Revival
@@ -221,7 +221,7 @@ async def run(
         )
         async with tmux as terminals:
             notices = Notices(config, now)
-            endings = Endings(config, notices, now, KILL)
+            endings = Endings(config, notices, now)
             spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
             manager = Manager(
                 store=store,

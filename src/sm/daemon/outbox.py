@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
 from sm.core.text import marked
@@ -32,12 +33,9 @@ from sm.errors import (
 )
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
-from sm.sessions.archive import REMOVE
 from sm.sessions.interrupt import INTERRUPTIBLE
-from sm.sessions.manager import KILL, RELEASE, START, TYPE, Lost, Manager
+from sm.sessions.manager import Lost, Manager
 from sm.sessions.spawn import Starts, process_of
-from sm.state.endings import ARCHIVE, CLOSE, INTERRUPT
-from sm.state.notices import COMMAND, WEBHOOK
 from sm.store import Effect, Store
 from sm.store.persisting import persist
 from sm.terminals.archives import Archives
@@ -51,15 +49,15 @@ _TELL_PAUSE_S = 1.0
 _LONGEST_TELL_PAUSE_S = 300.0
 _TELL_FOR_S = 24 * 3600.0
 _LANE_MAX = 1_000
-_ON_TERMINALS = frozenset({ARCHIVE, CLOSE, RELEASE, REMOVE})
+_ON_TERMINALS = frozenset({EffectKind.ARCHIVE, EffectKind.CLOSE, EffectKind.RELEASE, EffectKind.REMOVE})
 
 
 def lane(effect: Effect) -> str:
     """Effects of one lane are carried out one after the other. One that hangs must not keep others waiting."""
-    if effect.kind == WEBHOOK:
+    if effect.kind == EffectKind.WEBHOOK:
         return str(effect.payload.get("url"))
-    if effect.kind == COMMAND:
-        return COMMAND
+    if effect.kind == EffectKind.COMMAND:
+        return EffectKind.COMMAND
     return _end_lane(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
 
 
@@ -102,17 +100,17 @@ class Outbox:
         self._last: dict[str, asyncio.Task[None]] = {}
         """The newest effect of each lane that is not done: the next one waits for it."""
         self._waiting: Counter[str] = Counter()
-        self._kinds = {
-            START: self._start,
-            TYPE: self._type,
-            KILL: self._kill,
-            INTERRUPT: self._interrupt,
-            ARCHIVE: self._archive,
-            CLOSE: self._close,
-            RELEASE: self._release,
-            REMOVE: self._remove,
-            COMMAND: self._tell,
-            WEBHOOK: self._tell,
+        self._kinds: Mapping[str, Callable[[Effect], Awaitable[None]]] = {
+            EffectKind.START: self._start,
+            EffectKind.TYPE: self._type,
+            EffectKind.KILL: self._kill,
+            EffectKind.INTERRUPT: self._interrupt,
+            EffectKind.ARCHIVE: self._archive,
+            EffectKind.CLOSE: self._close,
+            EffectKind.RELEASE: self._release,
+            EffectKind.REMOVE: self._remove,
+            EffectKind.COMMAND: self._tell,
+            EffectKind.WEBHOOK: self._tell,
         }
 
     async def run(self) -> None:
@@ -138,7 +136,7 @@ class Outbox:
 
     async def _cut_short(self, effect: Effect) -> str:
         """What to say of an effect that was under way when the last daemon died."""
-        if effect.kind != TYPE:
+        if effect.kind != EffectKind.TYPE:
             return f"the daemon ended while it did: {effect.kind}"
         with suppress(SmError):
             launch = await self._store.launch(effect.session_id)
@@ -185,7 +183,7 @@ class Outbox:
             except Exception:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
-                if effect.kind == START:  # nobody may wait for ever for what will not come
+                if effect.kind == EffectKind.START:  # nobody may wait for ever for what will not come
                     bug = InternalError(dead)
                     await persist(lambda bug=bug: self._starts.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
                 else:

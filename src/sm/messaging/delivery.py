@@ -5,6 +5,7 @@ import logging
 from contextlib import suppress
 from typing import assert_never
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState
 from sm.core.models import Session, Signal, SignalKind, Status
@@ -24,7 +25,7 @@ from sm.messaging.outcome import End, Outcome
 from sm.messaging.receipts import Receipts
 from sm.messaging.typed import Typed
 from sm.providers.base import Composer, Input
-from sm.sessions.manager import START, TYPE, Manager
+from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
 from sm.terminals.base import Terminals
@@ -132,7 +133,9 @@ class Typist:
             return False
         # Its first prompt comes before everything else.
         effects = self._store.mail.open.effects.values()
-        return not any(e.session_id == session.id and e.kind in (START, TYPE) for e in effects)
+        return not any(
+            e.session_id == session.id and e.kind in (EffectKind.START, EffectKind.TYPE) for e in effects
+        )
 
     def _composer(self, session: Session) -> Composer | None:
         """Its input box; None: it reads lines."""

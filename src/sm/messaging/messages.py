@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, NoticeKind, Request, RequestKind
 from sm.core.models import Caller, EventType, RequestKey, Session, Signal, SignalKind, Status
@@ -15,7 +16,7 @@ from sm.policy.access import Action, may
 from sm.providers.base import Input
 from sm.requests.answers import answer_text
 from sm.requests.dialogs import Dialogs
-from sm.sessions.manager import START, Manager
+from sm.sessions.manager import Manager
 from sm.sessions.tree import Family
 from sm.state.requests import open_of
 from sm.store import Open, Store, Transaction
@@ -373,7 +374,7 @@ def _check_runs(tx: Transaction, session: Session) -> None:
 
 
 def _starts_again(session: Session, open: Open) -> bool:
-    starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
+    starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return starting and session.openings > 1
 
 

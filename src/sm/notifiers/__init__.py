@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 
 from sm.config import Config
+from sm.core.effects import EffectKind
 from sm.notifiers.base import Notifier
 from sm.notifiers.command import CommandNotifier
 from sm.notifiers.webhook import WebhookNotifier
-from sm.state.notices import COMMAND, WEBHOOK
 
 NOTIFIERS: Mapping[str, Callable[[Config], Notifier]] = {
-    COMMAND: lambda config: CommandNotifier(config.notify.command),
-    WEBHOOK: lambda config: WebhookNotifier(config.notify.webhooks),
+    EffectKind.COMMAND: lambda config: CommandNotifier(config.notify.command),
+    EffectKind.WEBHOOK: lambda config: WebhookNotifier(config.notify.webhooks),
 }

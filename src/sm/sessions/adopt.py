@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+from sm.core.effects import EffectKind
 from sm.core.models import Caller, Launch, Process, RequestKey, Session, SpawnRequest, TrustLevel
 from sm.core.text import folded
 from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
@@ -11,7 +12,7 @@ from sm.linux import processes as hostos
 from sm.linux.files import read_at_most
 from sm.policy.access import Action
 from sm.providers.base import Provider
-from sm.sessions.manager import START, Answer, Manager
+from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.store import Store, Transaction
@@ -98,7 +99,9 @@ class Adoptions:
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
 
         async def unit(tx: Transaction) -> Session:
-            starting = [e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == START]
+            starting = [
+                e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START
+            ]
             if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
                 raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
             return await self._starts.insert(tx, planned, caller, key, {"adopt": adopted})

@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection
 from dataclasses import astuple, dataclass, replace
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, EventType, RequestKey, Session, TrustLevel
 from sm.core.wording import subject
@@ -15,9 +16,6 @@ from sm.sessions.manager import Manager
 from sm.state.endings import adopt
 from sm.store import Store, Transaction
 from sm.store import idempotency as recall
-
-REMOVE = "remove"
-"""The kind of effect that removes what a session has left outside of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class Records:
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Whose descendants they are must not change with what is forgotten (`on_parent_end: keep`).
                 await adopt(tx, child, now.parent_id, at, f"its parent {now.id} was removed")
-            await tx.effect(REMOVE, now.id, {"terminal": now.terminal}, at)
+            await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, at)
             await tx.remove(now)
             done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
             await recall.remember(tx, caller, key, "\n".join(astuple(done)), at)

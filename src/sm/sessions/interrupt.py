@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import RequestKind
 from sm.core.models import Caller, EventType, RequestKey, Session, Status
@@ -11,7 +12,6 @@ from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.restore import RESTORE
-from sm.state.endings import INTERRUPT
 from sm.state.requests import open_of
 from sm.store import Store, Transaction
 from sm.store import idempotency as recall
@@ -60,7 +60,7 @@ class Interrupts:
             if earlier is not None:
                 return int(earlier)
             _check_interruptible(tx.session(session.id), has_turns=has_turns)
-            await tx.effect(INTERRUPT, session.id, {"by": str(caller)}, at)
+            await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, at)
             effect_id = tx.effects[-1].id
             for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
                 if request.hook is not None and not request.offered:  # the key closes its dialog

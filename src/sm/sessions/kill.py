@@ -4,11 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
 from sm.policy.access import Action
-from sm.sessions.manager import KILL, Manager
+from sm.sessions.manager import Manager
 from sm.sessions.tree import Family
 from sm.store import Store, Transaction
 from sm.store import idempotency as recall
@@ -49,8 +50,8 @@ class Kills:
             if not victims:
                 raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
             for victim in victims:
-                if force or not tx.has_open(KILL, victim.id):
-                    await tx.effect(KILL, victim.id, {"force": force, "by": str(caller)}, at)
+                if force or not tx.has_open(EffectKind.KILL, victim.id):
+                    await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, at)
             await recall.remember(tx, caller, key, session.id, at)
             return victims
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.messages import Notice, NoticeKind
 from sm.core.models import Caller, EventType, Exit, Process, Session, Signal, SignalKind, Status
@@ -25,12 +26,6 @@ from sm.store import Effect, Open, Store, Transaction
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 log = logging.getLogger(__name__)
-
-START = "start"
-TYPE = "type"
-KILL = "kill"
-RELEASE = "release"
-"""The kinds of effects in the outbox."""
 
 
 class Lost(StrEnum):
@@ -214,8 +209,8 @@ class Manager:
             session = tx.session(session_id)
             if not _is_process_of(session, process, tx.mail.open):
                 return  # told already (an ending is counted once per opening), or late: restored since
-            if exit is not None and tx.has_open(KILL, session_id):
-                signal = Signal(SignalKind.KILLED, KILL, "asked for with sm kill", at, exit)
+            if exit is not None and tx.has_open(EffectKind.KILL, session_id):
+                signal = Signal(SignalKind.KILLED, EffectKind.KILL, "asked for with sm kill", at, exit)
             elif lost is not None or exit is None:
                 source, reason = lost or (Lost.TERMINAL, "its terminal is gone")
                 signal = Signal(SignalKind.TERMINAL_LOST, source, reason, at, exit)
@@ -228,7 +223,7 @@ class Manager:
                 if (
                     after.token_hash is None
                 ):  # adopted: what comes next in a person's own terminal is none of ours
-                    await tx.effect(RELEASE, after.id, {"terminal": after.terminal}, at)
+                    await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, at)
 
         await self._store.write(unit)
 
@@ -296,5 +291,5 @@ def _is_process_of(session: Session, process: Process | None, open: Open) -> boo
     if session.exit is not None or session.process != process:
         return False
     # None in both: one that is being started has no process yet, and so cannot have lost it.
-    starting = any(e.kind == START and e.session_id == session.id for e in open.effects.values())
+    starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return process is not None or not starting

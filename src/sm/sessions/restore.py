@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, EventType, Launch, RequestKey, Session, Signal, SignalKind, Status
 from sm.core.tokens import digest
@@ -12,7 +13,7 @@ from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, Wait
 from sm.linux import processes as hostos
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import KILL, START, Answer, Lost, Manager
+from sm.sessions.manager import Answer, Lost, Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.sessions.tree import Family
@@ -169,7 +170,7 @@ class Revival:
                 return
             now = tx.session(session_id)
             _check(now)
-            if tx.has_open(KILL, session_id):  # it would end the new process too
+            if tx.has_open(EffectKind.KILL, session_id):  # it would end the new process too
                 raise IllegalState(f"session {session_id} is being killed")
             others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
             if now.friendly_name is not None and any(s.friendly_name == now.friendly_name for s in others):
@@ -202,7 +203,7 @@ class Revival:
                 "pane_pid": None if pane is None else pane.pid,
                 "process": None if now.process is None else as_payload(now.process),
             }
-            await tx.effect(START, session_id, payload, at)
+            await tx.effect(EffectKind.START, session_id, payload, at)
             await recall.remember(tx, caller, key, session_id, at)
 
         await self._store.write(unit)
@@ -225,7 +226,7 @@ class Revival:
 
         def killed() -> bool:
             effects = self._store.mail.open.effects.values()
-            return not any(e.kind == KILL and e.session_id == session_id for e in effects)
+            return not any(e.kind == EffectKind.KILL and e.session_id == session_id for e in effects)
 
         try:
             async with asyncio.timeout(_KILLED_WITHIN_S):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sm.capabilities.agent_types import Catalog
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import (
     Caller,
@@ -26,7 +27,7 @@ from sm.core.wording import spawned, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import KILL, START, TYPE, Answer, Manager
+from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Planned, Spawning
 from sm.state.endings import Endings
 from sm.store import Effect, Store, Transaction
@@ -179,14 +180,14 @@ class Starts:
         await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
-        await tx.effect(START, session.id, payload, at)
+        await tx.effect(EffectKind.START, session.id, payload, at)
         await recall.remember(tx, caller, key, session.id, at)
         return session
 
     def _may_have_children(self, tx: Transaction, session_id: str) -> bool:
         """Not once its end has begun: the child would be missed when its children are adopted, or all killed."""
         session = tx.find(session_id)
-        return session is not None and session.exit is None and not tx.has_open(KILL, session_id)
+        return session is not None and session.exit is None and not tx.has_open(EffectKind.KILL, session_id)
 
     async def _unprepare(self, session_id: str) -> None:
         self.prepared.pop(session_id, None)
@@ -204,7 +205,7 @@ class Starts:
             ) from None
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
-        if session.status is Status.ERROR and session.status_source == START:
+        if session.status is Status.ERROR and session.status_source == EffectKind.START:
             raise error or AgentStartFailed(session.status_reason)
         return session
 
@@ -237,7 +238,7 @@ class Starts:
 
     async def launching(self, session_id: str) -> None:
         await self._manager.observe(
-            session_id, self._signal(SignalKind.LAUNCHING, START, "its terminal is being made")
+            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "its terminal is being made")
         )
 
     async def started(
@@ -257,7 +258,7 @@ class Starts:
             else:
                 session = await self._manager.move(tx, session.id, signal, **facts)
             if typed:
-                await tx.effect(TYPE, session.id, {}, signal.emitted_at)
+                await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
 
         await self._store.write(unit)
@@ -266,7 +267,7 @@ class Starts:
         """There is no agent process, and there will be none."""
         self._start_errors[effect.session_id] = error
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
-        signal = self._signal(SignalKind.START_FAILED, START, reason)
+        signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
 
         async def unit(tx: Transaction) -> None:
             after = await self._manager.move(tx, effect.session_id, signal, exit=Exit())

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sm.config import Config
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, MessageState
 from sm.core.models import EventType, Session, Signal, SignalKind, Status
@@ -15,10 +16,6 @@ from sm.store import Transaction
 
 log = logging.getLogger(__name__)
 
-ARCHIVE = "archive"
-CLOSE = "close"
-INTERRUPT = "interrupt"
-"""The kinds of effects on terminals of sessions that have ended, or shall."""
 
 Move = Callable[[Transaction, str, Signal], Awaitable[Session]]
 
@@ -26,12 +23,11 @@ Move = Callable[[Transaction, str, Signal], Awaitable[Session]]
 class Endings:
     """One transaction's worth of consequences; the caller has recorded the end itself already."""
 
-    def __init__(self, config: Config, notices: Notices, now: Callable[[], str], kill: str) -> None:
+    def __init__(self, config: Config, notices: Notices, now: Callable[[], str]) -> None:
         self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
         self._now = now
-        self._kill = kill
 
     async def process_gone(self, tx: Transaction, session: Session, move: Move) -> None:
         at = self._now()
@@ -40,16 +36,16 @@ class Endings:
         await self._release_children(tx, session, at, move)
         payload: dict[str, Any] = {"terminal": session.terminal}
         if self._cleanup.auto_archive_transcript:
-            await tx.effect(ARCHIVE, session.id, payload, at)
+            await tx.effect(EffectKind.ARCHIVE, session.id, payload, at)
         if self._cleanup.close_tmux_session:
-            await tx.effect(CLOSE, session.id, payload, at)
+            await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
     async def completed(self, tx: Transaction, session: Session) -> None:
         """The session has reported its end; its process may live on."""
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
-            await tx.effect(self._kill, session.id, payload, self._now())
+            await tx.effect(EffectKind.KILL, session.id, payload, self._now())
 
     async def _return_mail(self, tx: Transaction, session: Session, at: str) -> None:
         """Its messages fail, and their senders are told; what it was to be told goes to who hears now."""
@@ -85,7 +81,7 @@ class Endings:
                 await adopt(tx, child, hearer(tx, session), at, f"its parent {session.id} has ended")
             elif is_live(child.status):
                 reason = f"its parent {session.id} has ended"
-                await tx.effect(INTERRUPT, child.id, {}, at)
+                await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 await move(tx, child.id, Signal(SignalKind.PARENT_ENDED, "parent", reason, at))
 
 

@@ -8,15 +8,12 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sm.config import Config
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice, NoticeKind, Request
 from sm.core.models import Checkpoint, EventType, Session, Status
 from sm.core.wording import asked, ending, idle, milestone, undelivered
 from sm.store import Transaction
-
-COMMAND = "notify_command"
-WEBHOOK = "webhook"
-"""The kinds of effects that tell the operator outside of `sm`."""
 
 WAITS_FOR_SESSIONS = "wait"
 """The source of an idle status that nobody needs to hear of: the session is woken by what it waits for."""
@@ -166,7 +163,9 @@ class Notices:
             "completion_message": session.completion_message,
         }
         if self._notify.command is not None:
-            await tx.effect(COMMAND, session.id, {"body": body}, notice.created_at)
+            await tx.effect(EffectKind.COMMAND, session.id, {"body": body}, notice.created_at)
         for webhook in self._notify.webhooks:
             if type.value in webhook.events:
-                await tx.effect(WEBHOOK, session.id, {"url": webhook.url, "body": body}, notice.created_at)
+                await tx.effect(
+                    EffectKind.WEBHOOK, session.id, {"url": webhook.url, "body": body}, notice.created_at
+                )

@@ -39,6 +39,7 @@ class Effect:
 
     id: int
     kind: str
+    """An EffectKind; of another text if a newer version has written the row."""
     session_id: str
     payload: Mapping[str, Any]
 

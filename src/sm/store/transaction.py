@@ -7,6 +7,7 @@ from typing import Any
 
 import aiosqlite
 
+from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
 from sm.errors import IllegalState, InternalError, NotFound
@@ -219,7 +220,7 @@ class Transaction:
             (session_id, checkpoint.timestamp, checkpoint.message, encoded(dict(checkpoint.metadata))),
         )
 
-    async def effect(self, kind: str, session_id: str, payload: Mapping[str, Any], at: str) -> None:
+    async def effect(self, kind: EffectKind, session_id: str, payload: Mapping[str, Any], at: str) -> None:
         effect = Effect(self.mail.new_id("outbox"), kind, session_id, payload)
         self.write(
             "INSERT INTO outbox (id, kind, session_id, payload, created_at) VALUES (?, ?, ?, ?, ?)",
@@ -241,7 +242,7 @@ class Transaction:
         left = {key: each for key, each in self.mail.open.effects.items() if key != effect.id}
         self.mail.open = replace(self.mail.open, effects=left)
 
-    def has_open(self, kind: str, session_id: str) -> bool:
+    def has_open(self, kind: EffectKind, session_id: str) -> bool:
         """Whether such an effect is still to be carried out, or is being carried out."""
         return any(e.kind == kind and e.session_id == session_id for e in self.mail.open.effects.values())
 

@@ -1,0 +1,26 @@
+"""The kinds of effects: what the daemon does to the outside world once a transaction has committed it."""
+
+from enum import StrEnum
+
+
+class EffectKind(StrEnum):
+    """The kind of a row in the outbox. The values are stored, so they never change."""
+
+    START = "start"
+    """Start a session's agent, or adopt one that runs already."""
+    TYPE = "type"
+    """Type the prompt of an agent that reads its prompt from the terminal."""
+    KILL = "kill"
+    INTERRUPT = "interrupt"
+    ARCHIVE = "archive"
+    """Keep the output of an ended session's terminal in a file."""
+    CLOSE = "close"
+    """Close an ended session's terminal."""
+    RELEASE = "release"
+    """Give the terminal of an adopted agent back to its owner."""
+    REMOVE = "remove"
+    """Remove the terminal and the files of a removed session."""
+    COMMAND = "notify_command"
+    """Run the operator's program with a notification."""
+    WEBHOOK = "webhook"
+    """Post a notification to one of the operator's URLs."""
