@@ -44,6 +44,7 @@ def test_the_client_loads_c_modules_only(run: Sm) -> None:
     assert more == {
         "sm",
         "sm.client",
+        "sm.client.connection",
         "sm.client.http",
         "sm.errors",
         "sm.paths",

@@ -1,14 +1,12 @@
-"""The client's side of docs/protocol.md: HTTP/1.1 over the daemon's Unix socket, one connection for each request.
+"""Calls of the daemon's API (docs/protocol.md): one request, one connection, and the daemon's refusals as errors.
 
-Every command and hook of every agent comes through here, so it loads C modules only: `socket`, `json`,
-`http.client` and `typing` would each cost as much as the whole exchange (docs/benchmarks.md).
+Every command imports this module, so it loads C modules only (see `sm.client.connection`).
 """
 
-import _socket
 import os
-import sys
 import time
 
+from sm.client.connection import BadAnswer, BrokenOff, Connection, ForeignListener, read_token, request
 from sm.errors import (
     DaemonUnavailable,
     NotFound,
@@ -20,16 +18,7 @@ from sm.errors import (
     from_wire,
 )
 from sm.paths import SOCKET_PATH_MAX_BYTES
-from sm.wire import (
-    AGENT_SOCKET_NAME,
-    HEARTBEAT_S,
-    KEY_HEADER,
-    PROTOCOL,
-    PROTOCOL_HEADER,
-    TOKEN_MAX_BYTES,
-    decode,
-    encode,
-)
+from sm.wire import AGENT_SOCKET_NAME, HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER, decode, encode
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -37,8 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 TIMEOUT_S = 30.0
-_HEAD_MAX_BYTES = 64 * 1024
-_HEADERS_MAX = 100
 _ANSWER_MAX_BYTES = 64 * 1024 * 1024
 _EVENT_MAX_BYTES = 4 * 1024 * 1024
 _UNRESERVED = frozenset(
@@ -47,14 +34,14 @@ _UNRESERVED = frozenset(
 
 
 class Away(DaemonUnavailable):
-    """Nobody answers, or the connection broke before the whole answer was here.
+    """No daemon answers, or the connection broke before the whole answer arrived.
 
-    What was asked for may have been done: repeat it with the same Idempotency-Key or not at all.
+    The daemon may have carried out the request: repeat it with the same Idempotency-Key, or not at all.
     """
 
 
 def new_key() -> str:
-    """An Idempotency-Key of our own."""
+    """A new Idempotency-Key."""
     return os.urandom(16).hex()
 
 
@@ -131,11 +118,11 @@ class Client:
         timeout_s: float = TIMEOUT_S,
     ) -> str:
         """The answer's body as it came."""
-        request = _request(method, path, query, body, key)
+        target, content = _target(path, query), None if body is None else encode(body)
         self.repeated = False
         while True:
             try:
-                return self._exchange(request, timeout_s)
+                return self._exchange(method, target, content, key, timeout_s)
             except Away as away:
                 self.repeated = True
                 if self._on_away is None:
@@ -160,22 +147,23 @@ class Client:
         when its reader has gone, BrokenPipeError is raised at once and not with the next event, which may be
         hours away. `on_away` has no part in it.
         """
-        request = _request("GET", path, query, None, None)
-        with _Exchange(self.socket_path, TIMEOUT_S, reader_fd) as exchange:
-            exchange.ask(request)
-            exchange.silence_s = 3 * HEARTBEAT_S
+        with _Exchange(self.socket_path, TIMEOUT_S, reader_fd) as connection:
+            _ask(connection, self.socket_path, "GET", _target(path, query))
+            connection.silence_s = 3 * HEARTBEAT_S
             opened()
-            yield from exchange.events()
+            yield from _events(connection)
 
     def daemon_pid(self) -> int:
         """The process that listens on the socket, as the kernel knows it."""
-        with _Exchange(self.socket_path, TIMEOUT_S) as exchange:
-            return exchange.peer_pid
+        with _Exchange(self.socket_path, TIMEOUT_S) as connection:
+            return connection.peer_pid
 
-    def _exchange(self, request: bytes, timeout_s: float) -> str:
-        with _Exchange(self.socket_path, timeout_s) as exchange:
-            exchange.ask(request)
-            return exchange.body().decode("utf-8", "replace")
+    def _exchange(
+        self, method: str, target: str, content: str | None, key: str | None, timeout_s: float
+    ) -> str:
+        with _Exchange(self.socket_path, timeout_s) as connection:
+            _ask(connection, self.socket_path, method, target, content, key)
+            return connection.body(_ANSWER_MAX_BYTES).decode("utf-8", "replace")
 
 
 def _decoded(text: str) -> "Any":
@@ -185,250 +173,119 @@ def _decoded(text: str) -> "Any":
         raise ProtocolMismatch(f"the daemon's answer is {error}", "sm daemon restart") from None
 
 
-def _request(
-    method: str,
-    path: str,
-    query: "Mapping[str, object] | None",
-    body: "Mapping[str, object] | None",
-    key: str | None,
-) -> bytes:
+def _target(path: str, query: "Mapping[str, object] | None") -> str:
     pairs = [
         f"{name}={1 if value is True else quoted(str(value))}"
         for name, value in (query or {}).items()
         if value is not None and value is not False and value != ""
     ]
-    target = path + ("?" + "&".join(pairs) if pairs else "")
-    head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
-    if key is not None:
-        head += f"{KEY_HEADER}: {key}\r\n"
-    if body is None:
-        return (head + "\r\n").encode("ascii")
-    text = encode(body)
-    return f"{head}Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode(
-        "ascii"
-    )
+    return path + ("?" + "&".join(pairs) if pairs else "")
 
 
 class _Exchange:
-    """One connection: made, asked once, read, closed."""
+    """A connection whose failures are raised as the errors of errors.py."""
+
+    __slots__ = ("_connection", "_path", "_reader_fd", "_timeout_s")
 
     def __init__(self, path: str, timeout_s: float, reader_fd: int | None = None) -> None:
-        self.path = path
-        self.timeout_s = timeout_s
-        self.silence_s: float | None = None
-        """When set, each wait is bounded by this and not the whole exchange by `timeout_s`."""
-        self._deadline = time.monotonic() + timeout_s
+        self._path = path
+        self._timeout_s = timeout_s
         self._reader_fd = reader_fd
-        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        self._buffer = b""
-        self._length: int | None = None
-        self._chunked = False
+
+    def __enter__(self) -> Connection:
+        path = self._path
+        _check_owner(path)
         try:
-            self.peer_pid = self._connect()
-        except BaseException:
-            self._socket.close()
-            raise
-
-    def __enter__(self) -> "_Exchange":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _connect(self) -> int:
-        _check_owner(self.path)
-        while True:
-            self._bound()
-            try:
-                self._socket.connect(self.path)
-                break
-            except BlockingIOError:
-                # A full backlog is not waited for on a Unix socket with a time-out (connect(2), EAGAIN).
-                time.sleep(0.01)
-            except (FileNotFoundError, ConnectionRefusedError):
-                raise _nobody(self.path) from None
-            except TimeoutError:
-                raise self._no_answer() from None
-            except PermissionError:
-                raise NotPermitted(f"the socket {self.path} may not be used by this user") from None
-            except ConnectionError as error:
-                raise Away(f"the connection to the daemon broke: {error.strerror}") from None
-        # The file says who made it; only the kernel says who listens now (struct ucred of unix(7): pid, uid, gid).
-        credentials = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
-        uid = int.from_bytes(credentials[4:8], sys.byteorder)
-        if uid != os.geteuid():
-            raise NotPermitted(f"who listens on {self.path} is user {uid}")
-        return int.from_bytes(credentials[:4], sys.byteorder)
-
-    def _bound(self) -> None:
-        left = self._deadline - time.monotonic() if self.silence_s is None else self.silence_s
-        if left <= 0:
-            raise self._no_answer()
-        self._socket.settimeout(left)
-
-    def _no_answer(self) -> SmError:
-        if self.silence_s is not None:
-            return Away(f"the daemon was silent for {self.silence_s:.0f} s")
-        return DaemonUnavailable(f"the daemon did not answer within {self.timeout_s:.0f} s", "sm daemon logs")
-
-    def ask(self, request: bytes) -> None:
-        """Send the request and read the head of the answer. Raises the error that the answer is, if it is one."""
-        if self.path.endswith(AGENT_SOCKET_NAME):
-            line, _, rest = request.partition(b"\r\n")
-            request = b"%b\r\nAuthorization: Bearer %b\r\n%b" % (line, _token(), rest)
-        self._bound()
-        try:
-            self._socket.sendall(request)
+            self._connection = Connection(path, time.monotonic() + self._timeout_s, self._reader_fd)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise _nobody(path) from None
         except TimeoutError:
-            raise self._no_answer() from None
-        except OSError:
-            pass  # it may have refused us before it had read everything: its answer says why
-        status, headers = self._head()
-        protocol = headers.get(PROTOCOL_HEADER.lower())
-        if protocol is None:
-            raise ProtocolMismatch(f"what answers at {self.path} is not an sm daemon", "sm doctor")
-        if protocol != str(PROTOCOL):
-            raise ProtocolMismatch(
-                f"the daemon speaks protocol {protocol}, this sm speaks {PROTOCOL}", "sm daemon restart"
-            )
-        if status >= 400:
-            raise _refusal(status, self.body())
+            raise self._no_answer(None) from None
+        except ForeignListener as error:
+            raise NotPermitted(f"the process that listens on {path} belongs to user {error.uid}") from None
+        except PermissionError:
+            raise NotPermitted(f"the socket {path} may not be used by this user") from None
+        except ConnectionError as error:
+            raise Away(f"the connection to the daemon broke: {error.strerror}") from None
+        return self._connection
 
-    def _head(self) -> tuple[int, dict[str, str]]:
-        first = self._line().split(b" ", 2)
-        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
-            raise ProtocolMismatch(f"what answers at {self.path} does not speak HTTP", "sm doctor")
-        headers: dict[str, str] = {}
-        for _ in range(_HEADERS_MAX):
-            line = self._line()
-            if not line:
-                break
-            name, _, value = line.decode("latin-1").partition(":")
-            headers[name.strip().lower()] = value.strip()
-        else:
-            raise ProtocolMismatch(f"what answers at {self.path} sends no end of headers")
-        self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-        length = headers.get("content-length", "")
-        self._length = int(length) if length.isascii() and length.isdigit() else None
-        return int(first[1]), headers
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._connection.close()
+        if isinstance(error, TimeoutError):
+            raise self._no_answer(self._connection.silence_s) from None
+        if isinstance(error, BrokenOff):
+            raise Away(str(error)) from None
+        if isinstance(error, BadAnswer):
+            raise ProtocolMismatch(f"the server on {self._path} {error}", error.hint) from None
 
-    def body(self) -> bytes:
-        """The whole body."""
-        pieces = []
-        size = 0
-        for piece in self._pieces():
-            pieces.append(piece)
-            size += len(piece)
-            if size > _ANSWER_MAX_BYTES:
-                raise ProtocolMismatch(f"the daemon's answer is larger than {_ANSWER_MAX_BYTES >> 20} MiB")
-        return b"".join(pieces)
-
-    def events(self) -> "Iterator[tuple[int, str]]":
-        """The body as server-sent events (HTML Living Standard, 9.2.6), of which we need `id` and `data`."""
-        number = 0
-        data: list[bytes] = []
-        rest = b""
-        for piece in self._pieces():
-            *lines, rest = (rest + piece).split(b"\n")
-            if len(rest) > _EVENT_MAX_BYTES:
-                raise Away("the daemon sent an event that never ends")
-            for line in lines:
-                name, _, value = line.rstrip(b"\r").partition(b":")
-                value = value.removeprefix(b" ")
-                if name == b"data":
-                    data.append(value)
-                elif name == b"id" and value.isdigit():
-                    number = int(value)
-                elif not line.rstrip(b"\r") and data:
-                    yield number, b"\n".join(data).decode("utf-8", "replace")
-                    data = []
-        raise Away("the daemon ended the stream")
-
-    def _pieces(self) -> "Iterator[bytes]":
-        if self._chunked:  # RFC 9112, 7.1
-            while size := self._chunk_size():
-                while size:
-                    piece = self._some(size)
-                    size -= len(piece)
-                    yield piece
-                self._line()
-            while self._line():
-                pass
-        elif self._length is not None:
-            left = self._length
-            while left:
-                piece = self._some(left)
-                left -= len(piece)
-                yield piece
-        else:
-            if self._buffer:
-                yield self._some(len(self._buffer))
-            while piece := self._received():
-                yield piece
-
-    def _chunk_size(self) -> int:
-        try:
-            return int(self._line().partition(b";")[0], 16)
-        except ValueError:
-            raise ProtocolMismatch("the daemon's answer is cut into pieces wrongly") from None
-
-    def _line(self) -> bytes:
-        while (end := self._buffer.find(b"\r\n")) < 0:
-            if len(self._buffer) > _HEAD_MAX_BYTES:
-                raise ProtocolMismatch(f"what answers at {self.path} sends no end of line")
-            self._buffer += self._more()
-        line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
-        return line
-
-    def _some(self, most: int) -> bytes:
-        if not self._buffer:
-            self._buffer = self._more()
-        piece, self._buffer = self._buffer[:most], self._buffer[most:]
-        return piece
-
-    def _more(self) -> bytes:
-        piece = self._received()
-        if not piece:
-            raise Away("the daemon went away in the middle of its answer")
-        return piece
-
-    def _received(self) -> bytes:
-        self._bound()
-        try:
-            if self._reader_fd is not None:
-                self._wait_watching_reader(self._reader_fd)
-            return self._socket.recv(65536)
-        except TimeoutError:
-            raise self._no_answer() from None
-        except ConnectionResetError:
-            raise Away("the daemon went away in the middle of its answer") from None
-
-    def _wait_watching_reader(self, reader_fd: int) -> None:
-        import select
-
-        poll = select.poll()
-        poll.register(self._socket.fileno(), select.POLLIN)
-        poll.register(reader_fd, 0)  # POLLERR and POLLHUP are always told (poll(2))
-        timeout_s = self._socket.gettimeout()
-        ready = poll.poll(None if timeout_s is None else timeout_s * 1000)
-        if not ready:
-            raise TimeoutError
-        if any(fd == reader_fd for fd, _ in ready):
-            raise BrokenPipeError
+    def _no_answer(self, silence_s: float | None) -> SmError:
+        if silence_s is not None:
+            return Away(f"the daemon was silent for {silence_s:.0f} s")
+        return DaemonUnavailable(
+            f"the daemon did not answer within {self._timeout_s:.0f} s", "sm daemon logs"
+        )
 
 
-def _token() -> bytes:
-    """What the process of this session was given to show: read for each call, since `sm restore` gives another."""
-    path = os.environ.get("SM_TOKEN_FILE", "")
+def _ask(
+    connection: Connection,
+    path: str,
+    method: str,
+    target: str,
+    content: str | None = None,
+    key: str | None = None,
+) -> None:
+    """Send a request and read the head of the answer. Raises the error that the answer stands for."""
+    token = _token() if path.endswith(AGENT_SOCKET_NAME) else ""
     try:
-        with open(path, "rb") as file:
-            token = file.read(TOKEN_MAX_BYTES).strip()
+        connection.send(request(method, target, key=key, body=content, token=token))
+    except TimeoutError:
+        raise
+    except OSError:
+        pass  # the daemon may refuse a request before it has read all of it: its answer says why
+    status = connection.head()
+    protocol = connection.headers.get(PROTOCOL_HEADER.lower())
+    if protocol is None:
+        raise BadAnswer("is not an sm daemon", "sm doctor")
+    if protocol != str(PROTOCOL):
+        raise ProtocolMismatch(
+            f"the daemon speaks protocol {protocol}, this sm speaks {PROTOCOL}", "sm daemon restart"
+        )
+    if status >= 400:
+        raise _refusal(status, connection.body(_ANSWER_MAX_BYTES))
+
+
+def _events(connection: Connection) -> "Iterator[tuple[int, str]]":
+    """The body as server-sent events (HTML Living Standard, 9.2.6): their `id` and `data`."""
+    number = 0
+    data: list[bytes] = []
+    rest = b""
+    for piece in connection.pieces():
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > _EVENT_MAX_BYTES:
+            raise Away("the daemon sent an event that never ends")
+        for line in lines:
+            name, _, value = line.rstrip(b"\r").partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                data.append(value)
+            elif name == b"id" and value.isdigit():
+                number = int(value)
+            elif not line.rstrip(b"\r") and data:
+                yield number, b"\n".join(data).decode("utf-8", "replace")
+                data = []
+    raise Away("the daemon ended the stream")
+
+
+def _token() -> str:
+    """The token of the calling session. Raises NotPermitted without one."""
+    try:
+        token = read_token(os.environ.get("SM_TOKEN_FILE", ""))
     except OSError as error:
         raise NotPermitted(
             f"the file that SM_TOKEN_FILE names cannot be read: {error.strerror}",
             "this socket is for sandboxed agents, and for the commands that they run",
         ) from None
-    if not token.isalnum():
+    if not token:
         raise NotPermitted("the file that SM_TOKEN_FILE names holds no token")
     return token
 

@@ -409,12 +409,10 @@ def test_a_stdin_that_says_nothing_is_not_waited_for_for_ever(hook: Hook, taken:
     assert taken.asked == []
 
 
-def test_of_an_event_that_breaks_off_its_beginning_is_taken(hook: Hook, taken: Peer) -> None:
-    raw = b'{"session_id": "0b6f", "hook_event_name":"Stop","last_assistant_message": "All \\"do'
-    hook.start(raw, end=False).ended()
-    payload = {"session_id": "0b6f", "hook_event_name": "Stop", "last_assistant_message": 'All "do'}
-    assert taken.asked[0].json["payload"] == payload
-    assert taken.asked[0].json["cut"] is True
+def test_incomplete_event_is_dropped_when_stdin_never_ends(hook: Hook, taken: Peer) -> None:
+    hook.start(b'{"session_id": "0b6f", "hook_event_name":"Stop","prompt": "All \\"do', end=False).ended()
+    assert taken.asked == []
+    assert hook.spooled() == []
 
 
 def test_a_writer_without_end_is_not_read_for_ever(hook: Hook, taken: Peer) -> None:
@@ -465,7 +463,7 @@ def test_what_is_large_in_many_small_parts_is_left_out(hook: Hook, taken: Peer) 
     ("last", "value", "kept"),
     [
         ("tool_response", {"stdout": "x" * 5_000_000}, None),
-        ("tool_input", {"content": "x" * 5_000_000}, None),
+        ("tool_input", {"content": "x" * 5_000_000}, {"content": "x" * 2000}),
         ("prompt", "a\n\N{ROCKET}" * 1_000_000, "a\n\N{ROCKET}" * 20_000),
         ("prompt", "\x01" * 1_000_000, "\x01" * 60_000),
         ("not_known", "x" * 5_000_000, None),
@@ -477,14 +475,18 @@ def test_an_agent_can_write_an_event_of_megabytes_to_its_end(
     common = {"hook_event_name": "X", "cwd": "/work"}
     event = tmp_path / "event"
     event.write_bytes(json.dumps(common | {last: value}, ensure_ascii=False).encode())
-    with subprocess.Popen(["cat", event], stdout=subprocess.PIPE) as agent:
-        done = subprocess.run(
-            hook.argv, stdin=agent.stdout, capture_output=True, env=hook.environ, check=True
-        )
-        assert agent.stdout is not None
-        agent.stdout.close()
-        assert agent.wait() == 0, "SIGPIPE ends it when not all is read"
-    assert done.stdout == done.stderr == b""
+    for _ in range(5):
+        with subprocess.Popen(["cat", event], stdout=subprocess.PIPE) as agent:
+            done = subprocess.run(
+                hook.argv, stdin=agent.stdout, capture_output=True, env=hook.environ, check=True
+            )
+            assert agent.stdout is not None
+            agent.stdout.close()
+            written = agent.wait() == 0
+        assert done.stdout == done.stderr == b""
+        if taken.asked:  # else the machine was too busy for the one second of the hook
+            break
+    assert written, "SIGPIPE ends it when not all is read"
     (asked,) = taken.asked
     assert asked.json["payload"] == common | ({last: kept} if kept else {})
     assert asked.json["cut"] is True
@@ -558,7 +560,8 @@ def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) 
     assert len(taken.asked) == 1
     names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert {name for name in names if name.partition(".")[0] == "sm"} == {
-        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.wire"),
+        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.transport"),
+        *("sm.client", "sm.client.connection", "sm.wire"),
     }
     assert not names & (
         HEAVY | {"click", "typing", "re", "enum", "os", "collections", "contextlib", "datetime"}

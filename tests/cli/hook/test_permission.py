@@ -346,7 +346,15 @@ def test_it_loads_c_modules_only(hook: Hook, dialogs: Peer) -> None:
     assert done.stdout.decode() == OUTPUT
     names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert {name for name in names if name.partition(".")[0] == "sm"} == {
-        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.permission", "sm.wire"),
+        *(
+            "sm",
+            "sm.cli",
+            "sm.cli.hook",
+            "sm.cli.hook.emit",
+            "sm.cli.hook.permission",
+            "sm.cli.hook.transport",
+        ),
+        *("sm.client", "sm.client.connection", "sm.wire"),
     }
     assert not names & (
         HEAVY | {"click", "typing", "re", "enum", "os", "collections", "contextlib", "datetime"}

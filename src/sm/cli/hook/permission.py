@@ -1,17 +1,17 @@
-"""What `sm hook` does while a dialog of its agent is open: it waits for an answer given elsewhere, and hands it over.
+"""Waits beside an open dialog of an agent for an answer that is given elsewhere, and prints the answer for the agent.
 
-The agent does not wait for this process, and a person may answer at the terminal meanwhile. It may wait for days: it
-stands in poll(2), holds little, and ends as soon as nobody would read its answer: the agent is gone, has sent one of
-ENDING, or the daemon says that the dialog is over. While the daemon is away it goes on asking.
+The agent does not wait for this process, and a person may answer at the terminal meanwhile. The wait may take days: the
+process sleeps in poll(2), holds little memory, and ends as soon as nobody would read its answer: the agent is gone, has
+sent one of ENDING, or the daemon says that the dialog is over. While the daemon is away it keeps asking.
 """
 
-import _signal  # type: ignore[import-not-found]  # as in emitting.py, and so is all that is imported here
-import _socket
+import _signal  # type: ignore[import-not-found]  # as in emit.py, like all other imports here
 import posix
-import select
 import time
 
-from sm.cli.hook.emit import ENDING, bound, is_final, posted, spool, unheard
+from sm.cli.hook.emit import ENDING, unheard
+from sm.cli.hook.transport import is_final, send, spool
+from sm.client.connection import Connection
 from sm.wire import decode, encode
 
 _DIALOG = "/v1/hooks/dialog"
@@ -41,7 +41,7 @@ def decide(body: "dict[str, object]", key: str, emitted_at: str) -> None:
     while True:
         begin = time.monotonic()
         try:
-            connection = posted(_DIALOG, event, key, begin + _POST_S)
+            connection = send(_DIALOG, event, key, begin + _POST_S)
         except OSError:  # time-outs too
             state, output = "away", ""
         else:
@@ -72,55 +72,31 @@ def _heed() -> None:
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
 
 
-def _answer(connection: "_socket.socket | None", deadline: float) -> tuple[str, str]:
-    """`open`, `over`, `away`, or `decided` with what to print. None: nobody to be asked.
+def _answer(connection: "Connection | None", deadline: float) -> tuple[str, str]:
+    """`open`, `over`, `away`, or `decided` with the text to print. None: no daemon could be asked.
 
     Raises BrokenPipeError as soon as nobody reads stdout any more.
     """
     if connection is None:
         return "over", ""
-    said = _received(connection, deadline)
-    connection.close()
-    if not is_final(said):
-        return "away", ""
-    if said.partition(b" ")[2][:1] == b"4":
-        return "over", ""
+    connection.deadline = deadline
+    connection.reader_fd = 1
     try:
-        value = decode(said.partition(b"\r\n\r\n")[2].decode())
-    except ValueError:
+        with connection:
+            status = connection.head()
+            if not is_final(status):
+                return "away", ""
+            if status >= 400:
+                return "over", ""
+            value = decode(connection.body(_ANSWER_MAX_BYTES).decode())
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError):  # OSError: timeouts too; ValueError: BadAnswer, no UTF-8, no JSON
         return "away", ""
     state = value.get("state") if isinstance(value, dict) else None
     if state == "decided" and isinstance(value.get("output"), str):
         return "decided", value["output"]
     return (state if state in ("open", "over") else "away"), ""
-
-
-def _received(connection: _socket.socket, deadline: float) -> bytes:
-    """The answer, or what there is of it when no more comes in time."""
-    poll = select.poll()
-    poll.register(1, 0)
-    poll.register(connection.fileno(), select.POLLIN)
-    said = bytearray()
-    while (left := deadline - time.monotonic()) > 0 and len(said) < _ANSWER_MAX_BYTES and not _whole(said):
-        ready = poll.poll(1000 * left)
-        if any(file == 1 for file, _ in ready):
-            raise BrokenPipeError
-        try:
-            piece = connection.recv(65536) if ready else b""
-        except OSError:
-            break
-        if not piece:
-            break
-        said += piece
-    return bytes(said)
-
-
-def _whole(said: bytearray) -> bool:
-    """Whether this answer has the length that it says; one that does not say it ends with its connection."""
-    head, end, body = said.partition(b"\r\n\r\n")
-    _, named, rest = head.lower().partition(b"\r\ncontent-length:")
-    length = rest.partition(b"\r\n")[0].strip()
-    return bool(end and named) and length.isdigit() and len(body) >= int(length)
 
 
 def _print(output: str) -> None:
@@ -132,10 +108,9 @@ def _print(output: str) -> None:
 def _say_taken(key: str) -> None:
     """The agent reads what was printed when this process ends: not heard by the daemon, it finds out by itself."""
     deadline = time.monotonic() + _TAKEN_S
-    connection = posted(_TAKEN, "{}", key, deadline)
+    connection = send(_TAKEN, "{}", key, deadline)
     if connection is not None:
-        bound(connection, deadline)
-        connection.recv(1)
+        connection.head()
 
 
 def _spool_apart(body: "dict[str, object]", key: str, emitted_at: str) -> None:

@@ -4,9 +4,10 @@ import os
 import time
 
 from sm.cli.hook.emit import stamp
+from sm.client.connection import read_token
 from sm.client.http import Away, Client, new_key
 from sm.errors import DaemonUnavailable, LimitReached, SmError, StorageFull
-from sm.wire import AGENT_SOCKET_NAME, SPOOL_MAX_BYTES, TOKEN_MAX_BYTES, encode
+from sm.wire import AGENT_SOCKET_NAME, SPOOL_MAX_BYTES, encode
 
 TYPE_CHECKING = False  # see wire.py: hooks come here too
 if TYPE_CHECKING:
@@ -126,16 +127,17 @@ def _check(action: str, body: "Mapping[str, object]") -> None:
 
 
 def _token(environ: "Mapping[str, str]") -> str:
-    """The proof of who reports. Raises DaemonUnavailable without one, for the daemon would not believe the report."""
-    path = environ.get("SM_TOKEN_FILE", "")
+    """The token of the session. Raises DaemonUnavailable without one: the daemon would refuse the report."""
     try:
-        with open(path, "rb") as file:
-            return file.read(TOKEN_MAX_BYTES).decode("ascii", "replace").strip()
+        token = read_token(environ.get("SM_TOKEN_FILE", ""))
     except OSError:
+        token = ""
+    if not token:
         raise DaemonUnavailable(
             "no daemon answers, and without the file that SM_TOKEN_FILE names no report can be kept",
             "sm daemon start",
-        ) from None
+        )
+    return token
 
 
 def _remove(path: str) -> None:

@@ -1,0 +1,240 @@
+"""One HTTP/1.1 exchange with the daemon over its Unix socket: the transport of all commands and hooks.
+
+An agent stands still while its hook runs, so this module loads C modules only: `socket`, `http.client`, `os` and
+`typing` would each cost as much as the whole exchange (docs/benchmarks.md). It raises OSError and BadAnswer;
+`sm.client.http` turns both into the errors that a person reads.
+"""
+
+import _socket
+import posix
+import sys
+import time
+
+from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER, TOKEN_MAX_BYTES
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD_MAX_BYTES = 64 * 1024
+_HEADERS_MAX = 100
+_PIECE_BYTES = 64 * 1024
+_BACKLOG_PAUSE_S = 0.01
+
+
+class BadAnswer(ValueError):
+    """The answer is not HTTP as a daemon speaks it. `hint` is the command to type."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class BrokenOff(ConnectionError):
+    """The connection ended before the whole answer was read."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon went away in the middle of its answer")
+
+
+class ForeignListener(PermissionError):
+    """A process of another user listens on the socket. Nothing was sent to it."""
+
+    def __init__(self, uid: int) -> None:
+        super().__init__(f"user {uid} listens on the socket")
+        self.uid = uid
+
+
+def request(
+    method: str, target: str, *, key: str | None = None, body: str | None = None, token: str = ""
+) -> bytes:
+    """The bytes of one request. `body` is JSON in ASCII, `token` identifies a caller on an agent socket."""
+    head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
+    if token:
+        head += f"Authorization: Bearer {token}\r\n"
+    if key is not None:
+        head += f"{KEY_HEADER}: {key}\r\n"
+    if body is None:
+        return f"{head}\r\n".encode("ascii")
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode(
+        "ascii"
+    )
+
+
+def read_token(path: str | bytes) -> str:
+    """The token in a session's token file; empty when the file holds none. Raises OSError.
+
+    `sm restore` writes a new token, so each request reads the file again. The path may be a pipe: opening never waits.
+    """
+    file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK)
+    try:
+        token = posix.read(file, TOKEN_MAX_BYTES).strip().decode("ascii", "replace")
+    finally:
+        posix.close(file)
+    return token if token.isalnum() else ""
+
+
+class Connection:
+    """One connection to the daemon: opened, asked once, read, closed.
+
+    Each wait ends with TimeoutError at `deadline` (time.monotonic). When `silence_s` is set, each wait ends after that
+    many seconds instead. With `reader_fd`, waiting for bytes raises BrokenPipeError when the reader of that
+    descriptor is gone.
+    """
+
+    __slots__ = (
+        "_buffer", "_chunked", "_length", "_socket", "deadline", "headers", "peer_pid", "reader_fd", "silence_s",
+    )  # fmt: skip
+
+    def __init__(self, path: str | bytes, deadline: float, reader_fd: int | None = None) -> None:
+        """Connect. Raises OSError; ForeignListener when the listener belongs to another user."""
+        self.deadline = deadline
+        self.silence_s: float | None = None
+        self.headers: dict[str, str] = {}
+        self.reader_fd = reader_fd
+        self._buffer = b""
+        self._length: int | None = None
+        self._chunked = False
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            self.peer_pid = self._connect(path)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _connect(self, path: str | bytes) -> int:
+        while True:
+            self._limit()
+            try:
+                self._socket.connect(path)
+                break
+            except BlockingIOError:
+                # connect(2), EAGAIN: with a time-out the kernel does not wait for room in a full backlog.
+                time.sleep(_BACKLOG_PAUSE_S)
+        # The file says who made it; only the kernel says who listens now (struct ucred of unix(7): pid, uid, gid).
+        credentials = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        uid = int.from_bytes(credentials[4:8], sys.byteorder)
+        if uid != posix.geteuid():
+            raise ForeignListener(uid)
+        return int.from_bytes(credentials[:4], sys.byteorder)
+
+    def _limit(self) -> None:
+        """Bound the next wait."""
+        left_s = self.deadline - time.monotonic() if self.silence_s is None else self.silence_s
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+
+    def send(self, data: bytes) -> None:
+        """Send a request. Raises OSError."""
+        self._limit()
+        self._socket.sendall(data)
+
+    def head(self) -> int:
+        """Read the head of the answer and return its status. Raises OSError, BadAnswer."""
+        first = self._line().split(b" ", 2)
+        if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
+            raise BadAnswer("does not speak HTTP", "sm doctor")
+        for _ in range(_HEADERS_MAX):
+            line = self._line()
+            if not line:
+                break
+            name, _, value = line.decode("latin-1").partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+        else:
+            raise BadAnswer("sends no end of headers")
+        self._chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
+        length = self.headers.get("content-length", "")
+        self._length = int(length) if length.isascii() and length.isdigit() else None
+        return int(first[1])
+
+    def body(self, max_bytes: int) -> bytes:
+        """Read the whole body. Raises OSError, BadAnswer."""
+        pieces = []
+        size = 0
+        for piece in self.pieces():
+            pieces.append(piece)
+            size += len(piece)
+            if size > max_bytes:
+                raise BadAnswer(f"sends an answer larger than {max_bytes >> 20} MiB")
+        return b"".join(pieces)
+
+    def pieces(self) -> "Iterator[bytes]":
+        """Read the body piece by piece. Raises OSError, BadAnswer."""
+        if self._chunked:  # RFC 9112, 7.1
+            while size := self._chunk_size():
+                while size:
+                    piece = self._some(size)
+                    size -= len(piece)
+                    yield piece
+                self._line()
+            while self._line():
+                pass
+        elif self._length is not None:
+            left = self._length
+            while left:
+                piece = self._some(left)
+                left -= len(piece)
+                yield piece
+        else:
+            if self._buffer:
+                yield self._some(len(self._buffer))
+            while piece := self._received():
+                yield piece
+
+    def _chunk_size(self) -> int:
+        try:
+            return int(self._line().partition(b";")[0], 16)
+        except ValueError:
+            raise BadAnswer("sends a malformed chunk") from None
+
+    def _line(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > _HEAD_MAX_BYTES:
+                raise BadAnswer("sends no end of line")
+            self._buffer += self._more()
+        line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
+        return line
+
+    def _some(self, most: int) -> bytes:
+        if not self._buffer:
+            self._buffer = self._more()
+        piece, self._buffer = self._buffer[:most], self._buffer[most:]
+        return piece
+
+    def _more(self) -> bytes:
+        piece = self._received()
+        if not piece:
+            raise BrokenOff
+        return piece
+
+    def _received(self) -> bytes:
+        self._limit()
+        if self.reader_fd is not None:
+            self._wait_with_reader(self.reader_fd)
+        try:
+            return self._socket.recv(_PIECE_BYTES)
+        except ConnectionResetError:
+            raise BrokenOff from None
+
+    def _wait_with_reader(self, reader_fd: int) -> None:
+        """Wait for bytes, or for the reader to go away."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._socket.fileno(), select.POLLIN)
+        poll.register(reader_fd, 0)  # POLLERR and POLLHUP are always told (poll(2))
+        ready = poll.poll(1000 * (self._socket.gettimeout() or 0.0))
+        if not ready:
+            raise TimeoutError
+        if any(fd == reader_fd for fd, _ in ready):
+            raise BrokenPipeError
