@@ -14,6 +14,7 @@ from typing import Any
 from sm.client.http import Client, new_key
 from sm.errors import SmError
 from tests.instance import Instance
+from tests.load import scaled
 
 Query = Mapping[str, object]
 
@@ -32,7 +33,7 @@ def asked(
         env={**instance.env, **own, **(marks or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.load import scaled
 from tests.scripted_api import ScriptedApi
 
 VERSION = "2.1.197"
@@ -23,7 +24,9 @@ def missing() -> str:
     """Why it cannot be run here; empty where it can."""
     if not BINARY.exists():
         return f"there is no claude {VERSION}: ./check installs it into node_modules"
-    asked = subprocess.run([BINARY, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    asked = subprocess.run(
+        [BINARY, "--version"], capture_output=True, text=True, timeout=scaled(60), check=False
+    )
     if asked.stdout.split(" ")[0] != VERSION:
         return f"claude {VERSION} is wanted, and `claude --version` says {asked.stdout or asked.stderr!r}"
     return ""

@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import orjson
 
@@ -20,11 +19,9 @@ from sm.client.http import Client
 from sm.core.models import Process
 from sm.errors import SmError
 from sm.linux.processes import is_alive
-
-T = TypeVar("T")
+from tests.load import scaled, until
 
 SM = str(Path(sys.executable).with_name("sm"))
-WITHIN_S = 20.0
 
 CONFIG = """
 default_trust: direct
@@ -34,22 +31,6 @@ commands:
   Sleeper: {{command: [sleep, "1000"], prompt: file}}
 {more}
 """
-
-
-def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S) -> T:
-    """Ask again until there is an answer; a deadline, never a guess at how long something takes.
-
-    A file that is not there yet is no answer yet: who writes it takes their time.
-    """
-    deadline, pause_s = time.monotonic() + within_s, 0.01
-    while True:
-        with contextlib.suppress(FileNotFoundError):
-            if answer := found():
-                return answer
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(pause_s)
-        pause_s = min(1.3 * pause_s, 0.2)  # to ask takes a command, and all of a core
 
 
 class Instance:
@@ -95,7 +76,7 @@ class Instance:
             capture_output=True,
             text=True,
             cwd=cwd or self.work,
-            timeout=timeout_s,
+            timeout=scaled(timeout_s),
             check=False,
         )
 
@@ -177,10 +158,9 @@ class Instance:
         process = os.pidfd_open(pid)
         os.kill(pid, signal.SIGKILL)
         poll = select.poll()
-        poll.register(
-            process, select.POLLIN
-        )  # not before its last thread has ended: so long it holds the lock
-        assert poll.poll(WITHIN_S * 1000), f"daemon {pid} is not gone"
+        # Readable once the last thread has ended: until then the daemon holds the lock.
+        poll.register(process, select.POLLIN)
+        assert poll.poll(scaled() * 1000), f"daemon {pid} is not gone"
         os.close(process)
         for daemon in self._daemons:
             if daemon.pid == pid:
@@ -194,7 +174,7 @@ class Instance:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=scaled(20),
             check=False,
         )
         assert not check or ended.returncode == 0, ended
@@ -211,15 +191,20 @@ class Instance:
             # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and then does not end.
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
-                os.kill(int(server), signal.SIGKILL)
+                _kill(int(server))
             lost = until(
                 lambda: [list(_of_instance(self.home))] if not list(_of_instance(self.home)) else None, "gone"
             )
             assert lost == [[]]
         finally:
             for process in _of_instance(self.home):
-                os.kill(process, signal.SIGKILL)
+                _kill(process)
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # a process that is gone already is as good
+        os.kill(pid, signal.SIGKILL)
 
 
 def _exists(pid: int) -> bool:

@@ -5,10 +5,12 @@ import socket
 from contextlib import suppress
 from typing import Any
 
+from tests.load import scaled
 
-def connected(path: str, timeout_s: float = 20) -> socket.socket:
+
+def connected(path: str, timeout_s: float | None = None) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(timeout_s)
+    connection.settimeout(scaled() if timeout_s is None else timeout_s)
     connection.connect(path)
     return connection
 

@@ -13,11 +13,11 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 
 from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER
+from tests.load import scaled
 from tests.openapi import document
 
 BASE_URL = "http://sm"
-TIMEOUT_S = 60.0
-"""More than the daemon may wait for anything: a hang has a name."""
+_TIMEOUT_S = 60.0  # more than the daemon may wait for anything: a hang has a name
 
 
 class Speaker:
@@ -63,7 +63,7 @@ class Speaker:
     def send(self, path: str, **request: Any) -> requests.Response:
         """Any request to the route at `path`, as `requests` takes it. AssertionError for what is not as documented."""
         answer = self._session.request(
-            **{"timeout": TIMEOUT_S, "allow_redirects": False, "stream": True, **request}
+            **{"timeout": scaled(_TIMEOUT_S), "allow_redirects": False, "stream": True, **request}
         )
         method = str(request["method"]).lower()
         self.heard[operation(method, path)["operationId"], answer.status_code] += 1
@@ -142,7 +142,7 @@ class _Connection(HTTPConnection):
 
     def _new_conn(self) -> socket.socket:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(TIMEOUT_S)
+        made.settimeout(scaled(_TIMEOUT_S))
         made.connect(self.socket_path)
         return made
 

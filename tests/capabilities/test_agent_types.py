@@ -16,8 +16,7 @@ from sm.core.models import Capabilities, Workspace
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
 from sm.paths import Places
 from tests import samples
-
-WITHIN_S = 5.0
+from tests.load import scaled
 
 
 class World:
@@ -50,7 +49,7 @@ class World:
         environment: Mapping[str, str] | None = None,
         wanted: str | None = None,
     ) -> Catalog:
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(scaled()):
             return await self.types.found(
                 None if anywhere else self.workspace(*agents),
                 {"HOME": str(self.home)} if environment is None else environment,
@@ -326,7 +325,7 @@ class Held:
         self.read.append(name)
         self.begun.set()
         if name.startswith("held"):
-            assert self.go_on.wait(WITHIN_S)
+            assert self.go_on.wait(scaled())
         return read_definition(content, name)
 
 
@@ -343,7 +342,7 @@ def test_many_who_ask_at_once_share_what_is_read(world: World, held: Held) -> No
     async def ask() -> None:
         async with asyncio.TaskGroup() as group:
             first = group.create_task(world.ask())
-            await asyncio.to_thread(held.begun.wait, WITHIN_S)
+            await asyncio.to_thread(held.begun.wait, scaled())
             define(world.of_sm, "later")
             others = [group.create_task(world.ask()) for _ in range(20)]
             for _ in range(10):

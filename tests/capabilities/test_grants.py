@@ -22,6 +22,7 @@ from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
 from tests import samples
 from tests.instance import until
+from tests.load import scaled
 
 LIES = {"SM_TRUST_LEVEL": "direct", "SM_SESSION_ID": "00000000", "SM_OF_NOBODY": "x"}
 LOADED = {
@@ -239,7 +240,7 @@ def test_users_servers_for_one_project_are_given_there(team: Team) -> None:
 
 def git(where: Path, *arguments: str) -> None:
     who = ("-c", "user.name=x", "-c", "user.email=x@x")
-    subprocess.run(["git", *who, *arguments], cwd=where, check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *who, *arguments], cwd=where, check=True, capture_output=True, timeout=scaled(60))
 
 
 @pytest.mark.parametrize("place", ["shop/.sm/worktrees/w", "beside"])
@@ -666,7 +667,7 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
             )
             for _ in range(40)
         ]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(scaled()):
             await asyncio.sleep(0)
             assert await asyncio.to_thread(lambda: "at once") == "at once"
             return await asyncio.gather(*starts, return_exceptions=True)

@@ -14,6 +14,7 @@ import pytest
 
 import sm
 from tests.cli.peer import Peer
+from tests.load import scaled
 
 SOURCES = str(Path(sm.__file__).parents[1])
 SESSION = "1a2b3c4d"
@@ -83,7 +84,7 @@ class Sm:
             input=stdin,
             capture_output=True,
             env=self.environ | dict(environ or {}),
-            timeout=60,
+            timeout=scaled(60),
             check=False,
         )
         said = Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from tests.load import scaled
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -87,23 +89,23 @@ class Peer:
         """`request` is `GET /v1/health`, without a query."""
         self._answers[request].extend(answers)
 
-    def wait_asked(self, count: int, within_s: float = 10.0) -> None:
+    def wait_asked(self, count: int) -> None:
         """Wait until `count` requests have arrived."""
         with self._told:
-            assert self._told.wait_for(lambda: len(self.asked) >= count, within_s), self.asked
+            assert self._told.wait_for(lambda: len(self.asked) >= count, scaled()), self.asked
 
     def __enter__(self) -> Self:
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(scaled())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(scaled())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(scaled())
         self._loop.close()
 
     async def _open(self) -> None:
@@ -115,7 +117,7 @@ class Peer:
         # Also those with which asyncio accepts a connection. They come before the server is closed: Python 3.11
         # leaks the socket of a connection whose server was closed between its accept and its transport.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others, timeout=10)
+            await asyncio.wait(others, timeout=scaled())
         self._server.close()
         os.unlink(self.path)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import SESSION, Sm
 from tests.cli.peer import HANG_UP, SILENCE, Asked, Peer, answer, error
 from tests.cli.samples import event, progress, request, session
+from tests.load import scaled
 
 
 def minutes_ago(minutes: int) -> str:
@@ -326,7 +327,7 @@ def test_ctrl_c_ends_quietly_with_130(run: Sm, peer: Peer) -> None:
     with run.start("status") as process:
         peer.wait_asked(1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out, err) == (130, "", "")
 
 

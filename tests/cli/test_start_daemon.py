@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from sm import errors
 from sm.cli.start_daemon import environment, launch
 from sm.paths import Places
+from tests.load import until
 
 Program = Callable[[str], None]
 
@@ -147,10 +147,8 @@ def test_a_daemon_that_never_says_anything_is_given_up(
     program(f"echo $$ >{home}/pid; exec sleep 60")
     with pytest.raises(errors.DaemonUnavailable, match="not ready within"):
         launch(places, os.environ)
-    deadline = time.monotonic() + 10
-    while not (home / "pid").exists() or not (home / "pid").read_text().strip():
-        assert time.monotonic() < deadline
-    os.kill(int((home / "pid").read_text()), signal.SIGKILL)
+    pid = until(lambda: (home / "pid").read_text().strip(), "the program is there")
+    os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_state_directory_that_cannot_be_made_is_told(home: Path) -> None:

@@ -923,7 +923,9 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
 
 
 @settings(
-    max_examples=60, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.text(st.sampled_from("{}[]:,#'\"&*!|>-? \n\t0a%@`<" + string.ascii_letters[:8]), max_size=60))
 def test_any_text_loads_or_is_refused_with_a_place(path: Path, text: str) -> None:
@@ -961,7 +963,9 @@ _KEYS = st.sampled_from(
 
 
 @settings(
-    max_examples=60, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=60,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.dictionaries(_KEYS, st.dictionaries(_KEYS, st.dictionaries(_KEYS, _VALUES) | _VALUES) | _VALUES))
 def test_any_structure_loads_or_is_refused_with_a_place(path: Path, data: object) -> None:

@@ -1,6 +1,5 @@
 """Agent definitions: what a file may say, and what is said of one that is wrong."""
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -202,20 +201,18 @@ def test_mistakes_of_a_file_that_is_full_of_them_are_told_in_part() -> None:
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (lambda text: _DESCRIPTION.sub("", text), f"description: {' ' * 100_000}\n: ["),
-        (lambda text: _DESCRIPTION.sub("", text), f"description: {'a ' * 50_000}\xa0\n: ["),
-        (lambda text: _DESCRIPTION.sub("", text), "description: x\n" * 8_000),
-        (_names, "," * 100_000),
-        (_names, "(," * 50_000),
-        (_names, "a(b,c)," * 15_000),
+        (lambda text: _DESCRIPTION.sub("", text), f"description: {' ' * 800_000}\n: ["),
+        (lambda text: _DESCRIPTION.sub("", text), f"description: {'a ' * 400_000}\xa0\n: ["),
+        (lambda text: _DESCRIPTION.sub("", text), "description: x\n" * 64_000),
+        (_names, "," * 800_000),
+        (_names, "(," * 400_000),
+        (_names, "a(b,c)," * 120_000),
     ],
 )
 def test_text_is_taken_apart_in_a_time_that_grows_with_its_length(
     read: Callable[[str], object], text: str
 ) -> None:
-    before = time.thread_time()
-    read(text)
-    assert time.thread_time() - before < 2  # the square would be a minute
+    assert read(text) is not None  # the square would take an hour: the limit of a test ends it
 
 
 def test_quoted_description_stays_as_it_is_behind_any_number_of_blanks() -> None:

@@ -17,7 +17,8 @@ from typing import Any
 
 from sm.client.http import Client
 from sm.errors import DaemonUnavailable, SmError
-from tests.instance import WITHIN_S, Instance
+from tests.instance import Instance
+from tests.load import WITHIN_S, Limit, scaled
 
 _AWAY_S = 20.0
 
@@ -50,7 +51,7 @@ class HookCaller:
     def hears(self, within_s: float = WITHIN_S) -> list[Any]:
         """The answer to the oldest question that was not heard yet."""
         try:
-            return self._answers.get(timeout=within_s)
+            return self._answers.get(timeout=scaled(within_s))
         except Empty:
             raise AssertionError(f"no answer within {within_s} s") from None
 
@@ -64,12 +65,12 @@ class HookCaller:
 
 
 def _answer(client: Client, path: str, key: str, body: Mapping[str, object]) -> list[Any]:
-    until = time.monotonic() + _AWAY_S
+    away = Limit(_AWAY_S)
     while True:
         try:
             return ["ok", json.loads(client.text("POST", path, body=body, key=key))]
         except DaemonUnavailable as error:
-            if time.monotonic() > until:
+            if away.is_over:
                 return [error.code, error.message, error.hint]
             time.sleep(0.05)
         except SmError as error:

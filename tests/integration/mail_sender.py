@@ -8,6 +8,7 @@ import sys
 import time
 
 from sm.client.http import Away, Client, new_key
+from tests.load import Limit
 
 
 def main() -> None:
@@ -15,13 +16,13 @@ def main() -> None:
     client = Client(os.environ["SM_SOCKET"])
     for number in range(int(count)):
         body = {"to": recipients[number % len(recipients)], "text": f"{name}:{number}"}
-        key, deadline = new_key(), time.monotonic() + 90
+        key, limit = new_key(), Limit(90)
         while True:
             try:
                 client.post("/v1/messages", body, key=key)
                 break
             except Away:
-                if time.monotonic() > deadline:
+                if limit.is_over:
                     raise
                 time.sleep(0.02)  # nobody tells when a daemon is back
 

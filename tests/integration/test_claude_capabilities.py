@@ -14,6 +14,7 @@ from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
 from tests.integration.test_claude_start import answered, then
+from tests.load import scaled
 from tests.scripted_api import ScriptedApi, conversation
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
@@ -191,9 +192,9 @@ def test_users_servers_for_a_repository_are_told_who_the_session_in_a_worktree_i
     repository, tree = claude.home / "shop", claude.home / "shop" / ".sm" / "worktrees" / "w"
     who = ("-c", "user.name=x", "-c", "user.email=x@x")
     for command in (("init", str(repository)), ("-C", str(repository), "commit", "--allow-empty", "-m", "x")):
-        subprocess.run(["git", *who, *command], check=True, capture_output=True, timeout=60)
+        subprocess.run(["git", *who, *command], check=True, capture_output=True, timeout=scaled(60))
     add = ["git", "-C", str(repository), "worktree", "add", str(tree)]
-    subprocess.run(add, check=True, capture_output=True, timeout=60)
+    subprocess.run(add, check=True, capture_output=True, timeout=scaled(60))
     state = claude.home / ".claude" / ".claude.json"
     kept = json.loads(state.read_text())
     kept["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}

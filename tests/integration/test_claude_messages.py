@@ -211,18 +211,16 @@ def test_an_urgent_one_interrupts(claudes: ClaudeInstance, api: ScriptedApi, edi
     script = {
         "before the first token": f"[[hold:{name}]]",
         "streaming": f"[[text:first]][[hold:{name}]]",
-        "a tool": "[[tool:Bash:sleep 100]]",
+        "a tool": "[[tool:Bash:sleep 10000]]",
     }[doing]
     work = send(claudes, editor, f"{name} {script}")
     if doing == "a tool":
-        until(lambda: claudes.progress(editor)["current_activity"] == "Bash: sleep 100", "the tool runs")
+        until(lambda: claudes.progress(editor)["current_activity"] == "Bash: sleep 10000", "the tool runs")
     else:
         api.wait_for_hold(name)
-    before = time.monotonic()
     sent = send(claudes, editor, f"{name}-now [[text:yes]]", "--urgent")
     api.wait_for(lambda: [one for one in api.turns(f"{name}-now") if one.over], "it is answered")
-    assert time.monotonic() - before < 10
-    api.release(name)
+    api.release(name)  # not before: the message was answered while its recipient had other work
     asked = conversation(claudes, api, editor)
     assert times(asked, letter(work, f"{name} {script}")) == 1
     assert times(asked, letter(sent, f"{name}-now [[text:yes]]")) == 1

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.load import scaled
 from tests.raw_http import exchange, refusal, request
 
 DAEMON = [sys.executable, "-m", "sm.daemon"]
@@ -56,7 +57,9 @@ def answers(pid: int, sessions: list[str], instance: Instance) -> bool:
 
 def test_a_second_daemon_is_refused_and_disturbs_nothing(shared: Instance) -> None:
     pid, inode = shared.daemon_pid, shared.socket.stat().st_ino
-    ended = subprocess.run(DAEMON, env=shared.env, capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(
+        DAEMON, env=shared.env, capture_output=True, text=True, timeout=scaled(20), check=False
+    )
     assert ended.returncode == 7
     assert f"a daemon runs already (pid {pid})" in shared.refused("daemon", "run", exit_code=7)
     assert f"runs already, pid {pid}" in shared.sm("daemon", "start")
@@ -230,7 +233,9 @@ def test_the_state_directory_of_another_user_is_refused_untouched(instance: Inst
     instance.state.mkdir(mode=0o700)
     os.chown(instance.state, 12345, 12345)
     assert "12345" in instance.refused("status", exit_code=5)
-    ended = subprocess.run(DAEMON, env=instance.env, capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(
+        DAEMON, env=instance.env, capture_output=True, text=True, timeout=scaled(20), check=False
+    )
     assert ended.returncode == 7
     assert list(instance.state.iterdir()) == []
     os.chown(instance.state, 0, 0)
@@ -339,7 +344,7 @@ def small_disk() -> Iterator[Instance]:
     instance = Instance()
     instance.state.mkdir(mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(instance.state)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=20, check=False)
+    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=scaled(20), check=False)
     if mounted.returncode != 0:
         instance.end()
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
@@ -347,7 +352,7 @@ def small_disk() -> Iterator[Instance]:
         yield instance
         instance.sm("daemon", "stop", "--all")
     finally:
-        subprocess.run(["umount", "-l", str(instance.state)], check=False, timeout=20)
+        subprocess.run(["umount", "-l", str(instance.state)], check=False, timeout=scaled(20))
         instance.end()
 
 

@@ -14,6 +14,7 @@ import pytest
 from sm.client.http import new_key
 from tests.instance import SM, Instance, until
 from tests.integration.hook_caller import HookCaller
+from tests.load import scaled
 
 CONFIG = """
 default_trust: direct
@@ -171,7 +172,7 @@ class Stage(Instance):
 
 
 def ended(command: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = command.communicate(timeout=60)
+    out, err = command.communicate(timeout=scaled(60))
     return command.returncode, out, err
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sm.client.http import Client
 from tests.instance import Instance, until
+from tests.load import scaled
 
 # With socket_name left out it is the default server; only that it lies in a directory of the test is ours.
 CONFIG = """
@@ -88,7 +89,7 @@ def settings(instance: Instance, server: str) -> list[list[str]]:
     ):
         command = ["tmux", "-L", server, *what]
         ended = subprocess.run(
-            command, env=instance.env, capture_output=True, text=True, timeout=20, check=True
+            command, env=instance.env, capture_output=True, text=True, timeout=scaled(20), check=True
         )
         shown.append([line for line in ended.stdout.splitlines() if "@hooked" not in line])
     return shown
@@ -214,11 +215,13 @@ def test_nothing_of_the_person_is_changed(hostile: Instance) -> None:
         "destroy-unattached",
         "off",
     ]
-    subprocess.run(untouched, env=hostile.env, check=True, timeout=20)
+    subprocess.run(untouched, env=hostile.env, check=True, timeout=scaled(20))
     try:
         assert settings(hostile, "default") == settings(hostile, "untouched")
     finally:
-        subprocess.run(["tmux", "-L", "untouched", "kill-server"], env=hostile.env, check=True, timeout=20)
+        subprocess.run(
+            ["tmux", "-L", "untouched", "kill-server"], env=hostile.env, check=True, timeout=scaled(20)
+        )
 
 
 def test_a_session_of_the_person_lives_beside_ours_and_survives_a_stop_with_all(hostile: Instance) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.load import scaled
 
 MORE = """
   Inbox: {command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}
@@ -241,7 +242,7 @@ def test_wait_goes_on_over_a_restart_of_the_daemon(home: Instance) -> None:
     home.kill_daemon()
     home.sm("status")
     (home.work / "end-now").touch()
-    out, _ = waiting.communicate(timeout=30)
+    out, _ = waiting.communicate(timeout=scaled(30))
     assert waiting.returncode == 0
     assert [s["status"] for s in json.loads(out)] == ["completed"]
 

@@ -478,7 +478,7 @@ def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> No
         until(lambda: told(instance, parent), "its parent was to be told")
         os.kill(parent["pid"], signal.SIGKILL)
         until(lambda: about(inbox(instance), parent), "the operator is told of the parent")
-        until(lambda: about(inbox(instance), orphan), "and of the child", within_s=2)
+        until(lambda: about(inbox(instance), orphan), "and of the child")
     finally:
         instance.end()
 

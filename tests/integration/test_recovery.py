@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.load import scaled
 
 # Reports until the daemon is away, and says after each report that it was answered.
 WRITER = """
@@ -442,7 +443,7 @@ def test_a_session_waits_a_while_for_a_daemon_that_is_just_starting(instance: In
         text=True,
     )
     instance.sm("daemon", "start")
-    out, _ = asked.communicate(timeout=20)
+    out, _ = asked.communicate(timeout=scaled(20))
     assert json.loads(out)["session_id"] == session["session_id"]
 
 

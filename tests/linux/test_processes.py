@@ -20,9 +20,7 @@ import pytest
 from sm.core.models import Process
 from sm.errors import PlatformUnsupported
 from sm.linux import processes as hostos
-
-PATIENCE_S = 20.0
-"""How long a test waits for something that must come; none waits for something that must not."""
+from tests.load import scaled
 
 
 class Started:
@@ -68,7 +66,7 @@ async def gone(process: Process) -> None:
     told = asyncio.Event()
     watch = hostos.ProcessWatch()
     watch.watch(process, told.set)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         await told.wait()
     watch.close()
 
@@ -176,7 +174,7 @@ async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..
         )
     )
     path = Path(f"/proc/{one.pid}/stat")
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - nothing tells the end of one thread
             await asyncio.sleep(0)
     assert hostos.is_alive(one.process)
@@ -185,7 +183,7 @@ async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..
     watch.watch(one.process, told.set)
     assert not told.is_set()
     os.kill(one.pid, signal.SIGKILL)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         await told.wait()
 
 
@@ -253,7 +251,7 @@ def test_controlling_terminal_is_named() -> None:
                 os.execvp("sh", ["sh", "-c", "tty; read -r line"])
             pids.append(pid)
             taken.append(master)
-            assert select.select([master], [], [], PATIENCE_S)[0]
+            assert select.select([master], [], [], scaled())[0]
             said = os.read(master, 1000).decode().split()[0]
             number = int(said.removeprefix("/dev/pts/"))
         assert number > 256
@@ -300,7 +298,7 @@ async def test_end_of_a_process_is_told_while_it_is_still_a_zombie(start: Callab
     watch = hostos.ProcessWatch()
     watch.watch(one.process, on_gone)
     os.kill(one.pid, signal.SIGTERM)
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         await told.wait()
     assert states == [signal.SIGTERM]
     watch.close()
@@ -366,7 +364,7 @@ def test_signal_reaches_a_process_but_never_the_next_one_with_its_pid(start: Cal
     assert not hostos.signal_process(Process(one.pid, hostos.boot_id() + "/1"), signal.SIGKILL)
     assert hostos.is_alive(one.process)
     assert hostos.signal_process(one.process, signal.SIGKILL)
-    assert one.popen.wait(PATIENCE_S) == -signal.SIGKILL
+    assert one.popen.wait(scaled()) == -signal.SIGKILL
 
 
 # A shell with a child and a grandchild, a process that was forked twice but stayed in the kernel session,
@@ -415,7 +413,7 @@ async def test_tree_of_a_process_that_is_gone_is_what_it_left_behind(start: Call
     boot, _, ticks = one.process.started.partition("/")
     for stranger in (f"{boot}/{int(ticks) + 1_000_000}", f"another-boot/{ticks}", "gone"):
         assert hostos.process_tree(Process(one.pid, stranger)) == []
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=False) == []
+    assert await hostos.end_tree(one.process, scaled(), force=False) == []
     assert hostos.identify(int(one.said[0])) is None
 
 
@@ -430,7 +428,7 @@ async def test_whole_tree_ends_and_nothing_else(start: Callable[..., Started], f
     bystander, one = start(*IDLE), start(*FAMILY)
     tree = hostos.process_tree(one.process)
     assert len(tree) == 6
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=force) == []
+    assert await hostos.end_tree(one.process, scaled(), force=force) == []
     assert [each for each in tree if hostos.is_alive(each)] == []
     assert one.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
     assert hostos.is_alive(bystander.process)
@@ -445,14 +443,14 @@ async def test_asked_process_may_finish_its_work(start: Callable[..., Started], 
         "signal.signal(signal.SIGTERM, end); print('ready'); sys.stdin.read()"
     )
     one = start(*python(code))
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=False) == []
+    assert await hostos.end_tree(one.process, scaled(), force=False) == []
     assert one.popen.wait() == 3
     assert (tmp_path / "saved").exists()
 
 
 async def test_forced_process_is_not_asked(start: Callable[..., Started], tmp_path: Path) -> None:
     one = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=True) == []
+    assert await hostos.end_tree(one.process, scaled(), force=True) == []
     assert one.popen.wait() == -signal.SIGKILL
     assert not (tmp_path / "asked").exists()
 
@@ -467,7 +465,7 @@ async def test_stopped_process_hears_that_it_should_end(start: Callable[..., Sta
     one = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
     os.kill(one.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, one.pid, os.WSTOPPED)
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=False) == []
+    assert await hostos.end_tree(one.process, scaled(), force=False) == []
     assert one.popen.wait() == 7
 
 
@@ -540,7 +538,7 @@ async def test_process_of_another_user_is_reported_and_not_waited_for(start: Cal
 async def test_ending_what_is_gone_returns_at_once(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
     one.stop()
-    assert await hostos.end_tree(one.process, PATIENCE_S, force=False) == []
+    assert await hostos.end_tree(one.process, scaled(), force=False) == []
 
 
 # ---------------------------------------------------------------------------------------------- FileWatch
@@ -558,7 +556,7 @@ class Heard:
         self._more.set()
 
     async def count(self, wanted: int) -> list[tuple[int, str]]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(scaled()):
             while len(self.events) < wanted:
                 self._more.clear()
                 await self._more.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.monitor.files import Listening
+from tests.load import scaled
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ class Ear:
         self._heard.set()
 
     async def hears(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(scaled()):
             await self._heard.wait()
         self._heard.clear()
 

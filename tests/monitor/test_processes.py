@@ -23,6 +23,7 @@ from sm.store import Store, Transaction
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
+from tests.load import scaled
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
@@ -113,7 +114,7 @@ async def test_the_late_end_of_an_old_process_does_not_end_the_new_one(
             await parts.store.changed(lambda: parts.session.status is not Status.RUNNING)
     assert parts.session.exit is None
     await parts.tmux.close(f"command-{ID}")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled()):
         await parts.store.changed(lambda: parts.session.exit is not None)
     assert parts.session.status is Status.ERROR
 

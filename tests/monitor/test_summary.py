@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from sm.core.models import Launch, Session, Status
 from sm.monitor.summary import EXTRACT, Act, Summary, arguments, environment, extract, question
 from tests import claude_cli
+from tests.load import scaled, until_async
 from tests.samples import AT, LAUNCH, session
 from tests.scripted_api import ScriptedApi
 
@@ -34,7 +35,7 @@ ACTS = [
 class What:
     enabled: bool = True
     model: str = "haiku"
-    timeout_s: float = 20.0
+    timeout_s: float = field(default_factory=scaled)
 
 
 # In words
@@ -223,29 +224,32 @@ async def test_a_program_need_not_read_what_it_is_asked(tmp_path: Path, program:
 
 async def hanging(seen: Path) -> int:
     """The process group of the stand-in, once it hangs."""
-    for _ in range(2000):
-        if Path(f"{seen}.hangs").exists():
-            return int(Path(f"{seen}.hangs").read_text())
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not start")
+
+    async def group() -> str:
+        return Path(f"{seen}.hangs").read_text()
+
+    return int(await until_async(group, "the stand-in hangs"))
 
 
 async def gone(group: int) -> bool:
-    """Whether nothing of the group is left soon; init may take a moment to bury them."""
-    for _ in range(500):
+    """Wait until no process of the group is left. The init process may take a moment to reap them."""
+
+    async def look() -> bool:
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return True
-        await asyncio.sleep(0.01)
-    return False
+        return False
+
+    return await until_async(look, "the process group is gone")
 
 
 async def test_one_that_does_not_answer_is_ended_with_all_it_started(
     tmp_path: Path, program: Path, seen: Path
 ) -> None:
-    _, by, reason = await made(tmp_path, seen, "hangs", What(timeout_s=3.0))
-    assert (by, reason) == (EXTRACT, "claude did not answer within 3 s")
+    within_s = round(scaled(3))
+    _, by, reason = await made(tmp_path, seen, "hangs", What(timeout_s=within_s))
+    assert (by, reason) == (EXTRACT, f"claude did not answer within {within_s} s")
     assert await gone(await hanging(seen))
 
 
@@ -263,13 +267,14 @@ async def test_whoever_stops_waiting_leaves_nothing_behind(tmp_path: Path, progr
 async def test_one_is_made_at_a_time_and_the_next_waits_as_long_as_it_may(
     tmp_path: Path, program: Path, seen: Path
 ) -> None:
-    what, other = What(timeout_s=3.0), tmp_path / "other.json"
+    within_s = round(scaled(3))
+    what, other = What(timeout_s=within_s), tmp_path / "other.json"
     one = summary(tmp_path, what=what)
     first = asyncio.create_task(one.of(RUNNING, launch(seen, "hangs"), ACTS, []))
     await hanging(seen)
-    what.timeout_s = 20.0
+    what.timeout_s = scaled()
     second = asyncio.create_task(one.of(RUNNING, launch(other), ACTS, []))
-    assert (await first).reason == "claude did not answer within 3 s"
+    assert (await first).reason == f"claude did not answer within {within_s} s"
     assert not other.exists()
     assert (await second).made_by == "claude haiku"
 
@@ -300,7 +305,7 @@ async def test_the_real_claude_is_asked_once_without_tools_hooks_and_memory(tmp_
         json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook], "Stop": [hook]}})
     )
     with ScriptedApi() as api:
-        one = Summary(What(timeout_s=60.0), (binary,), str(tmp_path / "what"))
+        one = Summary(What(timeout_s=scaled(60)), (binary,), str(tmp_path / "what"))
         there = replace(LAUNCH, environment=claude_cli.environment(tmp_path, api))
         found = await one.of(
             RUNNING, there, [Act(AT, "prompt", "Fix it [[text:It fixes the login.]]")], ["$"]

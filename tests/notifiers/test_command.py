@@ -14,6 +14,7 @@ from sm.core.models import Process
 from sm.linux.processes import identify, is_alive
 from sm.notifiers.base import NotifyFailed
 from sm.notifiers.command import CommandNotifier
+from tests.load import scaled
 from tests.terminals.world import until
 
 BODY: dict[str, Any] = {"type": "error", "text": 'it said "grüß dich"', "occasion": "1a2b3c4d/ending:1"}
@@ -72,10 +73,11 @@ async def test_a_program_that_is_killed_is_not_told() -> None:
 async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = 'trap "" TERM HUP INT; echo $$ >> "$1"; sh -c \'echo $$ >> "$1"; sleep 1000\' sh "$1" & wait'
-    telling = asyncio.create_task(refusal(sh(script, pids), within_s=3.0))
+    within_s = scaled(3.0)
+    telling = asyncio.create_task(refusal(sh(script, pids), within_s=within_s))
     found = await processes(pids, 2)
     assert not telling.done()
-    assert "did not end within 3 s" in (await telling).message
+    assert f"did not end within {within_s:g} s" in (await telling).message
     await until(lambda: not any(map(is_alive, found)))
 
 

@@ -15,6 +15,7 @@ import pytest
 from sm.config import Webhook
 from sm.notifiers.base import NotifyFailed
 from sm.notifiers.webhook import WebhookNotifier
+from tests.load import scaled
 from tests.notifiers.receiver import Receiver
 
 BODY = {
@@ -40,12 +41,14 @@ def secret_file(tmp_path: Path) -> Path:
     return path
 
 
-async def tell(url: str, secret_file: Path | None = None, *, within_s: float = 10.0, **more: Any) -> None:
+async def tell(
+    url: str, secret_file: Path | None = None, *, within_s: float | None = None, **more: Any
+) -> None:
     webhook = Webhook(url=url, secret_file=None if secret_file is None else str(secret_file))
-    await WebhookNotifier([webhook], within_s, **more).tell(url, BODY)
+    await WebhookNotifier([webhook], scaled() if within_s is None else within_s, **more).tell(url, BODY)
 
 
-async def refusal(url: str, secret_file: Path | None = None, *, within_s: float = 10.0) -> NotifyFailed:
+async def refusal(url: str, secret_file: Path | None = None, *, within_s: float | None = None) -> NotifyFailed:
     with pytest.raises(NotifyFailed) as caught:
         await tell(url, secret_file, within_s=within_s)
     return caught.value
@@ -127,9 +130,10 @@ async def test_no_redirect_is_followed(receiver: Receiver, status: int) -> None:
 
 async def test_a_receiver_that_does_not_answer_is_told_again(receiver: Receiver) -> None:
     receiver.hang()
-    error = await refusal(receiver.url(), within_s=0.3)
+    within_s = scaled(0.3)
+    error = await refusal(receiver.url(), within_s=within_s)
     assert error.again
-    assert "did not answer within 0.3 s" in error.message
+    assert f"did not answer within {within_s:g} s" in error.message
     assert len(receiver.got) == 1
 
 
@@ -205,7 +209,7 @@ async def test_a_webhook_that_is_configured_no_more_is_given_up(receiver: Receiv
 async def test_a_notice_that_is_called_off_leaves_no_connection(receiver: Receiver) -> None:
     receiver.hang()
     telling = asyncio.create_task(tell(receiver.url()))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(scaled()):
         while not receiver.got:  # noqa: ASYNC110 - the receiver has no loop
             await asyncio.sleep(0.01)
     telling.cancel()

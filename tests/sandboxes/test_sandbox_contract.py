@@ -24,8 +24,8 @@ from sm.linux import processes as hostos
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
+from tests.load import scaled
 
-PATIENCE_S = 20.0
 ID = "1a2b3c4d"
 
 TELL = (
@@ -75,7 +75,7 @@ class Terminal:
         return child.pid
 
     def exit_code(self, pid: int) -> int:
-        return next(each for each in self._children if each.pid == pid).wait(PATIENCE_S)
+        return next(each for each in self._children if each.pid == pid).wait(scaled())
 
     def close(self) -> None:
         for child in self._children:
@@ -116,7 +116,7 @@ async def sandbox(request: pytest.FixtureRequest, tmp_path: Path, place: Places)
         # By the name of sh, bash keeps to POSIX, and busybox is a shell at all.
         shell = str(tmp_path / "sh")
         os.symlink(SHELLS[request.param], shell)
-    one = HostSandbox(place, PATIENCE_S, shell=shell)
+    one = HostSandbox(place, scaled(), shell=shell)
     yield one
     one.close()
 
@@ -150,7 +150,7 @@ async def started(sandbox: Sandbox, terminal: Terminal, what: Launch) -> Process
 async def told(work: Path) -> dict[str, object]:
     """What the agent TELL wrote down."""
     file = work / "told"
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         while not file.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.001)
     answer = json.loads(file.read_text())
@@ -422,7 +422,7 @@ async def test_end_takes_what_the_agent_started_with_it(
         terminal,
         launch(work, "sh", "-c", "sleep 1000 & echo $! >child.new; mv child.new child; wait"),
     )
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(scaled()):
         while not (work / "child").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.001)
     child = hostos.identify(int((work / "child").read_text()))

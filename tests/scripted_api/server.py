@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 
+from tests.load import WITHIN_S, Limit, scaled
 from tests.scripted_api import conversation
 from tests.scripted_api.conversation import Body, Kind
 from tests.scripted_api.script import (
@@ -35,7 +36,6 @@ T = TypeVar("T")
 Model = Callable[["Request"], str | None]
 """What is answered to a request, as one response in the language of `script`; None: this is not its business."""
 
-WITHIN_S = 30.0
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -147,14 +147,14 @@ class ScriptedApi:
 
     def __enter__(self) -> "ScriptedApi":
         self._thread.start()
-        assert self._started.wait(WITHIN_S) and self.url, "the scripted API did not start"
+        assert self._started.wait(scaled()) and self.url, "the scripted API did not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(WITHIN_S)
+        self._thread.join(scaled())
         assert not self._thread.is_alive(), "the scripted API did not stop"
         assert error is not None or not self.mistakes, self.mistakes
 
@@ -162,14 +162,17 @@ class ScriptedApi:
         self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S
     ) -> T:
         """The first answer of `found` that says something; it is asked again after each change of the log."""
-        deadline = time.monotonic() + within_s
+        limit = Limit(within_s)
         with self._changed:
             while True:
                 answer = found()
                 if answer:
                     return answer
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise AssertionError(f"not within {within_s} s: {what}; asked so far: {self._story()}")
+                if limit.is_over:
+                    raise AssertionError(
+                        f"not within {within_s:g} s of an idle machine: {what}; asked so far: {self._story()}"
+                    )
+                self._changed.wait(1)
 
     def when(self, model: Model) -> None:
         """Let this model answer the turns that it has an answer to, whatever markers their prompts hold.

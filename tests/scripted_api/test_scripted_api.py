@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests import claude_cli
+from tests.load import scaled
 from tests.scripted_api import Kind, Request, ScriptedApi, Usage, tool, usage
 
 Message = dict[str, Any]
@@ -32,7 +33,7 @@ def api() -> Iterator[ScriptedApi]:
 def ask(api: ScriptedApi, *messages: Message, stream: bool = False, **more: Any) -> str:
     body = {"model": "claude-scripted", "max_tokens": 100, "messages": messages, "stream": stream, **more}
     request = urllib.request.Request(f"{api.url}/v1/messages?beta=true", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=scaled(20)) as answer:
         text: str = answer.read().decode()
     return text
 
@@ -133,7 +134,7 @@ def test_a_hold_lasts_until_the_test_lets_go(api: ScriptedApi) -> None:
 def test_a_client_that_goes_away_was_not_given_its_answer(api: ScriptedApi) -> None:
     body = {"model": "m", "messages": [user("[[text:a]][[hold:gate]]")], "stream": True}
     request = urllib.request.Request(f"{api.url}/v1/messages", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=20) as begun:
+    with urllib.request.urlopen(request, timeout=scaled(20)) as begun:
         begun.readline()
         held = api.wait_for_hold("gate")
     api.wait_for(lambda: held.over, "the server has seen that it is gone")
@@ -199,10 +200,10 @@ def test_what_is_asked_besides_turns_has_answers_of_its_own(api: ScriptedApi) ->
     assert [one.kind for one in api.requests] == [Kind.TITLE, Kind.COMPACTION]
     assert api.usage(Kind.TURN) == Usage()
     request = urllib.request.Request(f"{api.url}/v1/messages/count_tokens", b"{}" * 20)
-    with urllib.request.urlopen(request, timeout=20) as counted:
+    with urllib.request.urlopen(request, timeout=scaled(20)) as counted:
         assert json.loads(counted.read()) == {"input_tokens": 10}
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(f"{api.url}/api/hello", timeout=20)
+        urllib.request.urlopen(f"{api.url}/api/hello", timeout=scaled(20))
     assert api.unknown_paths == ["GET /api/hello"]
 
 
@@ -228,7 +229,7 @@ def claude(api: ScriptedApi, home: Path, prompt: str, *options: str) -> dict[str
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
     assert ended.returncode == 0, ended
@@ -278,14 +279,14 @@ def test_claude_in_a_terminal_asks_for_a_title_and_can_be_held(api: ScriptedApi,
         [*tmux, "new-session", "-d", "-x", "120", "-y", "40", "-c", f"{home}/work", *command],
         env=environment,
         check=True,
-        timeout=20,
+        timeout=scaled(20),
     )
     asked = subprocess.run(
         [*tmux, "display-message", "-p", "#{pid} #{pane_pid}"],
         env=environment,
         capture_output=True,
         check=True,
-        timeout=20,
+        timeout=scaled(20),
     )
     processes = {int(pid): os.pidfd_open(int(pid)) for pid in asked.stdout.split()}
     try:

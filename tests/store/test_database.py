@@ -30,6 +30,7 @@ from sm.core.models import (
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
+from tests.load import scaled
 from tests.samples import AT, LAUNCH, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
@@ -267,7 +268,7 @@ async def test_waiting_ends_when_the_condition_is_committed(store: Store) -> Non
     await insert(store, session("bbbb2222"))
     assert not waiting.done()
     await insert(store, session("aaaa1111"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(scaled()):
         await waiting
 
 

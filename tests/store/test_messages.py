@@ -31,6 +31,7 @@ from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden
+from tests.load import scaled
 from tests.samples import AT, LAUNCH, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
@@ -627,7 +628,7 @@ async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) ->
     await done(store, lambda tx: tx.mail.add_message(message(2), "x"))
     assert not waiting.done()
     await done(store, lambda tx: tx.mail.add_message(message(1), "x"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(scaled()):
         await waiting
 
 

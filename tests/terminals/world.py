@@ -1,16 +1,15 @@
 """A tmux world of its own for each test: a private socket directory, a private home, and no other server in reach."""
 
-import asyncio
-import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from sm.terminals.tmux.terminals import Tmux
+from tests.load import scaled, until_async
 
 INSTANCE = "0b5e55ed-1111-4222-8333-444455556666"
 T = TypeVar("T")
@@ -35,14 +34,21 @@ class World:
     def socket_path(self) -> Path:
         return self.home / f"tmux-{os.getuid()}" / (self.socket_name or "default")
 
-    def terminals(self, instance: str = INSTANCE, *, timeout_s: float = 20.0) -> Tmux:
-        return Tmux(instance, self.socket_name, 200, 50, 5000, self.environment, timeout_s=timeout_s)
+    def terminals(self, instance: str = INSTANCE, *, timeout_s: float | None = None) -> Tmux:
+        within_s = scaled() if timeout_s is None else timeout_s
+        return Tmux(instance, self.socket_name, 200, 50, 5000, self.environment, timeout_s=within_s)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """tmux as a person would run it: another witness than the code under test."""
         argv = ("tmux", "-L", self.socket_name or "default", *command)
         return subprocess.run(
-            argv, env=self.environment, cwd="/", capture_output=True, text=True, timeout=20, check=False
+            argv,
+            env=self.environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=scaled(20),
+            check=False,
         )
 
     def tmux(self, *command: str) -> list[str]:
@@ -75,23 +81,17 @@ def ended(pid: int) -> bool:
         return True
 
 
-async def until(condition: Callable[[], T], *, within_s: float = 20.0) -> T:
+async def until(condition: Callable[[], T]) -> T:
     """Wait for what tmux or a process does in its own time; returns the true value."""
 
     async def asked() -> T:
         return condition()
 
-    return await until_async(asked, within_s=within_s)
-
-
-async def until_async(condition: Callable[[], Awaitable[T]], *, within_s: float = 20.0) -> T:
-    async with asyncio.timeout(within_s):
-        while True:
-            with contextlib.suppress(FileNotFoundError):  # who writes it takes their time as well
-                if value := await condition():
-                    return value
-            await asyncio.sleep(0.01)
+    return await until_async(asked)
 
 
 def sh(script: str) -> tuple[str, str, str]:
     return ("/bin/sh", "-c", script)
+
+
+__all__ = ["INSTANCE", "World", "ended", "sh", "until", "until_async"]

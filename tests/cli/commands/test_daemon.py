@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import Sm
 from tests.instance import until
+from tests.load import scaled
 
 # What an agent of these tests does is the script in its prompt.
 CONFIG = """
@@ -70,7 +71,7 @@ def test_the_first_command_starts_the_daemon_and_the_next_finds_it(live: Sm) -> 
 
 def test_commands_that_start_at_once_share_one_daemon(live: Sm) -> None:
     processes = [live.start("status", "--json") for _ in range(6)]
-    ended = [(process.communicate(timeout=60), process.returncode) for process in processes]
+    ended = [(process.communicate(timeout=scaled(60)), process.returncode) for process in processes]
     assert [(code, err) for (_, err), code in ended] == [(0, "")] * 6
     assert {json.loads(out)["daemon"]["pid"] for (out, _), _ in ended} == {health(live)["pid"]}
 
@@ -175,7 +176,7 @@ def test_a_follower_loses_nothing_over_a_restart(live: Sm) -> None:
             seen.append(json.loads(follower.stdout.readline()))
     finally:
         follower.send_signal(signal.SIGINT)
-        follower.communicate(timeout=30)
+        follower.communicate(timeout=scaled(30))
     assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
     assert follower.returncode == 130
 
@@ -226,7 +227,7 @@ def test_the_log_is_followed_over_a_rotation(live: Sm, home: Path) -> None:
             log.touch()
     finally:
         follower.send_signal(signal.SIGINT)
-        follower.communicate(timeout=30)
+        follower.communicate(timeout=scaled(30))
 
 
 def _reads(pid: int, path: Path) -> bool:
@@ -239,7 +240,7 @@ def test_the_daemon_runs_in_the_foreground_until_it_is_told(live: Sm) -> None:
         assert health(live)["pid"] == process.pid
         assert "runs already" in live("daemon", "start").out
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=scaled(30))
     assert process.returncode == 0
 
 

@@ -11,6 +11,7 @@ import pytest
 from sm.cli.commands import demo
 from tests.cli.conftest import Sm
 from tests.cli.samples import session
+from tests.load import scaled
 
 
 def left_of(name: str) -> list[str]:
@@ -73,7 +74,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(run: Sm, at: str, number: sig
             assert line, out
             out += line
         process.send_signal(number)
-        rest, err = process.communicate(timeout=60)
+        rest, err = process.communicate(timeout=scaled(60))
     assert process.returncode == 128 + number, (out, rest, err)
     assert err == ""
     assert left_of(name_in(out)) == []
@@ -117,6 +118,6 @@ def test_the_demo_inside_a_session_is_nobodys_child(run: Sm, state: Path) -> Non
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=scaled(60),
     )
     assert (process.returncode, process.stderr) == (0, "")

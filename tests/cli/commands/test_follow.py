@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Asked, Open, Peer, answer, chunked, error
 from tests.cli.samples import event, session
+from tests.load import scaled
 
 HEAD = b"HTTP/1.1 200 OK\r\nSM-Protocol: 1\r\nContent-Length: 1000000\r\n\r\n"
 SILENT = Open(HEAD)
@@ -92,7 +93,7 @@ def test_a_follower_says_once_that_the_daemon_is_away_and_once_that_it_is_back(r
         second.script("GET /v1/events/stream", chunked(sse(2), end=False), Open(HEAD + sse(3)))
         assert lines(process, 3) == shown(1, 2, 3)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=scaled(30))
     said = err.splitlines()
     # Both breaks are told, each once, however often the daemon was asked meanwhile.
     assert said == ["the daemon is away; waiting for it", "the daemon is back"] * 2

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, SILENCE, Asked, Peer, answer, error
 from tests.cli.samples import message, session
+from tests.load import scaled
 
 WAITING = "the daemon is away; waiting for it\n"
 BACK = "the daemon is back\n"
@@ -266,7 +267,7 @@ def test_ctrl_c_while_it_waits_says_that_the_message_is_on_its_way(
     with run.start("send", "a", "b", "c", "hello", *waits) as process:
         peer.wait_asked(4)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out) == (130, "Input sent to session b\n")
     still = "is still queued (it has not taken it yet); it was not taken back"
     assert err == f"sm: message 57 {still}\nhint: sm log a\nsm: message 59 {still}\nhint: sm log c\n"
@@ -625,7 +626,7 @@ def test_who_waits_waits_on_over_a_restart_of_the_daemon(
         second.script(f"POST {path}", final)
         second.script("POST /v1/inbox/confirm", answer([]))
         second.script("POST /v1/wait/heard", answer({}))
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=scaled(30))
     assert process.returncode == 0
     assert out != ""
     assert err == WAITING + BACK, "each is told once, however often the daemon was asked meanwhile"
@@ -681,5 +682,5 @@ def test_ctrl_c_ends_a_wait_quietly(run: Sm, waited: Peer) -> None:
     with run.start("wait", "a") as process:
         waited.wait_asked(2)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out, err) == (130, "", "")

@@ -12,6 +12,7 @@ from sm.cli.display.text import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Peer, answer, error
 from tests.cli.samples import decision, request
+from tests.load import scaled
 
 WAITING = "the daemon is away; waiting for it\n"
 BACK = "the daemon is back\n"
@@ -164,7 +165,7 @@ def test_ask_waits_on_over_a_restart_of_the_daemon(agent: Sm, state: Path) -> No
     with Peer(socket) as second:
         second.script("GET /v1/requests/r57", answer(settled("postgres")))
         second.script("POST /v1/requests/r57/taken", answer(settled("postgres")))
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out, err) == (0, "postgres\n", WAITING + BACK)
     assert not (state / "log").exists(), "who waits never starts the daemon"
 

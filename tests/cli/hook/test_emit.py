@@ -22,6 +22,7 @@ from sm.paths import Places
 from tests.cli.conftest import SESSION, Sm
 from tests.cli.peer import HANG_UP, SILENCE, Answer, Asked, Peer, answer, error
 from tests.cli.test_startup import HEAVY
+from tests.load import scaled
 
 HOOKS = "POST /v1/hooks"
 EVENT: dict[str, Any] = {
@@ -97,7 +98,7 @@ class Running:
 
     def ended(self) -> bytes:
         """Wait until it has ended with 0 and without a word; what it has not read."""
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=scaled(30))
         assert (self.process.returncode, out) == (0, b"")
         os.set_blocking(self.read, False)
         try:

@@ -11,6 +11,7 @@ import pytest
 from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.tmux.server import OLDEST, older
 from sm.terminals.tmux.terminals import Tmux
+from tests.load import scaled
 from tests.terminals.world import INSTANCE, World, ended, sh, until, until_async
 
 ID = "1a2b3c4d"
@@ -76,7 +77,7 @@ async def test_tmux_that_is_too_old_is_not_used(world: World) -> None:
 async def test_garbage_in_place_of_the_protocol_is_no_answer(world: World, script: str) -> None:
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     fake_tmux(world, f'case "$*" in *-V) echo tmux 3.3a;; *) {script};; esac')
-    async with world.terminals(timeout_s=1) as tmux:
+    async with world.terminals(timeout_s=scaled(1)) as tmux:
         with pytest.raises(TerminalUnreachable) as error:
             await tmux.snapshot()
         assert not isinstance(error.value, NoServer)
@@ -90,7 +91,7 @@ async def test_stranger_behind_the_socket_is_no_answer(world: World) -> None:
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(str(world.socket_path))
         stranger.listen()
-        async with world.terminals(timeout_s=0.5) as tmux:
+        async with world.terminals(timeout_s=scaled(0.5)) as tmux:
             with pytest.raises(TerminalUnreachable):
                 await tmux.snapshot()
 
@@ -118,7 +119,7 @@ async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: Wo
     async with world.terminals() as patient:
         pane = await patient.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
-    async with world.terminals(timeout_s=1) as tmux:
+    async with world.terminals(timeout_s=scaled(1)) as tmux:
         assert await tmux.snapshot() == {ID: pane}
         os.kill(server, signal.SIGSTOP)
         try:
@@ -132,10 +133,11 @@ async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: Wo
 
 
 async def test_slow_queue_is_not_taken_for_silence(world: World) -> None:
-    async with world.terminals(timeout_s=1) as tmux:
+    limit_s = scaled(1)
+    async with world.terminals(timeout_s=limit_s) as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
-        # Each opening waits 0.2 s, and the last one for all of them: more than the limit.
-        world.tmux("set-hook", "-g", "after-new-session", "run-shell 'sleep 0.2'")
+        # Each opening waits a fifth of the limit, and the last one for all of them: more than the limit.
+        world.tmux("set-hook", "-g", "after-new-session", f"run-shell 'sleep {limit_s / 5:.1f}'")
         ids = [f"{n:08x}" for n in range(8)]
         await asyncio.gather(*(tmux.open(key, f"command-{key}", "/", FOREVER) for key in ids))
         assert set(await tmux.snapshot()) == {ID, *ids}
