@@ -20,7 +20,6 @@ from sm.sandboxes import host
 from sm.sandboxes.host import HostSandbox
 
 ID = "1a2b3c4d"
-PATIENCE_S = 20.0
 
 
 @pytest.fixture
