@@ -36,6 +36,8 @@ commands:
 class Instance:
     """Everything lies below `home`; `end` leaves nothing behind and says so if something was."""
 
+    starts_processes = True
+
     def __init__(self, more: str = "", *, config: str | None = None) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
         self.tmux_dir = self.home / "tmux"

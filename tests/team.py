@@ -50,6 +50,8 @@ class Team:
     one sandboxed session that is in none.
     """
 
+    starts_processes = True
+
     def __init__(self, start: Callable[[Instance], object] = Instance.start_daemon) -> None:
         self.instance = Instance(CONFIG)
         self._start = start

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parents[1] / "src"
 MODULES = {
     ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__"): path
@@ -23,6 +25,7 @@ def test_only_linux_reads_proc() -> None:
     assert {name.rpartition(".")[0] for name, path in MODULES.items() if literals(path)} == {"sm.linux"}
 
 
+@pytest.mark.processes
 def test_the_command_starts_without_heavy_modules() -> None:
     code = (
         "import sys; import sm.cli, sm.client.http, sm.cli.commands.children, sm.cli.display.text\n"

@@ -38,6 +38,7 @@ def test_the_tests_compare_the_scanner_in_c() -> None:
     assert type(wire._scan).__module__ == "_json", sys.version
 
 
+@pytest.mark.processes
 def test_what_is_no_json_is_a_value_error_where_nobody_imported_json() -> None:
     code = """
 import subprocess

@@ -13,6 +13,7 @@ TINY = Effort(pairs=1, stored=3, sessions=2, restored=2, restarts=1, watch_s=0.2
 
 
 @pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.processes
 def test_every_benchmark_yields_documented_rows_and_leaves_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def mixed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.processes
 def test_the_captures_of_the_tests_are_all_read_rightly() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "screens", "--dir", str(CAPTURES), "--provider", "claude", "--json"],

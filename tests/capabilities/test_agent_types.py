@@ -318,8 +318,9 @@ class Held:
         self.read: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
         monkeypatch.setattr("sm.capabilities.agent_types.read_definition", self._read)
-        monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", 0.3)
-        monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", 0.3)
+        self.within_s = round(scaled(0.5), 1)
+        monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", self.within_s)
+        monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", self.within_s)
 
     def _read(self, content: bytes, name: str) -> Definition:
         self.read.append(name)
@@ -336,7 +337,10 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     made.go_on.set()
 
 
-def test_many_who_ask_at_once_share_what_is_read(world: World, held: Held) -> None:
+def test_many_who_ask_at_once_share_what_is_read(
+    world: World, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", scaled())  # nobody gives up
     define(world.of_sm, "held1")
 
     async def ask() -> None:
@@ -382,7 +386,8 @@ def test_configured_type_does_not_wait_for_files(world: World, held: Held) -> No
         found = await world.ask(wanted="Engineer")
         assert found.pick("Engineer").agent.model == "sonnet"
         assert found.unread == (
-            "the agent types that files define are not told to it: their directories do not answer within 0.3 s",
+            "the agent types that files define are not told to it: "
+            f"their directories do not answer within {held.within_s:g} s",
         )
         command = await world.ask(wanted="Sh")
         assert command.pick("Sh").provider == "command"

@@ -102,7 +102,8 @@ def written(equipment: Equipment, **more: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Team:
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
+    monkeypatch.setattr("sm.capabilities.grants._TIME_S", scaled(10))
     return Team(tmp_path)
 
 
@@ -244,6 +245,7 @@ def git(where: Path, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["shop/.sm/worktrees/w", "beside"])
+@pytest.mark.processes
 def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, place: str) -> None:
     git(team.shop, "init")
     git(team.shop, "commit", "--allow-empty", "-m", "first")
@@ -273,6 +275,7 @@ def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, plac
         "no word of it",
     ],
 )
+@pytest.mark.processes
 def test_directory_that_says_it_is_a_worktree_is_believed_when_the_repository_says_so(
     team: Team, said: str
 ) -> None:

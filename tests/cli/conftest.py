@@ -58,6 +58,8 @@ class Done:
 class Sm:
     """The real command, in an environment made from nothing."""
 
+    starts_processes = True
+
     def __init__(self, home: Path) -> None:
         self.environ = {
             "HOME": str(home),

@@ -14,6 +14,8 @@ from sm.cli.start_daemon import environment, launch
 from sm.paths import Places
 from tests.load import until
 
+pytestmark = pytest.mark.processes
+
 Program = Callable[[str], None]
 
 

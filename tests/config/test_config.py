@@ -813,6 +813,7 @@ def test_file_in_place_of_the_folder_is_told(path: Path) -> None:
     assert refusal(path / "config.yaml") == f"{path}/config.yaml cannot be read: not a directory"
 
 
+@pytest.mark.processes
 def test_unreadable_file_is_told(path: Path) -> None:
     path.touch(0o000)
     if os.geteuid() == 0:  # root reads every file, so another user has to try
@@ -880,6 +881,7 @@ def test_example_file_is_what_the_model_says() -> None:
     assert (ROOT / "config.yaml.example").read_text() == example()
 
 
+@pytest.mark.processes
 def test_example_is_printed_on_request() -> None:
     run = [sys.executable, "-m", "sm.config"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -923,7 +925,7 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=settings().max_examples // 2,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -963,7 +965,7 @@ _KEYS = st.sampled_from(
 
 
 @settings(
-    max_examples=60,
+    max_examples=settings().max_examples // 2,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -165,6 +165,7 @@ def test_every_edge_is_in_the_diagram_and_nothing_else() -> None:
     assert drawn == {(b.value, k.value, a.value) for (b, k), a in TRANSITIONS.items()}
 
 
+@pytest.mark.processes
 def test_the_documented_diagram_is_the_generated_one() -> None:
     documented = Path("docs/lifecycle.md").read_text(encoding="utf-8")
     printed = subprocess.run(

@@ -11,6 +11,8 @@ from sm.daemon.left_behind import left_behind
 from sm.linux import processes as hostos
 from tests import samples
 
+pytestmark = pytest.mark.processes
+
 ID, OTHER = "1a2b3c4d", "5e6f7a8b"
 
 

@@ -22,6 +22,8 @@ from sm.errors import PlatformUnsupported
 from sm.linux import processes as hostos
 from tests.load import scaled
 
+pytestmark = pytest.mark.processes
+
 
 class Started:
     """A real process that said it is ready; `said` is what it printed until then."""

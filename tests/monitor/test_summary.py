@@ -19,6 +19,8 @@ from tests.load import scaled, until_async
 from tests.samples import AT, LAUNCH, session
 from tests.scripted_api import ScriptedApi
 
+pytestmark = pytest.mark.processes
+
 RUNNING = session("1a2b3c4d", status=Status.RUNNING)
 ACTS = [
     Act("2026-01-27T15:10:00.000Z", "prompt", "Fix the login"),

@@ -17,6 +17,8 @@ from sm.notifiers.command import CommandNotifier
 from tests.load import scaled
 from tests.terminals.world import until
 
+pytestmark = pytest.mark.processes
+
 BODY: dict[str, Any] = {"type": "error", "text": 'it said "grüß dich"', "occasion": "1a2b3c4d/ending:1"}
 LARGE = {**BODY, "text": "x" * 300_000}
 """More than a pipe holds."""

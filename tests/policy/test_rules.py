@@ -239,6 +239,7 @@ done
 """Tells of every command that is more than `:`, and of what is no whole command."""
 
 
+@pytest.mark.processes
 def test_a_shell_runs_nothing_else_of_what_a_pattern_allows() -> None:
     """The real shell is asked, so that what we take for text is what it takes for text."""
     pieces = [
@@ -655,6 +656,7 @@ done
 """Tells of every command that ran the `rm` in PATH, which is none."""
 
 
+@pytest.mark.processes
 def test_a_shell_runs_nothing_that_is_denied_of_what_is_allowed(tmp_path: Path) -> None:
     """The real shell is asked again: in every way that we know of to write a command, and in some that nobody knows."""
     (tmp_path / "bin").mkdir()

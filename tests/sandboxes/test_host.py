@@ -19,6 +19,8 @@ from sm.paths import Places
 from sm.sandboxes import host
 from sm.sandboxes.host import HostSandbox
 
+pytestmark = pytest.mark.processes
+
 ID = "1a2b3c4d"
 
 

@@ -26,6 +26,8 @@ from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
 from tests.load import scaled
 
+pytestmark = pytest.mark.processes
+
 ID = "1a2b3c4d"
 
 TELL = (

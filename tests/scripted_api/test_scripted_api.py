@@ -237,6 +237,7 @@ def claude(api: ScriptedApi, home: Path, prompt: str, *options: str) -> dict[str
     return result
 
 
+@pytest.mark.processes
 def test_claude_runs_a_tool_and_a_sub_agent_and_counts_what_was_handed_out(
     api: ScriptedApi, home: Path
 ) -> None:
@@ -263,6 +264,7 @@ def test_claude_runs_a_tool_and_a_sub_agent_and_counts_what_was_handed_out(
     assert (model["cacheReadInputTokens"], model["cacheCreationInputTokens"]) == (2000, 10000)
 
 
+@pytest.mark.processes
 def test_claude_asks_for_a_summary_when_it_compacts(api: ScriptedApi, home: Path) -> None:
     assert claude(api, home, "[[tool:Bash:true]][[then]][[text:hello]]")["result"] == "hello"
     claude(api, home, "/compact", "--continue")
@@ -271,6 +273,7 @@ def test_claude_asks_for_a_summary_when_it_compacts(api: ScriptedApi, home: Path
     assert "Scripted summary" in json.dumps(api.requests[-1].body["messages"])
 
 
+@pytest.mark.processes
 def test_claude_in_a_terminal_asks_for_a_title_and_can_be_held(api: ScriptedApi, home: Path) -> None:
     tmux = ["tmux", "-S", f"{home}/tmux", "-f", "/dev/null"]
     environment = claude_cli.environment(home, api)

@@ -397,6 +397,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.processes
 async def test_what_was_answered_survives_a_kill_and_nothing_is_half_written(path: str) -> None:
     for least in (1, 20, 45):
         process = subprocess.Popen(

@@ -18,6 +18,8 @@ T = TypeVar("T")
 class World:
     """`socket_name` None is tmux's default server, which here is a private one (TMUX_TMPDIR)."""
 
+    starts_processes = True
+
     def __init__(self, socket_name: str | None = None, conf: str = "") -> None:
         # Not pytest's tmp_path: with the name of a test in it a socket path gets too long.
         self.home = Path(tempfile.mkdtemp(prefix="sm-"))

@@ -144,7 +144,7 @@ def test_NUL_cannot_be_quoted() -> None:
         quote("a\0b")
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     words=st.lists(
         st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30),
