@@ -48,7 +48,9 @@ async def tell(
     await WebhookNotifier([webhook], scaled() if within_s is None else within_s, **more).tell(url, BODY)
 
 
-async def refusal(url: str, secret_file: Path | None = None, *, within_s: float | None = None) -> NotifyFailed:
+async def refusal(
+    url: str, secret_file: Path | None = None, *, within_s: float | None = None
+) -> NotifyFailed:
     with pytest.raises(NotifyFailed) as caught:
         await tell(url, secret_file, within_s=within_s)
     return caught.value
