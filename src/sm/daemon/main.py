@@ -1,4 +1,4 @@
-"""The daemon: `python -m sm.daemon`. Lock, log, configuration, database, socket, recovery; then it serves.
+"""Runs the daemon: lock, log, configuration, database, socket, recovery; then the daemon serves.
 
 Nothing outside the state directory is touched before the lock is held.
 """
@@ -8,7 +8,6 @@ import asyncio
 import fcntl
 import json
 import logging
-import logging.handlers
 import os
 import signal
 import stat
@@ -16,90 +15,28 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 
 from aiohttp import web
 
 from sm import __version__
-from sm.api.agent_sockets import AgentSockets
-from sm.api.auth import Identity, anywhere
-from sm.api.context import Daemon
 from sm.api.middleware import ByKernel
 from sm.api.sockets import AGENT_BOUNDS, BOUNDS, Bounds, Door, Site, listen
 from sm.config import Loaded, load
-from sm.core.timestamps import iso
-from sm.daemon.outbox import Outbox
+from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
 from sm.daemon.spool import replay
-from sm.daemon.telling import Telling
-from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, StorageFull, TerminalError
-from sm.linux.processes import check_platform, death_with_parent, raise_fd_limit
-from sm.messaging.composer import Composing
-from sm.messaging.delivery import Typist
-from sm.messaging.messages import Messages
-from sm.messaging.receipts import Receipts
-from sm.messaging.timers import Mailroom
-from sm.monitor.observer import Observer
-from sm.monitor.processes import Watcher
-from sm.monitor.summary import Summary
-from sm.monitor.usage import Measuring
-from sm.notifiers import NOTIFIERS
+from sm.daemon.upkeep import upkeep
+from sm.daemon.wiring import Parts, build, terminals_of
+from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, TerminalError
+from sm.linux.processes import check_platform, raise_fd_limit
 from sm.paths import Places, places
-from sm.providers import PROVIDERS
-from sm.requests.answers import Requests
-from sm.requests.dialogs import Dialogs
-from sm.sandboxes.host import HostSandbox
-from sm.server import Server
-from sm.sessions.adopt import Adoptions
-from sm.sessions.archive import Records
-from sm.sessions.interrupt import Interrupts
-from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager
-from sm.sessions.plan import Spawning
-from sm.sessions.reports import Reports
-from sm.sessions.restore import Revival
-from sm.sessions.spawn import Starts
-from sm.sessions.waits import Waiting
-from sm.sessions.workspaces import Workspaces
-from sm.state.endings import Endings
-from sm.state.notices import Notices
-from sm.state.quota import Counting
 from sm.store import Store
-from sm.store.audit import Audit
-from sm.terminals.archives import Archives
 from sm.terminals.tmux.terminals import Tmux
 
 log = logging.getLogger("sm.daemon")
 
-_LOG_BYTES = 5 * 1024 * 1024
-_LOG_FILES = 3
-_UPKEEP_EVERY_S = 30.0
-_BACKUP_EVERY_S = 24 * 3600.0
-_BACKUPS_KEPT = 3
-_KEYS_KEPT = timedelta(days=7)
-_REPLAY_EVERY_S = 5.0
 _RETIRE_WITHIN_S = 2.0
-
-
-def now() -> str:
-    return iso(time.time())
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and the `sm_` fields given as `extra`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": iso(record.created),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= {name: value for name, value in vars(record).items() if name.startswith("sm_")}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 @contextmanager
@@ -170,22 +107,6 @@ def _directory_of(package: str) -> str:
     return os.path.dirname(os.path.abspath(spec.origin))
 
 
-def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
-    handler = logging.handlers.RotatingFileHandler(
-        f"{place.log}/daemon.log", maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
-    )
-    handler.setFormatter(JsonLines())
-    root = logging.getLogger()
-    root.handlers = [handler]
-    if to_terminal:
-        shown = logging.StreamHandler()
-        shown.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        root.handlers.append(shown)
-    root.setLevel(level.upper())
-    logging.getLogger("aiosqlite").setLevel(logging.WARNING)
-    logging.raiseExceptions = False  # a full disk must not fill stderr
-
-
 async def run(
     place: Places,
     loaded: Loaded,
@@ -196,185 +117,76 @@ async def run(
     bounds: Bounds,
     agent_bounds: Bounds,
 ) -> None:
-    """Serve until `stopping`; the lock is held. Agents go on living.
+    """Serve until `stopping` is set; the caller holds the lock. Agents keep running afterwards.
 
-    `umask` is that of a tmux server that has to be started, and so of its agents. `bounds`: what the callers of
-    `sm.sock` may take; `agent_bounds`: those of each agent socket.
+    `umask`: that of a tmux server which the daemon has to start, and so of its agents. `bounds`: limits for the
+    callers of `sm.sock`; `agent_bounds`: limits for the callers of each agent socket.
     """
-    config = loaded.config
     started_s = time.monotonic()
     write_command(place)
-    audit = Audit(place.audit, now)
-    async with await Store.open(place.database) as store:
-        providers = {name: make(config) for name, make in PROVIDERS.items()}
-        sandbox = HostSandbox(place)
-        tmux = Tmux(
-            instance=store.instance,
-            socket_name=config.tmux.socket_name,
-            width=config.tmux.width,
-            height=config.tmux.height,
-            history_limit=config.tmux.history_limit,
-            environment=dict(os.environ),
-            umask=umask,
-            before_exec=death_with_parent(),
-            scratch=place.run,
+    async with (
+        await Store.open(place.database) as store,
+        terminals_of(loaded.config, place, store, umask) as terminals,
+    ):
+        parts = build(
+            place,
+            loaded,
+            store,
+            terminals,
+            agent_bounds=agent_bounds,
+            started_s=started_s,
+            stop=stopping.set,
         )
-        async with tmux as terminals:
-            notices = Notices(config, now)
-            endings = Endings(config, notices, now)
-            spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
-            manager = Manager(
-                store=store,
-                providers=providers,
-                notices=notices,
-                endings=endings,
-                counting=Counting(config.limits),
-                audit=audit.record,
-                now=now,
-            )
-            starts = Starts(store, manager, spawning, sandbox, endings)
-            kills = Kills(store, manager)
-            reports = Reports(store, manager, endings)
-            watcher = Watcher(store, manager, terminals)
-            archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
-            notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
-            revival = Revival(store, manager, starts, spawning, sandbox, terminals)
-            agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
-            identity = Identity(store.sessions, terminals, watcher.tty_owner)
-            composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
-            outbox = Outbox(
-                store,
-                manager,
-                starts,
-                terminals,
-                sandbox,
-                watcher.watch,
-                notifiers,
-                archives,
-                revival.launch_again,
-                agent_sockets.ready_for,
-                composing.interrupting,
-            )
-            dialogs = Dialogs(store, manager, terminals, config)
-            messages, waiting = Messages(store, manager, dialogs), Waiting(store, manager)
-            mailroom = Mailroom(store, manager, kills, messages, waiting, time.time)
-            receipts = Receipts(store, manager, messages)
-            typist = Typist(store, manager, messages, terminals, composing, receipts)
-            measuring = Measuring(store, config, now)
-            observer = Observer(
-                store,
-                manager,
-                terminals,
-                measuring,
-                Telling(receipts, composing, dialogs),
-                transcripts_every_s=config.child_agents.progress.snapshot_interval,
-                off=config.daemon.ignore_evidence,
-            )
-            watcher.observed_by(observer)
-            what = config.claude
-            summary = Summary(what.what, what.default_command, f"{place.state}/what")
-            with listen(place.socket) as sock:
-                await remove_strays(place, store, sandbox)
-                # Reports first: what a session said came before its process was found gone.
-                await replay(place.spool, store.sessions, reports, observer)
-                left = unsettled(store)
-                settled = await recover(left, manager, terminals, watcher)
-                server = Server(
-                    Daemon(
-                        config=config,
-                        store=store,
-                        manager=manager,
-                        starts=starts,
-                        kills=kills,
-                        reports=reports,
-                        messages=messages,
-                        requests=Requests(store, manager, reports, dialogs),
-                        dialogs=dialogs,
-                        records=Records(store, manager),
-                        revival=revival,
-                        adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
-                        interrupts=Interrupts(store, manager),
-                        waiting=waiting,
-                        workspaces=Workspaces(store, manager, starts),
-                        mailroom=mailroom,
-                        observer=observer,
-                        measuring=measuring,
-                        summary=summary,
-                        terminals=terminals,
-                        watcher=watcher,
-                        audit=audit,
-                        socket=place.socket,
-                        started_s=started_s,
-                        trouble=list(loaded.warnings),
-                        stop=stopping.set,
-                    )
+        with listen(place.socket) as sock:
+            await remove_strays(place, store, parts.sandbox)
+            # Reports first: the session wrote them before its process was found gone.
+            await replay(place.spool, store.sessions, parts.reports, parts.observer)
+            sessions = unsettled(store)
+            recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
+            later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
+            runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
+            await runner.setup()
+            await Site(runner, Door("sm.sock", bounds, ByKernel(parts.identity).visit), sock).start()
+            await parts.agent_sockets.serve(parts.server.agent_app)
+            log.info("started %s, pid %d", __version__, os.getpid())
+            ready.tell({"ready": True})
+            tasks = [
+                asyncio.create_task(part, name=name)
+                for name, part in (
+                    ("outbox", parts.outbox.run()),
+                    ("watcher", parts.watcher.run(later)),
+                    ("store", store.ended()),
+                    ("typist", parts.typist.run()),
+                    ("mailroom", parts.mailroom.run()),
+                    ("waiting", parts.waiting.run()),
+                    ("dialogs", parts.dialogs.run()),
+                    ("upkeep", upkeep(place, store, parts.reports, parts.observer)),
+                    ("stop", stopping.wait()),
                 )
-                runner = web.AppRunner(server.app(), shutdown_timeout=2.0)
-                await runner.setup()
-                await Site(runner, Door("sm.sock", bounds, ByKernel(identity).visit), sock).start()
-                await agent_sockets.serve(server.agent_app)
-                log.info("started %s, pid %d", __version__, os.getpid())
-                ready.tell({"ready": True})
-                tasks = [
-                    asyncio.create_task(part, name=name)
-                    for name, part in (
-                        ("outbox", outbox.run()),
-                        (
-                            "watcher",
-                            watcher.run(
-                                None if settled else recover_later(left, manager, terminals, watcher)
-                            ),
-                        ),
-                        ("store", store.ended()),
-                        ("typist", typist.run()),
-                        ("mailroom", mailroom.run()),
-                        ("waiting", waiting.run()),
-                        ("dialogs", dialogs.run()),
-                        ("upkeep", _upkeep(place, store, reports, observer)),
-                        ("stop", stopping.wait()),
-                    )
-                ]
-                try:
-                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                    for task in tasks:  # the stop has come, or a part has failed: then all of it must end
-                        if task.done():
-                            task.result()
-                finally:
-                    await asyncio.gather(agent_sockets.close(), runner.cleanup())
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
-                    observer.close()
-                    with suppress(FileNotFoundError):
-                        os.unlink(place.socket)
-                    with suppress(TerminalError, TimeoutError):  # a stopped tmux must not keep us
-                        async with asyncio.timeout(_RETIRE_WITHIN_S):
-                            await terminals.retire()
-                    sandbox.close()
-                    audit.close()
+            ]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:  # either the stop has come or a part has failed: then all parts must end
+                    if task.done():
+                        task.result()
+            finally:
+                await asyncio.gather(parts.agent_sockets.close(), runner.cleanup())
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await _close(place, parts, terminals)
     log.info("stopped")
 
 
-async def _upkeep(place: Places, store: Store, reports: Reports, observer: Observer) -> None:
-    """Timers: late reports, the write-ahead log, old keys, a backup a day."""
-    last_backup_s = time.time() - _BACKUP_EVERY_S
-    next_log_s = time.monotonic()
-    while True:
-        await asyncio.sleep(_REPLAY_EVERY_S)
-        try:
-            await replay(place.spool, store.sessions, reports, observer)
-            if time.monotonic() < next_log_s:
-                continue
-            next_log_s = time.monotonic() + _UPKEEP_EVERY_S
-            await store.checkpoint_log()
-            await store.forget_keys(iso((datetime.now(UTC) - _KEYS_KEPT).timestamp()))
-            if time.time() - last_backup_s >= _BACKUP_EVERY_S:
-                await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
-                last_backup_s = time.time()
-        except (StorageFull, OSError) as error:
-            log.warning("put off the upkeep: %s", error)
-        except Exception:
-            log.exception("failed the upkeep")
+async def _close(place: Places, parts: Parts, terminals: Tmux) -> None:
+    parts.observer.close()
+    with suppress(FileNotFoundError):
+        os.unlink(place.socket)
+    with suppress(TerminalError, TimeoutError):  # a stopped tmux must not keep the daemon from ending
+        async with asyncio.timeout(_RETIRE_WITHIN_S):
+            await terminals.retire()
+    parts.sandbox.close()
+    parts.audit.close()
 
 
 class Ready:

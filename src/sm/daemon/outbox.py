@@ -7,18 +7,19 @@ operator's program) is marked before it happens, and one that was interrupted be
 
 import asyncio
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from sm.api.agent_sockets import AgentSockets
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
 from sm.core.text import marked
-from sm.daemon.left_behind import left_behind
 from sm.errors import (
     ExternalError,
     IllegalState,
@@ -31,10 +32,14 @@ from sm.errors import (
     TerminalUnreachable,
     UsageError,
 )
+from sm.linux.processes import ancestry, boot_id, environ_value, process_tree
+from sm.messaging.composer import Composing
+from sm.monitor.processes import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.sessions.manager import Lost, Manager
+from sm.sessions.restore import Revival
 from sm.sessions.spawn import Starts, process_of
 from sm.store import Effect, Store
 from sm.store.persisting import persist
@@ -48,25 +53,25 @@ _LONGEST_PAUSE_S = 30.0
 _TELL_PAUSE_S = 1.0
 _LONGEST_TELL_PAUSE_S = 300.0
 _TELL_FOR_S = 24 * 3600.0
-_LANE_MAX = 1_000
+_QUEUE_MAX = 1_000
 _ON_TERMINALS = frozenset({EffectKind.ARCHIVE, EffectKind.CLOSE, EffectKind.RELEASE, EffectKind.REMOVE})
 
 
-def lane(effect: Effect) -> str:
-    """Effects of one lane are carried out one after the other. One that hangs must not keep others waiting."""
+def queue_of(effect: Effect) -> str:
+    """The queue of an effect. Effects of one queue run one after the other; a queue never waits for another."""
     if effect.kind == EffectKind.WEBHOOK:
         return str(effect.payload.get("url"))
     if effect.kind == EffectKind.COMMAND:
         return EffectKind.COMMAND
-    return _end_lane(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
+    return _end_queue(effect.session_id) if effect.kind in _ON_TERMINALS else effect.session_id
 
 
-def _end_lane(session_id: str) -> str:
+def _end_queue(session_id: str) -> str:
     return f"{session_id}/end"
 
 
 class Outbox:
-    """Runs effects at the same time, but those of one lane in order."""
+    """Runs effects concurrently, and those of one queue in order."""
 
     def __init__(
         self,
@@ -75,30 +80,26 @@ class Outbox:
         starts: Starts,
         terminals: Terminals,
         sandbox: Sandbox,
-        watch: Callable[[str, Process | None, Pane], None],
+        watcher: Watcher,
         notifiers: Mapping[str, Notifier],
         archives: Archives,
-        launch_again: Callable[[str], Awaitable[Launch]],
-        before_start: Callable[[Session], Awaitable[None]],
-        interrupting: Callable[[str], AbstractAsyncContextManager[None]],
+        revival: Revival,
+        agent_sockets: AgentSockets,
+        composing: Composing,
     ) -> None:
-        """`before_start` returns when the session's agent can call the daemon. Raises SmError.
-
-        `interrupting`: what an interrupt of a session is done within, so that nothing is typed there meanwhile.
-        """
         self._store = store
         self._manager = manager
         self._starts = starts
         self._terminals = terminals
         self._sandbox = sandbox
-        self._watch = watch
+        self._watcher = watcher
         self._notifiers = notifiers
         self._archives = archives
-        self._launch_again = launch_again
-        self._before_start = before_start
-        self._interrupting = interrupting
+        self._revival = revival
+        self._agent_sockets = agent_sockets
+        self._composing = composing
         self._last: dict[str, asyncio.Task[None]] = {}
-        """The newest effect of each lane that is not done: the next one waits for it."""
+        """The newest effect of each queue that is not done: the next effect waits for that."""
         self._waiting: Counter[str] = Counter()
         self._kinds: Mapping[str, Callable[[Effect], Awaitable[None]]] = {
             EffectKind.START: self._start,
@@ -117,7 +118,7 @@ class Outbox:
         """Carry out what is pending, then what comes. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                group.create_task(self._settle_cut_short(effect))
+                group.create_task(self._finish_cut_short(effect))
             left = await self._store.effects_in("pending")
             for effect in left:
                 self._begin(group, effect)
@@ -127,7 +128,7 @@ class Outbox:
                 if effect.id > last:
                     self._begin(group, effect)
 
-    async def _settle_cut_short(self, effect: Effect) -> None:
+    async def _finish_cut_short(self, effect: Effect) -> None:
         await self._finish(effect, dead=await self._cut_short(effect))
 
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
@@ -145,12 +146,12 @@ class Outbox:
         return "the daemon ended while it typed the prompt: look at its terminal"
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
-        where = lane(effect)
+        where = queue_of(effect)
         # A restored session's new terminal has the name of the old one: what is still to be done to that comes first.
-        after = (where, _end_lane(effect.session_id)) if effect.payload.get("again") else (where,)
+        after = (where, _end_queue(effect.session_id)) if effect.payload.get("again") else (where,)
         before = [self._last[each] for each in after if each in self._last]
         self._waiting[where] += 1
-        task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _LANE_MAX))
+        task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _QUEUE_MAX))
         self._last[where] = task
         task.add_done_callback(lambda done: self._forget(where, done))
 
@@ -161,7 +162,7 @@ class Outbox:
 
     async def _after(self, before: Sequence["asyncio.Task[None]"], effect: Effect, *, crowded: bool) -> None:
         if crowded:
-            await self._finish(effect, dead=f"{_LANE_MAX} wait to be told there already")
+            await self._finish(effect, dead=f"{_QUEUE_MAX} wait to be told there already")
             return
         if before:
             await asyncio.wait(before)
@@ -222,7 +223,7 @@ class Outbox:
             return
 
         async def opened() -> tuple[Pane, Process | None]:
-            await self._before_start(session)
+            await self._agent_sockets.ready_for(session)
             pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
             return pane, await self._sandbox.wait_started(session.id, pane.pid)
 
@@ -236,7 +237,7 @@ class Outbox:
             return
         await self._starts.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
-        self._watch(session.id, process, pane)
+        self._watcher.watch(session.id, process, pane)
 
     def _with_remedy(self, session: Session, error: SmError) -> SmError:
         install = self._manager.provider(session).install_hint
@@ -282,10 +283,10 @@ class Outbox:
             return
         # It will not say that it is ready: it was, before anybody here knew of it.
         await self._starts.started(effect, process, typed=False, ready=True)
-        self._watch(session.id, process, pane)
+        self._watcher.watch(session.id, process, pane)
 
     async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
-        launch = await (self._launch_again(session_id) if again else self._store.launch(session_id))
+        launch = await (self._revival.launch_again(session_id) if again else self._store.launch(session_id))
         return launch, await self._sandbox.prepare(session_id, launch)
 
     async def _terminals_now(self) -> frozenset[str]:
@@ -336,7 +337,7 @@ class Outbox:
             return
         dead = None
         try:
-            async with self._interrupting(session.id):
+            async with self._composing.interrupting(session.id):
                 await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
         except (NoTerminal, NoServer):
             pass  # there is nothing to interrupt
@@ -369,7 +370,7 @@ class Outbox:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
             await self._manager.taken(effect)
-        # From when it happened: neither a restart nor those before it in the lane give it more time.
+        # From when it happened: neither a restart nor the effects before this one in the queue give it more time.
         give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
         pause_s = _TELL_PAUSE_S
         while True:
@@ -384,3 +385,24 @@ class Outbox:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_TELL_PAUSE_S)
         await self._finish(effect)
+
+
+def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
+    """Find orphan processes: they carry this session's mark and started after its `process`. Blocks.
+
+    An orphan may have left the process tree (setsid(2)). This daemon and the ancestors of other sessions' agents are
+    never in the result: a terminal server is one.
+    """
+    boot, _, began = process.started.partition("/")
+    if boot != boot_id():
+        return []
+    living = [s.process.pid for s in sessions.values() if s.process is not None and s.exit is None]
+    spared = {above for pid in (os.getpid(), *living) for above in ancestry(pid)}
+    everything = process_tree(Process(0, f"{boot}/0"))  # 0: the parent of those that have none
+    return [
+        each
+        for each in everything
+        if int(each.started.partition("/")[2]) >= int(began)
+        and each.pid not in spared
+        and environ_value(each.pid, "SM_SESSION_ID") == session_id
+    ]

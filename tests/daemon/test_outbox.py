@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Exit, Process
-from sm.daemon.left_behind import left_behind
+from sm.daemon.outbox import left_behind
 from sm.linux import processes as hostos
 from tests import samples
 

@@ -1,0 +1,43 @@
+"""The daemon's log file: one JSON object per line, rotated."""
+
+import json
+import logging
+import logging.handlers
+
+from sm.core.timestamps import iso
+from sm.paths import Places
+
+_LOG_BYTES = 5 * 1024 * 1024
+_LOG_FILES = 3
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, and the `sm_` fields given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": iso(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name.startswith("sm_")}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
+    handler = logging.handlers.RotatingFileHandler(
+        f"{place.log}/daemon.log", maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
+    )
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    if to_terminal:
+        shown = logging.StreamHandler()
+        shown.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root.handlers.append(shown)
+    root.setLevel(level.upper())
+    logging.getLogger("aiosqlite").setLevel(logging.WARNING)
+    logging.raiseExceptions = False  # a full disk must not fill stderr

@@ -1,0 +1,44 @@
+"""Runs the daemon's timers: late reports, the write-ahead log, old idempotency keys, a backup a day."""
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+
+from sm.core.timestamps import iso
+from sm.daemon.spool import replay
+from sm.errors import StorageFull
+from sm.monitor.observer import Observer
+from sm.paths import Places
+from sm.sessions.reports import Reports
+from sm.store import Store
+
+log = logging.getLogger(__name__)
+
+_UPKEEP_EVERY_S = 30.0
+_BACKUP_EVERY_S = 24 * 3600.0
+_BACKUPS_KEPT = 3
+_KEYS_KEPT = timedelta(days=7)
+_REPLAY_EVERY_S = 5.0
+
+
+async def upkeep(place: Places, store: Store, reports: Reports, observer: Observer) -> None:
+    """Run until cancelled. A full disk postpones a timer; every other error is logged."""
+    last_backup_s = time.time() - _BACKUP_EVERY_S
+    next_log_s = time.monotonic()
+    while True:
+        await asyncio.sleep(_REPLAY_EVERY_S)
+        try:
+            await replay(place.spool, store.sessions, reports, observer)
+            if time.monotonic() < next_log_s:
+                continue
+            next_log_s = time.monotonic() + _UPKEEP_EVERY_S
+            await store.checkpoint_log()
+            await store.forget_keys(iso((datetime.now(UTC) - _KEYS_KEPT).timestamp()))
+            if time.time() - last_backup_s >= _BACKUP_EVERY_S:
+                await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
+                last_backup_s = time.time()
+        except (StorageFull, OSError) as error:
+            log.warning("put off the upkeep: %s", error)
+        except Exception:
+            log.exception("failed the upkeep")

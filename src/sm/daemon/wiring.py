@@ -1,0 +1,213 @@
+"""Builds the parts of the daemon and connects them. Parts are connected here and nowhere else."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sm.api.agent_sockets import AgentSockets
+from sm.api.auth import Identity, anywhere
+from sm.api.context import Daemon
+from sm.api.sockets import Bounds
+from sm.config import Config, Loaded
+from sm.core.timestamps import iso
+from sm.daemon.outbox import Outbox
+from sm.daemon.telling import Telling
+from sm.linux.processes import death_with_parent
+from sm.messaging.composer import Composing
+from sm.messaging.delivery import Typist
+from sm.messaging.messages import Messages
+from sm.messaging.receipts import Receipts
+from sm.messaging.timers import Mailroom
+from sm.monitor.observer import Observer
+from sm.monitor.processes import Watcher
+from sm.monitor.summary import Summary
+from sm.monitor.usage import Measuring
+from sm.notifiers import NOTIFIERS
+from sm.paths import Places
+from sm.providers import PROVIDERS
+from sm.requests.answers import Requests
+from sm.requests.dialogs import Dialogs
+from sm.sandboxes.host import HostSandbox
+from sm.server import Server
+from sm.sessions.adopt import Adoptions
+from sm.sessions.archive import Records
+from sm.sessions.interrupt import Interrupts
+from sm.sessions.kill import Kills
+from sm.sessions.manager import Manager
+from sm.sessions.plan import Spawning
+from sm.sessions.reports import Reports
+from sm.sessions.restore import Revival
+from sm.sessions.spawn import Starts
+from sm.sessions.waits import Waiting
+from sm.sessions.workspaces import Workspaces
+from sm.state.endings import Endings
+from sm.state.notices import Notices
+from sm.state.quota import Counting
+from sm.store import Store
+from sm.store.audit import Audit
+from sm.terminals.archives import Archives
+from sm.terminals.base import Terminals
+from sm.terminals.tmux.terminals import Tmux
+
+
+def now() -> str:
+    """The current time in the format of every stored time."""
+    return iso(time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that the daemon starts and stops. The others are reachable from these only."""
+
+    manager: Manager
+    reports: Reports
+    messages: Messages
+    dialogs: Dialogs
+    waiting: Waiting
+    sandbox: HostSandbox
+    audit: Audit
+    watcher: Watcher
+    observer: Observer
+    outbox: Outbox
+    typist: Typist
+    mailroom: Mailroom
+    identity: Identity
+    agent_sockets: AgentSockets
+    server: Server
+
+
+def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmux:
+    """The tmux server of this instance. Its agents inherit `umask` from a server that the daemon has to start."""
+    return Tmux(
+        instance=store.instance,
+        socket_name=config.tmux.socket_name,
+        width=config.tmux.width,
+        height=config.tmux.height,
+        history_limit=config.tmux.history_limit,
+        environment=dict(os.environ),
+        umask=umask,
+        before_exec=death_with_parent(),
+        scratch=place.run,
+    )
+
+
+def build(
+    place: Places,
+    loaded: Loaded,
+    store: Store,
+    terminals: Terminals,
+    *,
+    agent_bounds: Bounds,
+    started_s: float,
+    stop: Callable[[], None],
+) -> Parts:
+    """Build every part. Nothing runs yet, and no file, process or terminal is touched.
+
+    `started_s`: when the daemon started (time.monotonic()); `stop` ends the daemon.
+    """
+    config = loaded.config
+    providers = {name: make(config) for name, make in PROVIDERS.items()}
+    notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
+    audit = Audit(place.audit, now)
+    sandbox = HostSandbox(place)
+
+    notices = Notices(config, now)
+    endings = Endings(config, notices, now)
+    manager = Manager(
+        store=store,
+        providers=providers,
+        notices=notices,
+        endings=endings,
+        counting=Counting(config.limits),
+        audit=audit.record,
+        now=now,
+    )
+    spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
+    starts = Starts(store, manager, spawning, sandbox, endings)
+    kills = Kills(store, manager)
+    reports = Reports(store, manager, endings)
+    revival = Revival(store, manager, starts, spawning, sandbox, terminals)
+    waiting = Waiting(store, manager)
+    archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
+
+    watcher = Watcher(store, manager, terminals)
+    measuring = Measuring(store, config, now)
+    composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
+    dialogs = Dialogs(store, manager, terminals, config)
+    messages = Messages(store, manager, dialogs)
+    receipts = Receipts(store, manager, messages)
+    observer = Observer(
+        store,
+        manager,
+        terminals,
+        measuring,
+        Telling(receipts, composing, dialogs),
+        transcripts_every_s=config.child_agents.progress.snapshot_interval,
+        off=config.daemon.ignore_evidence,
+    )
+    watcher.observed_by(observer)
+    mailroom = Mailroom(store, manager, kills, messages, waiting, time.time)
+
+    agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
+    outbox = Outbox(
+        store,
+        manager,
+        starts,
+        terminals,
+        sandbox,
+        watcher,
+        notifiers,
+        archives,
+        revival,
+        agent_sockets,
+        composing,
+    )
+    what = config.claude
+    server = Server(
+        Daemon(
+            config=config,
+            store=store,
+            manager=manager,
+            starts=starts,
+            kills=kills,
+            reports=reports,
+            messages=messages,
+            requests=Requests(store, manager, reports, dialogs),
+            dialogs=dialogs,
+            records=Records(store, manager),
+            revival=revival,
+            adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
+            interrupts=Interrupts(store, manager),
+            waiting=waiting,
+            workspaces=Workspaces(store, manager, starts),
+            mailroom=mailroom,
+            observer=observer,
+            measuring=measuring,
+            summary=Summary(what.what, what.default_command, f"{place.state}/what"),
+            terminals=terminals,
+            watcher=watcher,
+            audit=audit,
+            socket=place.socket,
+            started_s=started_s,
+            trouble=list(loaded.warnings),
+            stop=stop,
+        )
+    )
+    return Parts(
+        manager=manager,
+        reports=reports,
+        messages=messages,
+        dialogs=dialogs,
+        waiting=waiting,
+        sandbox=sandbox,
+        audit=audit,
+        watcher=watcher,
+        observer=observer,
+        outbox=outbox,
+        typist=Typist(store, manager, messages, terminals, composing, receipts),
+        mailroom=mailroom,
+        identity=Identity(store.sessions, terminals, watcher.tty_owner),
+        agent_sockets=agent_sockets,
+        server=server,
+    )
