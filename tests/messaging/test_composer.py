@@ -166,7 +166,7 @@ class Boxes:
     def holds_ours(self, draft: str, letter: str) -> bool:
         return letter in draft
 
-    def heard(self, text: str) -> str:
+    def accepted_form(self, text: str) -> str:
         return text.strip()
 
 
@@ -227,7 +227,7 @@ class World:
     def __init__(self, *, urgent: bool = False) -> None:
         self.agent = Agent()
         self.message = Sent(self.agent, urgent=urgent)
-        self.composing = Composing(self.agent, self.blocked)
+        self.composing = Composing(self.agent, self)
 
     async def blocked(self, session_id: str) -> str | None:
         return self.agent.dialog
@@ -744,7 +744,7 @@ def test_an_enter_that_is_only_late_does_not_send_the_draft_that_comes_back() ->
 
 def test_a_tool_that_has_just_begun_holds_it() -> None:
     async def body(world: World) -> None:
-        await world.composing.tool_begins(ID)
+        await world.composing.tool_started(ID)
         outcome = await world.deliver()
         assert outcome.end is End.HELD
         assert outcome.again_s is not None
@@ -757,7 +757,7 @@ def test_a_tool_that_has_just_begun_holds_it() -> None:
 
 def test_a_turn_that_has_just_ended_holds_it() -> None:
     async def body(world: World) -> None:
-        await world.composing.turn_ends(ID)
+        await world.composing.turn_ending(ID)
         outcome = await world.deliver()
         assert (outcome.end, outcome.why) == (End.HELD, "busy: a turn ends")
         assert outcome.again_s is not None
@@ -819,7 +819,7 @@ def test_a_tool_waits_for_the_enter() -> None:
         world.agent.after["Enter"] = lambda: entered_at.append(now())
         typing = asyncio.create_task(world.deliver())
         await asyncio.sleep(0.05)
-        await world.composing.tool_begins(ID)
+        await world.composing.tool_started(ID)
         assert entered_at
         assert now() - entered_at[0] < 0.05
         assert (await typing).end is End.ARRIVED
@@ -832,7 +832,7 @@ def test_a_tool_that_could_not_wait_any_longer_takes_the_enter_away() -> None:
         world.agent.shows_after_s = 1.0
         typing = asyncio.create_task(world.deliver())
         await asyncio.sleep(0.05)
-        await world.composing.tool_begins(ID)
+        await world.composing.tool_started(ID)
         assert now() == pytest.approx(0.05 + TOOL_WAITS_S)
         world.later(0.1, world.opens("it asks"))
         world.later(20, world.opens(None))
@@ -848,7 +848,7 @@ def test_a_tool_of_another_session_waits_for_nothing() -> None:
         world.agent.shows_after_s = 1.0
         typing = asyncio.create_task(world.deliver())
         await asyncio.sleep(0.05)
-        await world.composing.tool_begins("99999999")
+        await world.composing.tool_started("99999999")
         assert now() == pytest.approx(0.05)
         await typing
 
@@ -1076,7 +1076,7 @@ def test_urgent_that_was_read_before_the_interrupt_interrupts_nothing() -> None:
         world.agent.busy = True
 
         async def begin_a_tool() -> None:
-            await world.composing.tool_begins(ID)
+            await world.composing.tool_started(ID)
 
         world.agent.after["Enter"] = lambda: tasks.append(asyncio.create_task(begin_a_tool()))
         tasks: list[asyncio.Task[None]] = []

@@ -65,14 +65,18 @@ class Post:
     ) -> None:
         self.clock[0] = max(self.clock[0], second)
         hook = "UserPromptSubmit" if source is Source.HOOK else ""
-        await self.receipts.heard(to, AcceptedInput(text, self.at(second), hook=hook, **how), source)
+        await self.receipts.prompt_accepted(
+            to, AcceptedInput(text, self.at(second), hook=hook, **how), source
+        )
 
     async def message(self, number: int) -> Message:
         return await self.store.mail.message(number)
 
     async def prompt(self, text: str, second: int, parent: str) -> None:
         """A line of its transcript."""
-        await self.receipts.heard(ID, AcceptedInput(text, self.at(second), parent=parent), Source.TRANSCRIPT)
+        await self.receipts.prompt_accepted(
+            ID, AcceptedInput(text, self.at(second), parent=parent), Source.TRANSCRIPT
+        )
 
     async def state(self, number: int) -> MessageState:
         return (await self.message(number)).state
@@ -148,7 +152,7 @@ async def test_what_is_over_stays_as_it_is(post: Post, state: MessageState) -> N
 async def test_a_clock_that_is_ahead_does_not_submit_in_the_time_to_come(post: Post) -> None:
     sent = await post.sent(57)
     post.clock[0] = 2
-    await post.receipts.heard(ID, AcceptedInput(sent, post.at(3600)), Source.TRANSCRIPT)
+    await post.receipts.prompt_accepted(ID, AcceptedInput(sent, post.at(3600)), Source.TRANSCRIPT)
     assert (await post.message(57)).submitted_at == "2026-01-27T15:10:02.500Z"
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sm.monitor.files import Listening
+from sm.monitor.files import FileEvents
 from tests.load import scaled
 
 
 @pytest.fixture
-async def listening() -> AsyncIterator[Listening]:
-    listening = Listening()
+async def listening() -> AsyncIterator[FileEvents]:
+    listening = FileEvents()
     yield listening
     listening.close()
 
@@ -37,7 +37,7 @@ class Ear:
 
 
 async def test_both_of_two_sessions_hear_of_the_file_that_they_share(
-    listening: Listening, tmp_path: Path
+    listening: FileEvents, tmp_path: Path
 ) -> None:
     transcript, (one, other) = tmp_path / "conversation.jsonl", (Ear(), Ear())
     listening.listen(str(transcript), "one", one.told)
@@ -52,7 +52,7 @@ async def test_both_of_two_sessions_hear_of_the_file_that_they_share(
     assert other.silent
 
 
-async def test_who_listens_twice_is_told_once(listening: Listening, tmp_path: Path) -> None:
+async def test_who_listens_twice_is_told_once(listening: FileEvents, tmp_path: Path) -> None:
     before, now = Ear(), Ear()
     listening.listen(str(tmp_path / "file"), "one", before.told)
     listening.listen(str(tmp_path / "file"), "one", now.told)

@@ -16,8 +16,9 @@ from sm.core.observation import Source
 from sm.core.timestamps import iso
 from sm.linux import processes as hostos
 from sm.monitor.agent import USES_MAX
+from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
-from sm.monitor.usage import Measuring
+from sm.monitor.usage import UsageMeter
 from sm.providers import PROVIDERS
 from sm.providers.claude.decisions import read_dialog
 from sm.providers.readers import AcceptedInput
@@ -36,18 +37,18 @@ OURS = "[sm] from operator, message 57\nrun the tests"
 
 
 @dataclass
-class Told:
-    """Whoever is told: it notes what, and in which order."""
+class EventLog(AgentListener):
+    """A listener that records the events in their order."""
 
     said: list[tuple[Any, ...]] = field(default_factory=list)
     free: asyncio.Event | None = None
     """What a tool's beginning waits for."""
     waits: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
-        self.said.append(("heard", session_id, heard.text, heard.queued, source))
+    async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
+        self.said.append(("accepted", session_id, accepted.text, accepted.queued, source))
 
-    async def tool_begins(self, session_id: str) -> None:
+    async def tool_started(self, session_id: str) -> None:
         self.waits.set()
         if self.free is not None:
             await self.free.wait()
@@ -56,10 +57,10 @@ class Told:
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         self.said.append(("ended", session_id, tool_use, allowed))
 
-    async def turn_ends(self, session_id: str) -> None:
+    async def turn_ending(self, session_id: str) -> None:
         self.said.append(("ends", session_id))
 
-    def gone(self, session_id: str) -> None:
+    def process_gone(self, session_id: str) -> None:
         self.said.append(("gone", session_id))
 
     async def turn_ended(self, session_id: str, at: float) -> None:
@@ -69,7 +70,7 @@ class Told:
 @dataclass
 class Bench:
     observer: Observer
-    told: Told
+    told: EventLog
     store: Store
     home: Path
     process: Process
@@ -109,16 +110,16 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         made = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
         await store.write(lambda tx: tx.insert(made, launch, None))
-        told = Told()
+        told = EventLog()
         observer = Observer(
             store,
             manager,
             world.terminals(),
-            Measuring(store, config, now),
-            told,
+            UsageMeter(store, config, now),
             transcripts_every_s=60.0,
             clock=lambda: NOW_S,
         )
+        observer.register(told)
         yield Bench(observer, told, store, tmp_path, process)
         observer.close()
     await world.end()
@@ -130,7 +131,7 @@ async def test_what_hooks_say_is_passed_on(bench: Bench) -> None:
     await bench.hook("PostToolUse", tool_name="Bash", tool_use_id="toolu_1")
     await bench.hook("Stop")
     assert bench.told.said == [
-        ("heard", ID, OURS, False, Source.HOOK),
+        ("accepted", ID, OURS, False, Source.HOOK),
         ("begins", ID),
         ("ended", ID, "toolu_1", True),
         ("turn", ID, NOW_S),
@@ -141,7 +142,7 @@ async def test_what_hooks_say_is_passed_on(bench: Bench) -> None:
 async def test_a_hook_that_comes_late_is_evidence_all_the_same(bench: Bench) -> None:
     await bench.hook("Stop")
     await bench.hook("UserPromptSubmit", late_s=60.0, prompt=OURS)
-    assert ("heard", ID, OURS, False, Source.HOOK) in bench.told.said
+    assert ("accepted", ID, OURS, False, Source.HOOK) in bench.told.said
 
 
 async def test_for_a_tool_that_has_begun_long_since_nobody_is_held_up(bench: Bench) -> None:
@@ -157,7 +158,7 @@ async def test_a_tool_waits_for_what_is_typed_and_holds_up_no_other_hook(bench: 
     assert not begins.done()
     bench.told.free.set()
     await begins
-    assert [what for what, *_ in bench.told.said] == ["heard", "begins"]
+    assert [what for what, *_ in bench.told.said] == ["accepted", "begins"]
 
 
 async def begun(bench: Bench, id: str, command: str, **agent: Any) -> None:
@@ -251,7 +252,7 @@ async def test_what_the_transcript_says_is_passed_on(bench: Bench) -> None:
     bench.told.said.clear()
     await bench.observer.ended(ID)
     assert bench.told.said == [
-        ("heard", ID, OURS, True, Source.TRANSCRIPT),
+        ("accepted", ID, OURS, True, Source.TRANSCRIPT),
         ("ended", ID, "toolu_1", False),
         ("turn", ID, NOW_S - 1),
     ]

@@ -13,7 +13,9 @@ from sm.core.effects import EffectKind
 from sm.core.models import Launch, Process, Session, Signal, SignalKind, Status
 from sm.daemon.recovery import recover
 from sm.linux import processes as hostos
+from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
+from sm.monitor.usage import UsageMeter
 from sm.providers import PROVIDERS
 from sm.sessions.manager import Manager
 from sm.state.endings import Endings
@@ -60,7 +62,10 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             audit=lambda *_: None,
             now=now,
         )
-        yield Parts(store, manager, tmux, Watcher(store, manager, tmux))
+        usage = UsageMeter(store, config, now)
+        observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
+        yield Parts(store, manager, tmux, Watcher(store, manager, tmux, observer))
+        observer.close()
     await world.end()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from sm.core.models import Checkpoint, Session, Status
 from sm.core.usage import ToolUse, Usage
-from sm.monitor.progress import Measured, Tokens, report, seconds_between, task_percentage
+from sm.monitor.progress import Measurements, TokenCounts, report, seconds_between
 from tests.samples import AT, session
 
 
@@ -26,7 +26,8 @@ from tests.samples import AT, session
 def test_the_percentage_is_what_the_newest_checkpoint_says(
     messages: list[str], percentage: int | None
 ) -> None:
-    assert task_percentage([Checkpoint(AT, m, {}) for m in messages]) == percentage
+    checkpoints = [Checkpoint(AT, m, {}) for m in messages]
+    assert report(session("aaaa1111"), checkpoints, [], AT)["completion_percentage"] == percentage
 
 
 def test_time_never_runs_backwards() -> None:
@@ -68,16 +69,16 @@ NOW = "2026-01-27T15:20:40.000Z"
 
 
 def shown_with(
-    measured: Measured | None, *, of: Session = RUNNING, checkpoint: str | None = None
+    measured: Measurements | None, *, of: Session = RUNNING, checkpoint: str | None = None
 ) -> dict[str, Any]:
     return report(of, [Checkpoint(AT, checkpoint, {})] if checkpoint else [], [], NOW, measured)
 
 
-def used(tokens: int, **more: Any) -> Measured:
-    return Measured(tokens=Tokens(input=tokens // 2, output=tokens - tokens // 2), **more)
+def used(tokens: int, **more: Any) -> Measurements:
+    return Measurements(tokens=TokenCounts(input=tokens // 2, output=tokens - tokens // 2), **more)
 
 
-def outlook(measured: Measured | None, **more: Any) -> tuple[int | None, int | None]:
+def outlook(measured: Measurements | None, **more: Any) -> tuple[int | None, int | None]:
     shown = shown_with(measured, **more)
     return shown["tokens_remaining_estimate"], shown["completion_percentage"]
 
@@ -85,8 +86,8 @@ def outlook(measured: Measured | None, **more: Any) -> tuple[int | None, int | N
 def test_progress_is_the_object_of_seed_003() -> None:
     tool = ToolUse("t1", "Write", "2026-01-27T15:20:30.000Z", {"file_path": "tests/api.test.ts"})
     shown = shown_with(
-        Measured(
-            tokens=Tokens(input=450, output=2000, cache_read=90_000, cache_write=5_000),
+        Measurements(
+            tokens=TokenCounts(input=450, output=2000, cache_read=90_000, cache_write=5_000),
             tools={"Read": 5, "Write": 3, "Bash": 2, "Edit": 1},
             last_tool=tool,
             context_tokens=76_000,
@@ -121,19 +122,19 @@ def test_progress_is_the_object_of_seed_003() -> None:
 
 def test_tokens_of_sub_agents_are_among_all_and_apart() -> None:
     usages = [Usage("m1", "opus", AT, 10, 20, 30, 40), Usage("m2", "opus", AT, 1, 2, 3, 4)]
-    shown = shown_with(Measured(tokens=Tokens.of(usages), subagents=Tokens(5, 6, 7, 8)))
+    shown = shown_with(Measurements(tokens=TokenCounts.of(usages), subagents=TokenCounts(5, 6, 7, 8)))
     assert shown["tokens"] == {"input": 16, "output": 28, "cache_read": 40, "cache_write": 52}
     assert shown["subagents"] == {"tokens": {"input": 5, "output": 6, "cache_read": 7, "cache_write": 8}}
     assert shown["tokens_used"] == 44
 
 
 def test_nothing_used_is_zero_and_nothing_measured_is_null() -> None:
-    fresh, program = shown_with(Measured()), shown_with(None)
+    fresh, program = shown_with(Measurements()), shown_with(None)
     assert (fresh["tokens_used"], fresh["tokens"]["input"], fresh["tools_used"]) == (0, 0, {})
     unknown = ("tokens_used", "tokens", "subagents", "cost_usd", "context_percent", "last_tool", "todo")
     assert [program[key] for key in unknown] == [None] * len(unknown)
     assert fresh["todo"] is fresh["cost_usd"] is fresh["context_percent"] is None
-    assert shown_with(Measured(todo=()))["todo"] == []
+    assert shown_with(Measurements(todo=()))["todo"] == []
 
 
 @pytest.mark.parametrize(
@@ -193,17 +194,19 @@ def test_the_activity_is_the_agents_own_note_else_what_it_does_now(
     status: Status, note: str | None, activity: str | None
 ) -> None:
     of = replace(session("aaaa1111", status=status), note=note)
-    assert shown_with(Measured(current_activity="Bash: npm test"), of=of)["current_activity"] == activity
+    assert shown_with(Measurements(current_activity="Bash: npm test"), of=of)["current_activity"] == activity
 
 
 def test_a_context_is_never_more_than_full_and_one_of_no_size_is_unknown() -> None:
-    assert shown_with(Measured(context_tokens=250, context_window=200))["context_percent"] == 100
-    assert shown_with(Measured(context_tokens=250))["context_percent"] is None
-    assert shown_with(Measured(context_window=200))["context_percent"] is None
+    assert shown_with(Measurements(context_tokens=250, context_window=200))["context_percent"] == 100
+    assert shown_with(Measurements(context_tokens=250))["context_percent"] is None
+    assert shown_with(Measurements(context_window=200))["context_percent"] is None
 
 
 def test_what_is_not_counted_is_not_shown_as_nothing() -> None:
-    shown = shown_with(Measured(tokens=None, tools={"Bash": 2}, todo=[("completed", "a"), ("pending", "b")]))
+    shown = shown_with(
+        Measurements(tokens=None, tools={"Bash": 2}, todo=[("completed", "a"), ("pending", "b")])
+    )
     unknown = ("tokens", "subagents", "tokens_used", "tokens_remaining_estimate", "cost_usd")
     assert {shown[name] for name in unknown} == {None}
     assert (shown["total_tools"], shown["completion_percentage"]) == (2, 50)

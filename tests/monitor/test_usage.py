@@ -12,7 +12,7 @@ import pytest
 from sm.config import Config
 from sm.config.model import ChildAgents, Progress
 from sm.core.models import Session
-from sm.monitor.usage import Measuring
+from sm.monitor.usage import UsageMeter
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import TranscriptDelta
 from sm.store import Store
@@ -60,12 +60,12 @@ def append(path: Path, *lines: bytes) -> None:
 
 @dataclass
 class Bench:
-    """One session and its files; a `Measuring` of its own as after a start of the daemon."""
+    """One session and its files; a `UsageMeter` of its own as after a start of the daemon."""
 
     store: Store
     home: Path
     session: Session
-    measuring: Measuring
+    measuring: UsageMeter
     told: list[TranscriptDelta] = field(default_factory=list)
 
     async def tell(self, news: TranscriptDelta) -> None:
@@ -79,7 +79,7 @@ class Bench:
 
     def restarted(self, **settings: bool) -> None:
         config = Config(child_agents=ChildAgents(progress=Progress(**settings)))
-        self.measuring = Measuring(self.store, config, lambda: "9")
+        self.measuring = UsageMeter(self.store, config, lambda: "9")
 
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """How many observations the new lines of the current conversation made."""
@@ -105,7 +105,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
         await store.write(lambda tx: tx.insert(made, launch, None))
-        yield Bench(store, home, made, Measuring(store, Config(), lambda: "9"))
+        yield Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
 
 
 async def test_what_was_read_is_not_counted_again_by_the_next_daemon(bench: Bench) -> None:
@@ -204,7 +204,7 @@ async def test_a_session_below_a_directory_with_an_odd_name_is_no_sub_agent(tmp_
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
         await store.write(lambda tx: tx.insert(made, LAUNCH, None))
-        odd = Bench(store, home, made, Measuring(store, Config(), lambda: "9"))
+        odd = Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
         append(odd.main(), message("m1", input_tokens=10))
         await odd.read()
         append(odd.main(), message("m2", input_tokens=20))

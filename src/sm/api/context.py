@@ -18,7 +18,7 @@ from sm.messaging.timers import Mailroom
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.summary import Summary
-from sm.monitor.usage import Measuring
+from sm.monitor.usage import UsageMeter
 from sm.policy.access import Action, may
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
@@ -82,7 +82,7 @@ class Daemon:
     workspaces: Workspaces
     mailroom: Mailroom
     observer: Observer
-    measuring: Measuring
+    measuring: UsageMeter
     summary: Summary
     terminals: Terminals
     watcher: Watcher

@@ -108,7 +108,7 @@ async def _settle(
     if pane is not None and alive and process is not None:
         watcher.watch(session.id, process, pane)
     elif pane is not None:
-        await watcher.settle(session.id, process, pane)
+        await watcher.finish(session.id, process, pane)
     elif alive and process is not None:
         lost, reason = _CLOSED if closed else _SERVER_GONE
         reason = f"{reason}, process {process.pid} lives on"

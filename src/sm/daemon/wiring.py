@@ -12,17 +12,17 @@ from sm.api.sockets import Bounds
 from sm.config import Config, Loaded
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
-from sm.daemon.telling import Telling
 from sm.linux.processes import death_with_parent
 from sm.messaging.composer import Composing
 from sm.messaging.delivery import Typist
 from sm.messaging.messages import Messages
 from sm.messaging.receipts import Receipts
 from sm.messaging.timers import Mailroom
+from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.summary import Summary
-from sm.monitor.usage import Measuring
+from sm.monitor.usage import UsageMeter
 from sm.notifiers import NOTIFIERS
 from sm.paths import Places
 from sm.providers import PROVIDERS
@@ -75,6 +75,16 @@ class Parts:
     identity: Identity
     agent_sockets: AgentSockets
     server: Server
+
+
+class DialogListener(AgentListener):
+    """Passes the end of a tool on to the dialogs: their room lies below the monitor and cannot name its protocol."""
+
+    def __init__(self, dialogs: Dialogs) -> None:
+        self._dialogs = dialogs
+
+    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
+        await self._dialogs.tool_ended(session_id, tool_use, allowed)
 
 
 def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmux:
@@ -131,22 +141,22 @@ def build(
     waiting = Waiting(store, manager)
     archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
 
-    watcher = Watcher(store, manager, terminals)
-    measuring = Measuring(store, config, now)
-    composing = Composing(terminals, lambda session_id: observer.blocked(session_id))
-    dialogs = Dialogs(store, manager, terminals, config)
-    messages = Messages(store, manager, dialogs)
-    receipts = Receipts(store, manager, messages)
+    usage = UsageMeter(store, config, now)
     observer = Observer(
         store,
         manager,
         terminals,
-        measuring,
-        Telling(receipts, composing, dialogs),
+        usage,
         transcripts_every_s=config.child_agents.progress.snapshot_interval,
         off=config.daemon.ignore_evidence,
     )
-    watcher.observed_by(observer)
+    watcher = Watcher(store, manager, terminals, observer)
+    composing = Composing(terminals, observer)
+    dialogs = Dialogs(store, manager, terminals, config)
+    messages = Messages(store, manager, dialogs)
+    receipts = Receipts(store, manager, messages)
+    for listener in (receipts, composing, DialogListener(dialogs)):
+        observer.register(listener)
     mailroom = Mailroom(store, manager, kills, messages, waiting, time.time)
 
     agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
@@ -183,7 +193,7 @@ def build(
             workspaces=Workspaces(store, manager, starts),
             mailroom=mailroom,
             observer=observer,
-            measuring=measuring,
+            measuring=usage,
             summary=Summary(what.what, what.default_command, f"{place.state}/what"),
             terminals=terminals,
             watcher=watcher,

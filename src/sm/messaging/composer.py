@@ -9,13 +9,14 @@ Times are those of the running event loop.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 
 from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
-from sm.messaging.outcome import Delivery, End, Outcome, Proof, Terminal
+from sm.messaging.outcome import Delivery, DialogMonitor, End, Outcome, Proof, Terminal
+from sm.monitor.listeners import AgentListener
 from sm.providers.base import Box
 
 log = logging.getLogger(__name__)
@@ -93,15 +94,15 @@ class _Hand:
     """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""
 
 
-class Composing:
+class Composing(AgentListener):
     """Delivers to input boxes, one message of a session at a time.
 
-    `blocked` says why the agent waits for an answer, by what it publishes at this moment; None: it does not.
+    `monitor` says whether an agent waits for an answer at this moment.
     """
 
-    def __init__(self, terminal: Terminal, blocked: Callable[[str], Awaitable[str | None]]) -> None:
+    def __init__(self, terminal: Terminal, monitor: DialogMonitor) -> None:
         self._terminal = terminal
-        self._blocked = blocked
+        self._monitor = monitor
         self._hands: dict[str, _Hand] = {}
 
     def forget(self, session_id: str) -> None:
@@ -110,16 +111,15 @@ class Composing:
         if hand is not None and not hand.lock.locked():
             del self._hands[session_id]
 
-    async def tool_begins(self, session_id: str) -> None:
-        """A tool is about to begin, and may open a dialog as soon as this returns.
+    async def tool_started(self, session_id: str) -> None:
+        """A tool is about to run, and may open a dialog after the return of this call.
 
-        Waits, but not for long, until what is being typed has been entered; else no Enter is pressed until that
-        dialog is gone.
+        Waits a moment for an Enter under way. Without that Enter, no Enter is pressed until the dialog is gone.
         """
         await self._let(session_id, "a tool begins")
 
-    async def turn_ends(self, session_id: str) -> None:
-        """A turn is about to end, and another to begin with what the agent has in its queue. Waits as `tool_begins`."""
+    async def turn_ending(self, session_id: str) -> None:
+        """The turn ends and the next one begins with the agent's own queue. Waits as `tool_started` does."""
         await self._let(session_id, "a turn ends")
 
     async def _let(self, session_id: str, what: str) -> None:
@@ -203,7 +203,7 @@ class Composing:
         rest_s = hand.rests_s - _now()
         if rest_s > 0:
             return Outcome(End.HELD, it.busy(hand.rests), rest_s)
-        if (why := await self._blocked(it.session_id)) is not None:
+        if (why := await self._monitor.blocked(it.session_id)) is not None:
             return Outcome(End.HELD, it.busy(why))
         box = await self._look(it)
         if box is None or it.gone():
@@ -310,7 +310,7 @@ class Composing:
             if it.gone():
                 return Outcome(End.UNCONFIRMED if entered else End.FAILED, "its process has ended")
             box, now_s = await self._look(it), _now()
-            why = await self._blocked(it.session_id)
+            why = await self._monitor.blocked(it.session_id)
             pause_s = _SLOW_LOOK_S
             if box is None:
                 since_s = now_s
@@ -389,14 +389,17 @@ class Composing:
             box = await self._look(it)
             if box is None or box.closed is not None or it.gone():
                 return  # a dialog is open, to which Escape would be an answer: the message waits for another one
-            if await self._blocked(it.session_id) is not None or await it.proof(0) is not Proof.QUEUED:
+            if (
+                await self._monitor.blocked(it.session_id) is not None
+                or await it.proof(0) is not Proof.QUEUED
+            ):
                 return
             await self._press(it, key)
         until_s, enter_s, entered = _now() + RETURNS_WITHIN_S, 0.0, 0
         while _now() < until_s and entered < ENTERS_MAX:
             await asyncio.sleep(_LOOK_S)
             box = await self._look(it)
-            if box is None or it.gone() or await self._blocked(it.session_id) is not None:
+            if box is None or it.gone() or await self._monitor.blocked(it.session_id) is not None:
                 continue
             await self._draw_anew(it, hand, box, 0.0)
             if box.closed is not None or not self._is_ours(it, hand, box) or _now() < enter_s:
@@ -430,7 +433,7 @@ class Composing:
 
     async def _stands(self, it: Delivery, hand: _Hand) -> bool:
         """Whether the box is open, and holds our text and nothing else."""
-        if it.gone() or await self._blocked(it.session_id) is not None:
+        if it.gone() or await self._monitor.blocked(it.session_id) is not None:
             return False
         box = await self._look(it)  # last of all
         return box is not None and box.closed is None and self._is_ours(it, hand, box)

@@ -68,6 +68,13 @@ class Outcome:
     """When to try again, if something is known of that."""
 
 
+class DialogMonitor(Protocol):
+    """The part of the monitor that typing needs."""
+
+    async def blocked(self, session_id: str) -> str | None:
+        """Why the agent waits for an answer at this moment; None: no dialog of the agent is known."""
+
+
 class Terminal(Protocol):
     """The part of `Terminals` that typing needs."""
 

@@ -13,6 +13,7 @@ from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of
 from sm.errors import NotFound
 from sm.messaging.messages import TERMINAL, Messages
+from sm.monitor.listeners import AgentListener
 from sm.providers.base import Composer
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
@@ -56,7 +57,7 @@ class _Found:
     """It is one of these that has changed, or holds it beside other text."""
 
 
-class Receipts:
+class Receipts(AgentListener):
     """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
 
     def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:
@@ -72,48 +73,48 @@ class Receipts:
         self._dealt_with: set[str] = set()
         """Sessions in which nothing that was typed waits for the end of a turn."""
 
-    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
-        """The agent of this session has taken `heard`, or has put it back. Returns when that is on disk."""
+    async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
+        """The agent of this session has accepted a text, or has put the text back. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
         composer = None if session is None else self._manager.provider(session).composer
         if composer is None:
             return
-        found = await self._found(heard, composer)
-        if heard.refused is not None:
-            await self._refused(session_id, heard, heard.refused, found)
+        found = await self._found(accepted, composer)
+        if accepted.refused is not None:
+            await self._refused(session_id, accepted, accepted.refused, found)
             return
         refused: AcceptedInput | None = None
         if source is Source.HOOK:
             self._asked[session_id] = found.whole
             refused = self._nameless.pop(session_id, None)
-        if heard.parent is not None:
+        if accepted.parent is not None:
             if self._asked.get(session_id) == found.whole:
                 self._asked.pop(session_id, None)
-            await self._goes_on(session_id, heard.parent, iso(heard.at), found)
+            await self._goes_on(session_id, accepted.parent, iso(accepted.at), found)
         if found == _Found():
             return
 
         async def unit(tx: Transaction) -> None:
             if found.whole is not None and (message := await _typed_to(tx, found.whole, session_id)):
-                await self._arrived(tx, message, heard, source)
+                await self._arrived(tx, message, accepted, source)
             for number in sorted(found.among):
-                if not heard.withdrawn and (message := await _typed_to(tx, number, session_id)):
+                if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
                     await self._arrived_changed(tx, message)
 
         await persist(lambda: self._store.write(unit))
-        if refused is not None and heard.at < refused.at + _BESIDE_S:
+        if refused is not None and accepted.at < refused.at + _BESIDE_S:
             await self._refused(session_id, refused, refused.refused or "", _Found())
 
-    async def _found(self, heard: AcceptedInput, composer: Composer) -> _Found:
-        """What of our messages stands in what was heard."""
-        if MARK not in heard.text:
+    async def _found(self, accepted: AcceptedInput, composer: Composer) -> _Found:
+        """What of our messages stands in what was accepted."""
+        if MARK not in accepted.text:
             return _Found()
-        text = await asyncio.to_thread(composer.heard, heard.text)
+        text = await asyncio.to_thread(composer.accepted_form, accepted.text)
         numbers = {int(header[1]) for header in _headers(text)}
         if not numbers:
             return _Found()
         texts = await self._store.mail.texts(numbers)
-        return await asyncio.to_thread(_found, text, texts, composer.heard)
+        return await asyncio.to_thread(_found, text, texts, composer.accepted_form)
 
     async def _goes_on(self, session_id: str, parent: str, at: str, found: _Found) -> None:
         """The conversation goes on behind `parent`, since `at`: what stood there before, and is not the same, is in it
@@ -126,50 +127,52 @@ class Receipts:
         if before[1] != found.whole and before[1] not in found.among:
             await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
-    async def _arrived(self, tx: Transaction, message: Message, heard: AcceptedInput, source: Source) -> None:
+    async def _arrived(
+        self, tx: Transaction, message: Message, accepted: AcceptedInput, source: Source
+    ) -> None:
         now = self._manager.now()
-        at = max(message.state_at, min(now, iso(heard.at)))
+        at = max(message.state_at, min(now, iso(accepted.at)))
         is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
-        if heard.withdrawn:
+        if accepted.withdrawn:
             if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
                 await self._messages.settle(tx, message, MessageState.UNCONFIRMED, now, _TAKEN_BACK)
         elif (
             message.submitted_at is not None
             and message.state in _WAITED_FOR
-            and iso(heard.at) <= message.state_at
+            and iso(accepted.at) <= message.state_at
         ):
             pass  # it tells again how it arrived, before it was put back
         elif message.state in _WAITED_FOR:
             self._dealt_with.discard(message.session_id or "")
-            await self._messages.arrived(tx, message, at, _evidence(heard, source))
-        elif is_queued and not heard.queued:
-            tx.mail.move_message(message, message.state, at, evidence=_evidence(heard, source))
+            await self._messages.arrived(tx, message, at, _evidence(accepted, source))
+        elif is_queued and not accepted.queued:
+            tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
 
     async def _arrived_changed(self, tx: Transaction, message: Message) -> None:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
             at = self._manager.now()
             await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
 
-    async def _refused(self, session_id: str, heard: AcceptedInput, words: str, found: _Found) -> None:
+    async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, found: _Found) -> None:
         """What a hook of the agent's user kept from the model, though the hook of sm, which ran beside it, told of it.
 
         The end of a later turn may have acknowledged it before this was known.
         """
-        nameless = not heard.text and not heard.kept
+        nameless = not accepted.text and not accepted.kept
         if nameless and session_id not in self._asked:
-            self._nameless[session_id] = heard
+            self._nameless[session_id] = accepted
             return
         whole = found.whole
-        if heard.kept:
+        if accepted.kept:
             _, whole = self._prompts.get(session_id, ("", None))
         elif nameless:
             whole = self._asked[session_id]
         if self._asked.get(session_id) == whole:
             self._asked.pop(session_id, None)
-        now, since = self._manager.now(), iso(heard.at)
+        now, since = self._manager.now(), iso(accepted.at)
 
         async def unit(tx: Transaction) -> None:
-            why = (_STOPPED if heard.kept else _REFUSED).format(
+            why = (_STOPPED if accepted.kept else _REFUSED).format(
                 words=words_of(tx.session(session_id), words, _WORDS_MAX)
             )
             for number in sorted(found.among if whole is None else {whole}):
@@ -182,7 +185,7 @@ class Receipts:
                 if not waits and (message.state is not MessageState.SUBMITTED or number != whole):
                     continue
                 # A notice is told to somebody else: told again it would be refused again.
-                certain = not (heard.kept or nameless) or message.sender == SM_ITSELF
+                certain = not (accepted.kept or nameless) or message.sender == SM_ITSELF
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
                 await self._messages.settle(tx, message, state, now, why)
 
@@ -245,8 +248,7 @@ class Receipts:
 
         await persist(lambda: self._store.write(unit))
 
-    def forget(self, session_id: str) -> None:
-        """Its process is gone."""
+    def process_gone(self, session_id: str) -> None:
         for known in (self._prompts, self._asked, self._nameless):
             known.pop(session_id, None)
 
@@ -304,7 +306,7 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
     return message if message.session_id == session_id and message.via == TERMINAL else None
 
 
-def _evidence(heard: AcceptedInput, source: Source) -> str:
+def _evidence(accepted: AcceptedInput, source: Source) -> str:
     if source is Source.HOOK:
-        return f"its {heard.hook} hook"
-    return IN_ITS_QUEUE if heard.queued else "its transcript"
+        return f"its {accepted.hook} hook"
+    return IN_ITS_QUEUE if accepted.queued else "its transcript"

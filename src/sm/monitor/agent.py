@@ -20,7 +20,7 @@ _LOOKS_AGAIN = 5
 USES_MAX = 200
 
 
-class Uses:
+class ToolUses:
     """The uses of tools that are under way: claude begins several at once, and asks about some of them."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Uses:
 
 
 @dataclass
-class Observed:
+class Agent:
     """Times are seconds since the epoch; `now` is an argument."""
 
     session_id: str
@@ -60,7 +60,7 @@ class Observed:
     state_file: str | None = None
     tty: str | None = None
     environment: Mapping[str, str] | None = field(default=None, repr=False)
-    """Of its process; None until `Reading.prepare` has looked."""
+    """Of its process; None until `Sources.prepare` has looked."""
     real_dir: str = ""
     """Its working directory without links: claude names the file after that."""
     expects_turn: bool = False
@@ -79,7 +79,7 @@ class Observed:
     """How often in a row its screen showed nothing that is known."""
     activity: str | None = None
     hook_seen: bool = False
-    uses: Uses = field(default_factory=Uses)
+    uses: ToolUses = field(default_factory=ToolUses)
 
     # What is known
 

@@ -9,7 +9,7 @@ from sm.linux.processes import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 _CONTENT_MAX_BYTES = 64 * 1024
 
 
-class Listening:
+class FileEvents:
     """By whose they are. Where the kernel cannot tell (its limits, network mounts), nothing is heard."""
 
     def __init__(self) -> None:

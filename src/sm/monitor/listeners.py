@@ -1,69 +1,104 @@
-"""What agents say beside what they do: who is told of it, and in which order."""
+"""Dispatches agent events (prompt accepted, tool started, turn ended) to the rooms that registered for them."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from sm.core.observation import Source
-from sm.monitor.agent import Observed
+from sm.monitor.agent import Agent
 from sm.providers.readers import AcceptedInput, HookEvent, TranscriptDelta
 
-_WAITS_FOR_HOOK_S = 5.0
-"""How long an agent may wait for a hook that it has called."""
+_HOOK_WAITS_S = 5.0
+"""An older hook comes from the spool: no agent waits for its end."""
 
 
-class News(Protocol):
-    """Whoever is told of what agents say beside what they do. The same may be told more than once, and late."""
+class AgentListener(Protocol):
+    """A subscriber of agent events: a class that derives from this one and overrides the events of its interest.
 
-    async def heard(self, session_id: str, heard: AcceptedInput, source: Source) -> None:
-        """The agent has taken a text as input, or keeps it for later."""
+    An event may arrive late, and more than once.
+    """
 
-    async def tool_begins(self, session_id: str) -> None:
-        """A tool is about to be used; the agent waits until this returns, and may open a dialog then."""
+    async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
+        """The agent has taken a text as input, or keeps the text in its queue."""
+        return
+
+    async def tool_started(self, session_id: str) -> None:
+        """A tool is about to run. The agent waits for the return, and may open a dialog afterwards."""
+        return
 
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        """The use of a tool is over. `allowed`: False when a person has refused it."""
+        """The use of a tool has ended. `allowed`: False when a person has refused the use."""
+        return
 
-    async def turn_ends(self, session_id: str) -> None:
-        """Its turn is about to end: as soon as this returns, with which the hook may wait for a moment."""
+    async def turn_ending(self, session_id: str) -> None:
+        """The agent's turn ends with the return of this call. A short delay is allowed."""
+        return
 
     async def turn_ended(self, session_id: str, at: float) -> None:
-        """A turn was finished, at this time in seconds since the epoch."""
+        """A turn has ended at `at`, in seconds since the epoch."""
+        return
 
-    def gone(self, session_id: str) -> None:
-        """Its process is gone: what it said last means nothing for another one."""
-
-
-async def tell_of_hook(
-    news: News, observed: Observed, hook: HookEvent, at: float, clock: Callable[[], float]
-) -> None:
-    """What a hook says that was emitted at `at`. The agent waits for it, unless it comes out of the spool."""
-    session_id = observed.session_id
-    who = "" if hook.observation is None else hook.observation.who
-    if hook.accepted is not None:
-        await news.heard(session_id, hook.accepted, Source.HOOK)
-    if hook.turn_finished:
-        await news.turn_ended(session_id, at)
-        if clock() - at < _WAITS_FOR_HOOK_S:
-            await news.turn_ends(session_id)
-    if hook.tool_ended is not None:
-        observed.uses.ends(hook.tool_ended)
-        await news.tool_ended(session_id, hook.tool_ended, True)
-    if hook.tool_started is not None:
-        observed.uses.begins(hook.tool_started, who, hook.tool_digest)
-        if clock() - at < _WAITS_FOR_HOOK_S:  # else it comes out of the spool
-            await news.tool_begins(session_id)
+    def process_gone(self, session_id: str) -> None:
+        """The agent's process is gone: earlier events mean nothing for a later process of the session."""
+        return
 
 
-async def tell_of_lines(
-    news: News, observed: Observed, lines: TranscriptDelta, clock: Callable[[], float]
-) -> None:
-    """What new lines of a transcript say."""
-    session_id = observed.session_id
-    for heard in lines.accepted:
-        await news.heard(session_id, heard, Source.TRANSCRIPT)
-    for tool_use, allowed in lines.tools_ended.items():
-        observed.uses.ends(tool_use)
-        observed.ledger.used(tool_use)
-        await news.tool_ended(session_id, tool_use, allowed)
-    if lines.turn_finished is not None:
-        await news.turn_ended(session_id, min(lines.turn_finished, clock()))
+class AgentListeners:
+    """The registered listeners. Each event goes to all of them, in the order of their registration."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._listeners: list[AgentListener] = []
+
+    def register(self, listener: AgentListener) -> None:
+        self._listeners.append(listener)
+
+    async def hook(self, agent: Agent, event: HookEvent, at: float) -> None:
+        """Dispatch a hook that was emitted at `at`. The agent waits for the return of a recent hook."""
+        session_id = agent.session_id
+        who = "" if event.observation is None else event.observation.who
+        if event.accepted is not None:
+            await self._prompt_accepted(session_id, event.accepted, Source.HOOK)
+        if event.turn_finished:
+            await self._turn_ended(session_id, at)
+            if self._is_awaited(at):
+                for each in self._listeners:
+                    await each.turn_ending(session_id)
+        if event.tool_ended is not None:
+            agent.uses.ends(event.tool_ended)
+            await self._tool_ended(session_id, event.tool_ended, True)
+        if event.tool_started is not None:
+            agent.uses.begins(event.tool_started, who, event.tool_digest)
+            if self._is_awaited(at):
+                for each in self._listeners:
+                    await each.tool_started(session_id)
+
+    async def transcript(self, agent: Agent, delta: TranscriptDelta) -> None:
+        """Dispatch the events of new lines of a transcript."""
+        session_id = agent.session_id
+        for accepted in delta.accepted:
+            await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)
+        for tool_use, allowed in delta.tools_ended.items():
+            agent.uses.ends(tool_use)
+            agent.ledger.used(tool_use)
+            await self._tool_ended(session_id, tool_use, allowed)
+        if delta.turn_finished is not None:
+            await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
+
+    def process_gone(self, session_id: str) -> None:
+        for each in self._listeners:
+            each.process_gone(session_id)
+
+    def _is_awaited(self, emitted_at: float) -> bool:
+        return self._clock() - emitted_at < _HOOK_WAITS_S
+
+    async def _prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
+        for each in self._listeners:
+            await each.prompt_accepted(session_id, accepted, source)
+
+    async def _tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
+        for each in self._listeners:
+            await each.tool_ended(session_id, tool_use, allowed)
+
+    async def _turn_ended(self, session_id: str, at: float) -> None:
+        for each in self._listeners:
+            await each.turn_ended(session_id, at)

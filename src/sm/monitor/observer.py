@@ -19,13 +19,13 @@ from sm.core.models import Process, Status
 from sm.core.observation import Activity, Source
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
-from sm.monitor.agent import Observed
+from sm.monitor.agent import Agent
 from sm.monitor.evidence import Ledger
-from sm.monitor.files import Listening, changes
-from sm.monitor.listeners import News, tell_of_hook
-from sm.monitor.recorder import Concluding
-from sm.monitor.sources import Reading
-from sm.monitor.usage import Measuring
+from sm.monitor.files import FileEvents, changes
+from sm.monitor.listeners import AgentListener, AgentListeners
+from sm.monitor.recorder import Recorder
+from sm.monitor.sources import Sources
+from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
 from sm.sessions.manager import Manager
 from sm.store import Store
@@ -52,8 +52,7 @@ class Observer:
         store: Store,
         manager: Manager,
         terminals: Terminals,
-        measuring: Measuring,
-        news: News,
+        usage: UsageMeter,
         *,
         transcripts_every_s: float,
         off: Collection[Source] = (),
@@ -61,79 +60,83 @@ class Observer:
     ) -> None:
         self._store = store
         self._manager = manager
-        self._measuring = measuring
-        self._news = news
+        self._usage = usage
+        self._listeners = AgentListeners(clock)
         self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
         self._clock = clock
-        self._observed: dict[str, Observed] = {}
-        self._listening = Listening()
-        self._concluding = Concluding(store, manager, measuring)
-        self._reading = Reading(
-            store, terminals, measuring, self._listening, self._concluding, news, off=self._off, clock=clock
+        self._agents: dict[str, Agent] = {}
+        self._files = FileEvents()
+        self._recorder = Recorder(store, manager, usage)
+        self._sources = Sources(
+            store, terminals, usage, self._files, self._recorder, self._listeners, off=self._off, clock=clock
         )
         self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
 
-    # Who is observed
+    def register(self, listener: AgentListener) -> None:
+        """Send every event of every agent to `listener` from now on."""
+        self._listeners.register(listener)
+
+    # Observed agents
 
     def watch(self, session_id: str, process: Process, tty: str | None) -> None:
         """Its process runs, in this terminal: observe it until `forget`."""
-        known = self._observed.get(session_id)
+        known = self._agents.get(session_id)
         if known is not None and known.process not in (None, process):  # a restored session's other process
             self.forget(session_id)
-        observed = self._of(session_id)
-        if observed is None:
+        agent = self._of(session_id)
+        if agent is None:
             return
-        observed.process = process
-        observed.tty = tty
+        agent.process = process
+        agent.tty = tty
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep(), name="sweep state files")
-        if observed.task is None:
-            observed.task = asyncio.create_task(self._follow(observed), name=f"observe {session_id}")
+        if agent.task is None:
+            agent.task = asyncio.create_task(self._follow(agent), name=f"observe {session_id}")
 
     def forget(self, session_id: str) -> None:
         """Its process is gone."""
-        observed = self._observed.pop(session_id, None)
-        if observed is None:
+        agent = self._agents.pop(session_id, None)
+        if agent is None:
             return
-        self._listening.forget(session_id)
-        self._measuring.forget(session_id)
-        self._news.gone(session_id)
-        if observed.task is not None:
-            observed.task.cancel()
+        self._files.forget(session_id)
+        self._usage.forget(session_id)
+        self._listeners.process_gone(session_id)
+        if agent.task is not None:
+            agent.task.cancel()
 
     async def ended(self, session_id: str) -> None:
         """Its process is gone: count what it wrote last. To be called before anybody is told; `forget` follows."""
-        observed = self._of(session_id)
-        if observed is None:
+        agent = self._of(session_id)
+        if agent is None:
             return
         try:
-            async with asyncio.timeout(_LAST_LOOK_WITHIN_S), observed.lock:
-                await self._reading.prepare(observed)
-                await self._reading.transcript(observed)
+            async with asyncio.timeout(_LAST_LOOK_WITHIN_S), agent.lock:
+                await self._sources.prepare(agent)
+                await self._sources.transcript(agent)
         except Exception:
             log.exception("failed to read what it wrote last", extra={"sm_session": session_id})
 
-    def _of(self, session_id: str) -> Observed | None:
-        found = self._observed.get(session_id)
+    def _of(self, session_id: str) -> Agent | None:
+        found = self._agents.get(session_id)
         session = self._store.sessions.get(session_id)
         if found is not None or session is None:
             return found
         provider = self._manager.provider(session)
         if not provider.has_turns:
             return None
-        found = Observed(session_id, provider.readers, Ledger(self._off), self._clock())
+        found = Agent(session_id, provider.readers, Ledger(self._off), self._clock())
         found.ready = session.status not in (Status.SPAWNED, Status.STARTING)
-        self._observed[session_id] = found
+        self._agents[session_id] = found
         return found
 
     def close(self) -> None:
-        for session_id in tuple(self._observed):
+        for session_id in tuple(self._agents):
             self.forget(session_id)
         if self._sweeping is not None:
             self._sweeping.cancel()
-        self._listening.close()
+        self._files.close()
 
     # What others ask
 
@@ -141,12 +144,12 @@ class Observer:
         return self._clock()
 
     def ledger(self, session_id: str) -> Ledger | None:
-        found = self._observed.get(session_id)
+        found = self._agents.get(session_id)
         return None if found is None else found.ledger
 
     async def facts(self, session_id: str) -> list[str]:
         """What else is known, in words, for `sm why`."""
-        found = self._observed.get(session_id)
+        found = self._agents.get(session_id)
         said = []
         if found is not None and found.ready and not found.hook_seen:
             said.append("no hook of this process was seen")
@@ -160,12 +163,12 @@ class Observer:
 
     def activity(self, session_id: str) -> str | None:
         """What the agent does now, in one line."""
-        found = self._observed.get(session_id)
+        found = self._agents.get(session_id)
         return None if found is None else found.activity
 
     def tool_use(self, session_id: str, agent: str, what: str) -> str | None:
-        """The id of this use of a tool by this sub-agent (empty: the agent itself), as in `Uses.find`."""
-        found = self._observed.get(session_id)
+        """The id of this use of a tool by this sub-agent (empty: the agent itself), as in `ToolUses.find`."""
+        found = self._agents.get(session_id)
         return None if found is None else found.uses.find(agent, what)
 
     async def blocked(self, session_id: str) -> str | None:
@@ -173,19 +176,19 @@ class Observer:
 
         None: it does not, as far as it is known.
         """
-        observed = self._observed.get(session_id)
-        if observed is None:
+        agent = self._agents.get(session_id)
+        if agent is None:
             return None
-        said = await self._reading.published(observed)
+        said = await self._sources.published(agent)
         if said is not None:
             return said.reason if said.activity is Activity.BLOCKED else None
-        verdict = observed.ledger.verdict(self._clock())
+        verdict = agent.ledger.verdict(self._clock())
         if verdict is None or verdict.said.activity is not Activity.BLOCKED:
             return None
         return verdict.said.reason
 
     def is_stale(self, session_id: str) -> bool:
-        found = self._observed.get(session_id)
+        found = self._agents.get(session_id)
         return found is not None and bool(found.ledger.entries) and found.ledger.is_stale(self._clock())
 
     # Hooks
@@ -196,61 +199,59 @@ class Observer:
         Raises StorageFull when too many wait for that already: `sm hook` leaves them in the spool then.
         """
         session = self._store.sessions.get(session_id)
-        observed = None if session is None or session.exit is not None else self._of(session_id)
-        if observed is None:
+        agent = None if session is None or session.exit is not None else self._of(session_id)
+        if agent is None:
             return
         at = min(datetime.fromisoformat(emitted_at).timestamp(), self._clock())
-        if observed.hooks_waiting >= _HOOKS_WAITING_MAX:
+        if agent.hooks_waiting >= _HOOKS_WAITING_MAX:
             raise StorageFull("the daemon cannot write down what the agent does", "free some space")
-        observed.hooks_waiting += 1
+        agent.hooks_waiting += 1
         try:
-            await self._hook(observed, payload, at)
+            await self._hook(agent, payload, at)
         finally:
-            observed.hooks_waiting -= 1
+            agent.hooks_waiting -= 1
 
-    async def _hook(self, observed: Observed, payload: Mapping[str, Any], at: float) -> None:
-        async with observed.lock:
-            hooks = observed.readers.hooks
+    async def _hook(self, agent: Agent, payload: Mapping[str, Any], at: float) -> None:
+        async with agent.lock:
+            hooks = agent.readers.hooks
             # Its process may have gone meanwhile.
-            if hooks is None or self._observed.get(observed.session_id) is not observed:
+            if hooks is None or self._agents.get(agent.session_id) is not agent:
                 return
-            await self._reading.prepare(observed)
-            news = hooks.event(payload, at, expects_turn=observed.expects_turn)
-            late = observed.ledger.is_late(Source.HOOK, at, self._clock())
-            await self._take(observed, news, late=late)
-        observed.poke(state=True, transcript=True)
-        if not late and (news.turn_finished or (news.observation is not None and news.observation.final)):
-            observed.uses.turn_ends()
-        await tell_of_hook(self._news, observed, news, at, self._clock)
+            await self._sources.prepare(agent)
+            event = hooks.event(payload, at, expects_turn=agent.expects_turn)
+            late = agent.ledger.is_late(Source.HOOK, at, self._clock())
+            await self._take(agent, event, late=late)
+        agent.poke(state=True, transcript=True)
+        if not late and (event.turn_finished or (event.observation is not None and event.observation.final)):
+            agent.uses.turn_ends()
+        await self._listeners.hook(agent, event, at)
 
-    async def _take(self, observed: Observed, news: HookEvent, *, late: bool) -> None:
-        observed.hook_seen = True
-        said = news.observation
+    async def _take(self, agent: Agent, event: HookEvent, *, late: bool) -> None:
+        agent.hook_seen = True
+        said = event.observation
         if said is not None and said.activity is Activity.BLOCKED:
-            said = replace(
-                said, use=observed.uses.find(said.who, news.tool_digest)
-            )  # no dialog says it itself
-        if late and news.ending is None and not (said is not None and said.asks_about_use):
+            said = replace(said, use=agent.uses.find(said.who, event.tool_digest))  # no dialog says it itself
+        if late and event.ending is None and not (said is not None and said.asks_about_use):
             return  # it was overtaken: by now the conversation may be another
-        if news.started:
-            observed.uses.forget()
-            observed.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
-        if news.ending is not None:
-            await self._measuring.ends(observed.session_id, news.ending)
-        if news.activity is not None:
-            observed.activity = news.activity
+        if event.started:
+            agent.uses.forget()
+            agent.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
+        if event.ending is not None:
+            await self._usage.ends(agent.session_id, event.ending)
+        if event.activity is not None:
+            agent.activity = event.activity
         if not late:
-            await self._concluding.learn(observed.session_id, news.conversation, news.transcript, news.model)
-        taken = said is not None and observed.add(said, self._clock())
-        if news.ready:
-            await self._reading.ready(observed, "hook", f"{news.name}: it takes input")
-        session = self._store.sessions.get(observed.session_id)
+            await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
+        taken = said is not None and agent.add(said, self._clock())
+        if event.ready:
+            await self._sources.ready(agent, "hook", f"{event.name}: it takes input")
+        session = self._store.sessions.get(agent.session_id)
         if taken and said is not None and said.turn is not None:
-            observed.expects_turn = False
+            agent.expects_turn = False
         if taken and said is not None and session is not None and said.opens:
-            await self._concluding.reopen(session, "hook", iso(said.at))
+            await self._recorder.reopen(session, "hook", iso(said.at))
         if taken:
-            await self._decide(observed)
+            await self._decide(agent)
 
     # What is looked at for all
 
@@ -271,97 +272,97 @@ class Observer:
 
     async def _sweep_transcripts(self) -> None:
         files = {}
-        for session_id, observed in self._observed.items():
+        for session_id, agent in self._agents.items():
             session = self._store.sessions.get(session_id)
-            path = None if session is None else observed.transcript(session)
-            reader = observed.readers.transcripts
-            if path is not None and reader is not None and observed.environment is not None:
-                files[session_id] = (path, reader.root(observed.environment))
-        for session_id in await self._measuring.grown(files):
-            if (grown := self._observed.get(session_id)) is not None:
+            path = None if session is None else agent.transcript(session)
+            reader = agent.readers.transcripts
+            if path is not None and reader is not None and agent.environment is not None:
+                files[session_id] = (path, reader.root(agent.environment))
+        for session_id in await self._usage.grown(files):
+            if (grown := self._agents.get(session_id)) is not None:
                 grown.poke(transcript=True)
 
     async def _sweep_states(self) -> None:
-        files = {s: o.state_file for s, o in self._observed.items() if o.state_file is not None}
+        files = {s: o.state_file for s, o in self._agents.items() if o.state_file is not None}
         for session_id, changed_ns in (await asyncio.to_thread(changes, files)).items():
-            observed = self._observed.get(session_id)
-            if observed is None:
+            agent = self._agents.get(session_id)
+            if agent is None:
                 continue
-            if changed_ns == observed.state_changed_ns:
-                observed.ledger.seen(Source.STATE_FILE, self._clock())
+            if changed_ns == agent.state_changed_ns:
+                agent.ledger.seen(Source.STATE_FILE, self._clock())
             else:
-                observed.poke(state=True)
+                agent.poke(state=True)
 
     # The loop of one session
 
-    async def _follow(self, observed: Observed) -> None:
+    async def _follow(self, agent: Agent) -> None:
         while True:
-            observed.poked.clear()
+            agent.poked.clear()
             pause_s: float | None = _SWEEP_EVERY_S
             try:
-                async with observed.lock:
-                    await self._reading.prepare(observed)
-                    await self._reading.what_is_due(observed)
-                    pause_s = await self._decide(observed)
+                async with agent.lock:
+                    await self._sources.prepare(agent)
+                    await self._sources.what_is_due(agent)
+                    pause_s = await self._decide(agent)
             except SmError as error:
-                log.warning("could not observe: %s", error.message, extra={"sm_session": observed.session_id})
+                log.warning("could not observe: %s", error.message, extra={"sm_session": agent.session_id})
             except Exception:
-                log.exception("failed to observe", extra={"sm_session": observed.session_id})
+                log.exception("failed to observe", extra={"sm_session": agent.session_id})
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
-                    await observed.poked.wait()
+                    await agent.poked.wait()
                     continue
-            observed.state_due = True  # what stands must be seen to stand
-            if observed.ready and Source.STATE_FILE not in observed.ledger.entries:
-                observed.poke(screen_s=self._clock())
+            agent.state_due = True  # what stands must be seen to stand
+            if agent.ready and Source.STATE_FILE not in agent.ledger.entries:
+                agent.poke(screen_s=self._clock())
 
-    async def _decide(self, observed: Observed) -> float | None:
+    async def _decide(self, agent: Agent) -> float | None:
         """Make the session's status follow the verdict; the seconds until it may be another."""
-        session = self._store.sessions.get(observed.session_id)
+        session = self._store.sessions.get(agent.session_id)
         now = self._clock()
-        verdict = observed.ledger.verdict(now)
-        if session is None or verdict is None or not observed.ready:
-            return observed.pause_s(now, None)
+        verdict = agent.ledger.verdict(now)
+        if session is None or verdict is None or not agent.ready:
+            return agent.pause_s(now, None)
         if verdict.said.activity is Activity.BUSY:
-            self._listening.leave_terminal(session.id)
-        elif observed.tty is not None:  # a person may open something at its prompt
-            self._listening.listen_to_terminal(
-                observed.tty, session.id, lambda: observed.drawn(self._clock() + _DRAWN_WITHIN_S)
+            self._files.leave_terminal(session.id)
+        elif agent.tty is not None:  # a person may open something at its prompt
+            self._files.listen_to_terminal(
+                agent.tty, session.id, lambda: agent.drawn(self._clock() + _DRAWN_WITHIN_S)
             )
         if is_live(session.status):
-            await self._concluding.follow(session, verdict)
-        elif not observed.hook_seen and verdict.said.source in (Source.STATE_FILE, Source.TRANSCRIPT):
+            await self._recorder.follow(session, verdict)
+        elif not agent.hook_seen and verdict.said.source in (Source.STATE_FILE, Source.TRANSCRIPT):
             # Without hooks nobody tells what was asked of it; but it has rested since, and works again.
-            since = observed.ledger.entries[verdict.said.source].since
+            since = agent.ledger.entries[verdict.said.source].since
             if verdict.said.activity is Activity.BUSY:
-                await self._concluding.reopen(session, verdict.said.source, iso(since))
+                await self._recorder.reopen(session, verdict.said.source, iso(since))
         if verdict.said.activity is not Activity.BUSY:
-            observed.activity = None
-        return observed.pause_s(now, observed.ledger.next_look(now))
+            agent.activity = None
+        return agent.pause_s(now, agent.ledger.next_look(now))
 
     # What tells that there is something to read
 
     def _titles(self, changed: Mapping[str, str]) -> None:
         now = self._clock()
         for session_id, glyph in changed.items():
-            observed = self._observed.get(session_id)
-            if observed is None or observed.readers.screen is None:
+            agent = self._agents.get(session_id)
+            if agent is None or agent.readers.screen is None:
                 continue
-            said = observed.readers.screen.title(glyph, now)
+            said = agent.readers.screen.title(glyph, now)
             if said is None:
-                observed.ledger.forget(Source.TITLE)
+                agent.ledger.forget(Source.TITLE)
             else:
-                observed.add(said, self._clock())
-            observed.poke()
+                agent.add(said, self._clock())
+            agent.poke()
 
     def printed(self, moved: Collection[str]) -> None:
         """Their terminals printed something: the screens may be worth a look."""
         now = self._clock()
         for session_id in moved:
-            observed = self._observed.get(session_id)
-            if observed is None or not observed.ready:
+            agent = self._agents.get(session_id)
+            if agent is None or not agent.ready:
                 continue
-            believed = observed.ledger.verdict(now)
-            published = Source.STATE_FILE in observed.ledger.entries
+            believed = agent.ledger.verdict(now)
+            published = Source.STATE_FILE in agent.ledger.entries
             if not published or (believed is not None and believed.said.activity is Activity.IDLE):
-                observed.poke(screen_s=now)
+                agent.poke(screen_s=now)

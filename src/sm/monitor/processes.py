@@ -17,14 +17,14 @@ from sm.terminals.base import Pane, Terminals
 log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_S = 15.0
-_SETTLE_WITHIN_S = 3.0
+_FINISH_WITHIN_S = 3.0
 _LAST_LINES = 50
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _AgentProcess:
     """One process of a session: a restored one has another."""
 
     session_id: str
@@ -36,28 +36,24 @@ class _Watched:
 class Watcher:
     """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals) -> None:
+    def __init__(self, store: Store, manager: Manager, terminals: Terminals, observer: Observer) -> None:
+        """`observer` learns which processes come and go, and which terminals print."""
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._processes = ProcessWatch()
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _AgentProcess] = {}
         """The newest of each session."""
-        self._gone: asyncio.Queue[_Watched] = asyncio.Queue()
+        self._gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
         self._activity: dict[str, int] = {}
         self.unverified: set[str] = set()
         """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
-        self._observer: Observer | None = None
-        terminals.on_activity(self._printed)
-
-    def observed_by(self, observer: Observer) -> None:
-        """Tell it which processes come and go, and which terminals print."""
         self._observer = observer
+        terminals.on_activity(self._printed)
 
     def _printed(self, moved: Mapping[str, int]) -> None:
         self._activity.update(moved)
-        if self._observer is not None:
-            self._observer.printed(moved)
+        self._observer.printed(moved)
 
     @property
     def activity(self) -> Mapping[str, int]:
@@ -81,38 +77,37 @@ class Watcher:
 
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
         """Tell the manager when `process` ends; at once if it has ended already (None: nobody saw it)."""
-        watched = self._watched[session_id] = _Watched(session_id, process, pane)
+        watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         self.unverified.discard(session_id)
         if pane is not None:
             self._activity.setdefault(session_id, pane.activity_s)
         if process is None:
             self._gone.put_nowait(watched)
             return
-        if self._observer is not None:
-            self._observer.watch(session_id, process, None if pane is None else pane.tty)
+        self._observer.watch(session_id, process, None if pane is None else pane.tty)
         self._processes.watch(process, lambda: self._gone.put_nowait(watched))
 
-    async def settle(self, session_id: str, process: Process | None, pane: Pane) -> None:
+    async def finish(self, session_id: str, process: Process | None, pane: Pane) -> None:
         """As `watch` for a process that has ended: return when the manager knows how, or after a moment without it.
 
         In that case it goes on with `run`, and the session is `unverified` until then.
         """
-        watched = self._watched[session_id] = _Watched(session_id, process, pane)
+        watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         await self.read_last(session_id)
         try:
-            async with asyncio.timeout(_SETTLE_WITHIN_S):
-                await self._settle_end(watched)
+            async with asyncio.timeout(_FINISH_WITHIN_S):
+                await self._finish_end(watched)
         except (TerminalError, StorageFull, TimeoutError):
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
         else:
             self._over(watched)
 
-    def _is_newest(self, watched: _Watched) -> bool:
+    def _is_newest(self, watched: _AgentProcess) -> bool:
         newest = self._watched.get(watched.session_id)
         return newest is not None and newest.process == watched.process
 
-    def _over(self, watched: _Watched) -> None:
+    def _over(self, watched: _AgentProcess) -> None:
         """Everybody was told of its end; but for what has come since."""
         if self._is_newest(watched):
             self._watched.pop(watched.session_id)
@@ -122,13 +117,11 @@ class Watcher:
 
     async def read_last(self, session_id: str) -> None:
         """Count what a process wrote that is gone, before anybody is told that it is."""
-        if self._observer is not None:
-            await self._observer.ended(session_id)
+        await self._observer.ended(session_id)
 
     def forget(self, session_id: str) -> None:
         """Its process is gone, and everybody was told."""
-        if self._observer is not None:
-            self._observer.forget(session_id)
+        self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
         """Never returns. `recovery`: what is left to find out about the sessions of the daemon before."""
@@ -142,25 +135,25 @@ class Watcher:
         finally:
             self._processes.close()
 
-    async def _tell_end(self, watched: _Watched) -> None:
+    async def _tell_end(self, watched: _AgentProcess) -> None:
         """Tell the manager how the process ended, however long it takes to find out and to write down."""
         session_id, pause_s = watched.session_id, _FIRST_PAUSE_S
         if self._is_newest(watched):
             await self.read_last(session_id)
         while self._is_newest(watched):
             try:
-                await self._settle_end(watched)
+                await self._finish_end(watched)
                 break
             except (TerminalError, StorageFull) as error:
-                log.warning("could not settle an ending: %s", error.message, extra={"sm_session": session_id})
+                log.warning("could not finish an ending: %s", error.message, extra={"sm_session": session_id})
             except Exception:
-                log.exception("failed to settle an ending", extra={"sm_session": session_id})
+                log.exception("failed to finish an ending", extra={"sm_session": session_id})
             self.unverified.add(session_id)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         self._over(watched)
 
-    async def _settle_end(self, watched: _Watched) -> None:
+    async def _finish_end(self, watched: _AgentProcess) -> None:
         session_id, process, pane = watched.session_id, watched.process, watched.pane
         try:
             if pane is None:

@@ -18,7 +18,7 @@ _MOST_ESTIMATED = 99
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenCounts:
     """Sums by kind. A token counts in exactly one of them."""
 
     input: int = 0
@@ -46,12 +46,12 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurements:
     """What was read from an agent's transcripts and hooks. None: not known, as against a count of nothing."""
 
-    tokens: Tokens | None = Tokens()
+    tokens: TokenCounts | None = TokenCounts()
     """Of the conversation itself; None: tokens are not counted."""
-    subagents: Tokens = Tokens()
+    subagents: TokenCounts = TokenCounts()
     tools: Mapping[str, int] = field(default_factory=dict)
     """How often each was used, by sub-agents too; in the order in which they are shown."""
     last_tool: ToolUse | None = None
@@ -69,12 +69,6 @@ class Measured:
     """The tokens that finished sessions of this agent type used: their median."""
 
 
-def task_percentage(checkpoints: Sequence[Checkpoint]) -> int | None:
-    """Per cent done, as the newest checkpoint with a `(3/5 tasks)` in it says; None when none does."""
-    tasks = _reported_tasks(checkpoints)
-    return None if tasks is None else _percentage(*tasks)
-
-
 def seconds_between(earlier: str, later: str) -> int:
     """Whole seconds from one ISO 8601 time to another, never negative."""
     return max(0, int((datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()))
@@ -85,7 +79,7 @@ def report(
     checkpoints: Sequence[Checkpoint],
     last_output: Sequence[str],
     now: str,
-    measured: Measured | None = None,
+    measured: Measurements | None = None,
 ) -> dict[str, Any]:
     """The object of `sm progress --json` (seed 003, with design section 13; docs/protocol.md says what each means).
 
@@ -93,7 +87,7 @@ def report(
     to measure it by.
     """
     idle = session.status is Status.IDLE
-    known = measured or Measured()
+    known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
     return {
@@ -143,7 +137,7 @@ def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
     }
 
 
-def _activity(session: Session, measured: Measured) -> str | None:
+def _activity(session: Session, measured: Measurements) -> str | None:
     """Of an agent at work only: what one did that rests or has ended is its last tool."""
     at_work = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     return measured.current_activity if at_work else None
@@ -160,7 +154,7 @@ def _last_tool(tool: ToolUse | None, now: str) -> dict[str, Any] | None:
     }
 
 
-def _context_percent(measured: Measured) -> int | None:
+def _context_percent(measured: Measurements) -> int | None:
     if measured.context_tokens is None or not measured.context_window:
         return None
     return min(100, round(100 * measured.context_tokens / measured.context_window))
@@ -187,7 +181,7 @@ def _percentage(done: int, whole: int) -> int:
 
 
 def _outlook(
-    session: Session, checkpoints: Sequence[Checkpoint], measured: Measured, used: int
+    session: Session, checkpoints: Sequence[Checkpoint], measured: Measurements, used: int
 ) -> tuple[int | None, int | None]:
     """(tokens that remain, per cent done): by what the agent reported, else by its list, else by what others used.
 

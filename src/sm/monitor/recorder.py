@@ -5,7 +5,7 @@ from sm.core.models import Session, Signal, SignalKind, Status
 from sm.core.observation import Activity, Source
 from sm.core.timestamps import iso
 from sm.monitor.evidence import Verdict
-from sm.monitor.usage import Measuring
+from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
@@ -22,17 +22,17 @@ _STATUSES = {
 }
 
 
-class Concluding:
+class Recorder:
     """Every call returns when it is on disk."""
 
-    def __init__(self, store: Store, manager: Manager, measuring: Measuring) -> None:
+    def __init__(self, store: Store, manager: Manager, usage: UsageMeter) -> None:
         self._store = store
         self._manager = manager
-        self._measuring = measuring
+        self._usage = usage
 
     async def started(self, session_id: str, source: str, reason: str) -> None:
         """Its agent takes input."""
-        await self._measuring.ends(session_id, None)
+        await self._usage.ends(session_id, None)
         await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
     async def stuck(self, session: Session, reason: str, at: str) -> None:
@@ -68,7 +68,7 @@ class Concluding:
         if session is None:
             return
         if transcript and transcript != session.transcript:
-            await self._measuring.heard_of(session.id, transcript)
+            await self._usage.heard_of(session.id, transcript)
         found = {"conversation": conversation, "transcript": transcript}
         facts = {key: value for key, value in found.items() if value and value != getattr(session, key)}
         if model and session.model is None:  # a later process of the session shall run on the same
@@ -80,7 +80,7 @@ class Concluding:
 
             await persist(lambda: self._store.write(unit))
         if model:
-            await self._measuring.runs_on(session.id, model)
+            await self._usage.runs_on(session.id, model)
 
     async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
         """The same status for another reason: it waits for another answer."""

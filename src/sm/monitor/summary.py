@@ -66,7 +66,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SummaryResult:
     """A summary. `reason`: why no model has made it; None when one has."""
 
     summary: str
@@ -74,7 +74,7 @@ class Made:
     reason: str | None
 
 
-class NotMade(ExternalError):
+class SummaryFailed(ExternalError):
     """The model gave no summary."""
 
     code = "no_summary"
@@ -157,16 +157,18 @@ class Summary:
         self._directory = directory
         self._one = asyncio.Lock()
 
-    async def of(self, session: Session, launch: Launch, acts: Sequence[Act], screen: Sequence[str]) -> Made:
+    async def of(
+        self, session: Session, launch: Launch, acts: Sequence[Act], screen: Sequence[str]
+    ) -> SummaryResult:
         """Never raises for what fails outside: then it is an extract, which says why. At most twice `timeout_s`."""
         settings = self._settings
         if not settings.enabled:
-            return Made(extract(session, acts, screen), EXTRACT, _OFF)
+            return SummaryResult(extract(session, acts, screen), EXTRACT, _OFF)
         try:
             text = await self._asked(launch, question(session, acts, screen))
-        except NotMade as error:
-            return Made(extract(session, acts, screen), EXTRACT, error.message)
-        return Made(text, f"claude {settings.model}", None)
+        except SummaryFailed as error:
+            return SummaryResult(extract(session, acts, screen), EXTRACT, error.message)
+        return SummaryResult(text, f"claude {settings.model}", None)
 
     async def _asked(self, launch: Launch, text: str) -> str:
         within_s = self._settings.timeout_s
@@ -174,7 +176,7 @@ class Summary:
             async with asyncio.timeout(within_s):
                 await self._one.acquire()
         except TimeoutError:
-            raise NotMade(f"another summary was being made for {within_s:g} s") from None
+            raise SummaryFailed(f"another summary was being made for {within_s:g} s") from None
         try:
             self._make_directory()
             argv = (*self._program(), *arguments(self._settings.model))
@@ -185,26 +187,26 @@ class Summary:
     def _program(self) -> tuple[str, ...]:
         # Relative to the directory of a session it would be a file that its agent can write, and it runs out here.
         if "/" in self._command[0] and not self._command[0].startswith("/"):
-            raise NotMade("claude.default_command must be a name or an absolute path for this")
+            raise SummaryFailed("claude.default_command must be a name or an absolute path for this")
         return self._command
 
     def _make_directory(self) -> None:
         try:
             os.makedirs(self._directory, 0o700, exist_ok=True)
         except OSError as error:
-            raise NotMade(f"{self._directory} cannot be made: {error.strerror}") from None
+            raise SummaryFailed(f"{self._directory} cannot be made: {error.strerror}") from None
 
 
 async def _answer(
     argv: Sequence[str], environ: Mapping[str, str], directory: str, text: str, within_s: float
 ) -> str:
-    """What the program prints for `text` on its stdin. Raises NotMade; what it started has ended in any case."""
+    """What the program prints for `text` on its stdin. Raises SummaryFailed; what it started has ended in any case."""
     # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
     starting = asyncio.create_task(_start(argv, environ, directory))
     try:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        with suppress(NotMade):
+        with suppress(SummaryFailed):
             await _end(await starting)
         raise
     finished = False
@@ -214,16 +216,16 @@ async def _answer(
             code = await process.wait()
         finished = True
     except TimeoutError:
-        raise NotMade(f"claude did not answer within {within_s:g} s") from None
+        raise SummaryFailed(f"claude did not answer within {within_s:g} s") from None
     finally:
         if not finished:  # it takes too long, or we end
             await _end(process)
     words = _cleaned(output)
     if code != 0:
         said = folded(words or _cleaned(errors), _LINE_MAX)
-        raise NotMade(f"claude ended with exit code {code}{f': {said}' if said else ''}")
+        raise SummaryFailed(f"claude ended with exit code {code}{f': {said}' if said else ''}")
     if not words:
-        raise NotMade("claude said nothing")
+        raise SummaryFailed("claude said nothing")
     return words
 
 
@@ -241,7 +243,7 @@ async def _start(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in what is to be run
-        raise NotMade(
+        raise SummaryFailed(
             f"claude cannot be run: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
 

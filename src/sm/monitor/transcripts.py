@@ -22,8 +22,8 @@ _OPENING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class News(NamedTuple):
-    """What `read_new` found."""
+class NewLines(NamedTuple):
+    """The result of `read_new`."""
 
     lines: list[bytes]
     """Whole lines, without their ends; empty ones are left out."""
@@ -35,7 +35,7 @@ class News(NamedTuple):
     """It was read from its beginning although part of it had been read: forget what came of that part."""
 
 
-def read_new(path: str, position: Position | None, limit_bytes: int, *, below: str | None = None) -> News:
+def read_new(path: str, position: Position | None, limit_bytes: int, *, below: str | None = None) -> NewLines:
     """The whole lines that came after `position` (None: from the beginning), at most about `limit_bytes` of them.
 
     One line is always read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. A last line without its
@@ -47,14 +47,14 @@ def read_new(path: str, position: Position | None, limit_bytes: int, *, below: s
     """
     with _opened(path, below) as file:
         if file is None:
-            return News([], position, more=False, again=False)
+            return NewLines([], position, more=False, again=False)
         state = os.fstat(file)
         same = position is not None and position.inode == state.st_ino and position.offset <= state.st_size
         start = position.offset if position is not None and same else 0
         block, end, more = _next_block(file, start, max(1, min(limit_bytes, LINE_MAX_BYTES)))
     again = position is not None and not same and position.offset > 0
     lines = [line for line in block.split(b"\n") if line]
-    return News(lines, Position(state.st_ino, end), more, again)
+    return NewLines(lines, Position(state.st_ino, end), more, again)
 
 
 def read_last(path: str, lines: int, limit_bytes: int, *, below: str | None = None) -> list[bytes]:

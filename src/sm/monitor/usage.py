@@ -10,7 +10,7 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.usage import ActionLine, Position, Todo, ToolUse
-from sm.monitor.transcripts import News, files_of, read_last, read_new
+from sm.monitor.transcripts import NewLines, files_of, read_last, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
@@ -25,7 +25,7 @@ _OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
 """Facts that another conversation of the same session begins without."""
 
 
-class Measuring:
+class UsageMeter:
     """Reads what transcripts have that was not read before, and keeps what it adds up to with how far it came."""
 
     def __init__(self, store: Store, config: Config, now: Callable[[], str]) -> None:
@@ -60,19 +60,19 @@ class Measuring:
             while more:
                 todo = await self._todo(session.id)
                 position = positions.get(path)
-                news, meant = await asyncio.to_thread(_read, path, position, reader, todo, below)
-                more = news.more
-                if news.position is None or news.position == position:
+                new, delta = await asyncio.to_thread(_read, path, position, reader, todo, below)
+                more = new.more
+                if new.position is None or new.position == position:
                     break
                 own = replace(
-                    meant,
-                    usage=tuple(u for u in meant.usage if not u.at or u.at >= since),
-                    tools=tuple(t for t in meant.tools if not t.at or t.at >= since),
+                    delta,
+                    usage=tuple(u for u in delta.usage if not u.at or u.at >= since),
+                    tools=tuple(t for t in delta.tools if not t.at or t.at >= since),
                 )
-                await tell(meant)
-                await self._keep(session.id, path, news.position, own, current=path == transcript)
+                await tell(delta)
+                await self._keep(session.id, path, new.position, own, current=path == transcript)
                 if path == transcript:
-                    said += meant.observations
+                    said += delta.observations
         return said
 
     async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
@@ -102,7 +102,7 @@ class Measuring:
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
-        self, session_id: str, path: str, position: Position, meant: TranscriptDelta, *, current: bool
+        self, session_id: str, path: str, position: Position, delta: TranscriptDelta, *, current: bool
     ) -> None:
         """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
         facts = dict(await self._facts_of(session_id))
@@ -110,14 +110,14 @@ class Measuring:
         counts_tools = self._settings.enable_tool_tracking
         if current:
             facts["transcript"] = path
-            facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in meant.todo]
-            if meant.context_tokens is not None and counts_tokens:
-                facts["context_tokens"] = meant.context_tokens
-            answered = next((u.model for u in reversed(meant.usage) if not u.sidechain), None)
+            facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in delta.todo]
+            if delta.context_tokens is not None and counts_tokens:
+                facts["context_tokens"] = delta.context_tokens
+            answered = next((u.model for u in reversed(delta.usage) if not u.sidechain), None)
             if answered is not None and not _is_same_model(facts.get("model"), answered):
                 facts["model"] = answered  # a person has chosen another one
         now = self._now()
-        newest = max(meant.tools, key=lambda tool: tool.at, default=None)
+        newest = max(delta.tools, key=lambda tool: tool.at, default=None)
         # A time to come is none: it would stand in the way of every later one.
         last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
         if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
@@ -126,9 +126,9 @@ class Measuring:
         async def unit(tx: Transaction) -> None:
             tx.measures.read_to(session_id, path, position)
             if counts_tokens:
-                tx.measures.used(session_id, meant.usage)
+                tx.measures.used(session_id, delta.usage)
             if counts_tools:
-                tx.measures.tools(session_id, meant.tools)
+                tx.measures.tools(session_id, delta.tools)
             if facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
 
@@ -244,10 +244,10 @@ def _changed_ns(path: str) -> int:
 
 def _read(
     path: str, position: Position | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
-) -> tuple[News, TranscriptDelta]:
+) -> tuple[NewLines, TranscriptDelta]:
     """In a thread: a transcript may be long, and a line of it large."""
-    news = read_new(path, position, _READ_MAX_BYTES, below=below)
-    return news, reader.delta(news.lines, sidechain=_is_sub_agents(path, below), todo=todo)
+    new = read_new(path, position, _READ_MAX_BYTES, below=below)
+    return new, reader.delta(new.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 
 
 def _tool_json(tool: ToolUse) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Composer(Protocol):
     def holds_ours(self, draft: str, letter: str) -> bool:
         """Whether the pasted `letter`, or the beginning of it, stands in this draft, perhaps beside other text."""
 
-    def heard(self, text: str) -> str:
+    def accepted_form(self, text: str) -> str:
         """The form in which two texts are the same input to the agent, so that they can be compared."""
 
 

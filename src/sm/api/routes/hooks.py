@@ -17,7 +17,7 @@ from sm.core.timestamps import iso, later
 from sm.core.usage import ToolUse
 from sm.errors import NotPermitted
 from sm.monitor.evidence import Entry, Ledger, Verdict
-from sm.monitor.progress import Measured, Tokens, report, without_words
+from sm.monitor.progress import Measurements, TokenCounts, report, without_words
 from sm.monitor.summary import Act
 from sm.policy.access import Action
 
@@ -130,7 +130,7 @@ class LookRoutes:
         shown = report(session, checkpoints, output, self._d.manager.now(), measured)
         return json_answer(shown if may_read else without_words(shown, session))
 
-    async def _measured(self, session: Session) -> Measured | None:
+    async def _measured(self, session: Session) -> Measurements | None:
         provider = self._d.manager.provider(session)
         if provider.readers.transcripts is None:
             return None
@@ -153,9 +153,9 @@ class LookRoutes:
         if not counted.enable_tool_tracking:
             tools = {}
             facts = {name: value for name, value in facts.items() if name != "last_tool"}
-        return Measured(
-            tokens=Tokens.of(u for u in usages if not u.sidechain) if counts_tokens else None,
-            subagents=Tokens.of(u for u in usages if u.sidechain),
+        return Measurements(
+            tokens=TokenCounts.of(u for u in usages if not u.sidechain) if counts_tokens else None,
+            subagents=TokenCounts.of(u for u in usages if u.sidechain),
             tools=tools,
             last_tool=_last_tool(facts.get("last_tool"), self._d.manager.now()),
             context_tokens=facts.get("context_tokens"),

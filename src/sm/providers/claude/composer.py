@@ -81,7 +81,7 @@ class ClaudeComposer:
         left = _seen(draft)
         return len(left) >= _TELLING and _seen(letter).startswith(left)
 
-    def heard(self, text: str) -> str:
+    def accepted_form(self, text: str) -> str:
         """As claude makes it of what is pasted, but for blanks around it, which it takes away not always."""
         text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
         if not text.isascii() and overlong_marks(text) is None:  # no message of ours has such
