@@ -16,18 +16,22 @@ import pytest
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, decide
 from sm.core.models import (
+    OPERATOR,
+    Caller,
+    CallerKind,
     Checkpoint,
     EventType,
     Exit,
     Mode,
     Process,
+    RequestKey,
     Session,
     Signal,
     SignalKind,
     Status,
     TrustLevel,
 )
-from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull
+from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests.load import scaled
@@ -177,7 +181,7 @@ async def test_a_unit_that_fails_at_its_end_leaves_nothing(
         current = tx.session("aaaa1111")
         await tx.event(EventType.NOTE, current, AT, "never seen", {})
         if reads:
-            assert await tx.recall("operator", "no such key") is None
+            assert await tx.newest_child_at("aaaa1111") is None
         await tx.apply(current, decision(Status.SPAWNED, SignalKind.STARTED))
 
     others = [insert(store, session(f"{n:08x}")) for n in range(company)]
@@ -189,11 +193,12 @@ async def test_a_unit_that_fails_at_its_end_leaves_nothing(
 
 
 async def test_a_unit_reads_what_it_wrote(store: Store) -> None:
-    async def unit(tx: Transaction) -> tuple[str, str] | None:
-        await tx.remember("operator", "k", "print", "aaaa1111", AT)
-        return await tx.recall("operator", "k")
-
-    assert await store.write(unit) == ("print", "aaaa1111")
+    parent, child = session("aaaa1111"), session("bbbb2222", parent="aaaa1111")
+    async with store.transaction() as tx:
+        await tx.insert(parent, LAUNCH, None)
+        await tx.insert(child, LAUNCH, None)
+        await tx.event(EventType.SPAWNED, child, AT, "it was spawned", {})
+        assert await tx.newest_child_at(parent.id) == AT
 
 
 async def test_units_of_one_commit_see_each_other_in_order(store: Store) -> None:
@@ -273,11 +278,22 @@ async def test_waiting_ends_when_the_condition_is_committed(store: Store) -> Non
 
 
 async def test_a_key_is_recalled_for_its_caller_only_until_it_is_forgotten(store: Store) -> None:
-    await store.write(lambda tx: tx.remember("operator", "k", "print", "aaaa1111", AT))
-    assert await store.write(lambda tx: tx.recall("operator", "k")) == ("print", "aaaa1111")
-    assert await store.write(lambda tx: tx.recall("session:x", "k")) is None
-    await store.forget_keys("2026-01-28T00:00:00.000Z")
-    assert await store.write(lambda tx: tx.recall("operator", "k")) is None
+    key = RequestKey("k", "print")
+    async with store.transaction(OPERATOR, key) as tx:
+        assert tx.replayed is None
+        tx.remember("aaaa1111")
+    assert await replayed(store, OPERATOR, key) == "aaaa1111"
+    assert await replayed(store, Caller(CallerKind.SESSION, "aaaa1111"), key) is None
+    assert await replayed(store, OPERATOR, None) is None
+    with pytest.raises(UsageError):
+        await replayed(store, OPERATOR, RequestKey("k", "another"))
+    await store.forget_keys("9999-01-28T00:00:00.000Z")
+    assert await replayed(store, OPERATOR, key) is None
+
+
+async def replayed(store: Store, caller: Caller, key: RequestKey | None) -> str | None:
+    async with store.transaction(caller, key) as tx:
+        return tx.replayed
 
 
 async def test_values_of_a_newer_version_lose_no_row_and_are_not_rewritten(path: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
@@ -18,7 +19,6 @@ from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.sessions.tree import Family
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 from sm.terminals.base import Pane, Terminals
 
 RESTORE = "restore"
@@ -53,6 +53,7 @@ class Revival:
         self._spawning = spawning
         self._sandbox = sandbox
         self._terminals = terminals
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     # Restoring
 
@@ -112,18 +113,13 @@ class Revival:
         listens: Callable[[], bool],
     ) -> Restored:
         """One after the other, so that a parent is there before its children; then wait for all of them."""
-        at = self._manager.now()
-
-        async def choose(tx: Transaction) -> list[str]:
+        async with self._store.transaction(caller, key) as tx:
             # Kept with the key: a repetition must not take those for live ones that the first time has restored.
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return earlier.split()
-            ids = [session.id for session in chosen(tx)]
-            await recall.remember(tx, caller, key, " ".join(ids), at)
-            return ids
-
-        wanted = await self._store.write(choose)
+            if tx.replayed is None:
+                wanted = [session.id for session in chosen(tx)]
+                tx.remember(" ".join(wanted))
+            else:
+                wanted = tx.replayed.split()
         panes = await self._panes() if wanted else {}
         begun: list[str] = []
         failed: dict[str, SmError] = {}
@@ -151,7 +147,7 @@ class Revival:
         self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
     ) -> None:
         """Commit that the session starts again; the outbox does the rest. Done once for each `key`."""
-        if await self._recalled(caller, key) is not None:
+        if await self._replayed(caller, key) is not None:
             return
         session = self._store.sessions.get(session_id)
         if session is None:
@@ -163,50 +159,59 @@ class Revival:
         launch, token, warnings = await self._spawning.plan_again(
             session, self._store.sessions.get(session.parent_id or ""), await self._store.launch(session_id)
         )
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
-            if await recall.recalled(tx, caller, key) is not None:
-                return
-            now = tx.session(session_id)
-            _check(now)
-            if tx.has_open(EffectKind.KILL, session_id):  # it would end the new process too
-                raise IllegalState(f"session {session_id} is being killed")
-            others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
-            if now.friendly_name is not None and any(s.friendly_name == now.friendly_name for s in others):
-                raise NameTaken(f"a live session is named {now.friendly_name} already")
-            self._manager.counting.again(tx, caller, now)
-            # Within the transaction, which is the only one: of two restores at the same time the second must
-            # not write its token over that of the first. What the file says before the commit harms nobody:
-            # the process that had the token before is gone.
+        # Of two restores at the same time the second must not write its token over that of the first.
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            async with self._store.transaction(caller, key) as tx:
+                if tx.replayed is not None:
+                    return
+                self._check_restorable(tx, caller, session_id)
+            # The token's file harms nobody before the commit: the process that had the old token is gone.
             await self._sandbox.prepare(session_id, launch, token)
-            reason = f"restored by {caller}"
-            after = await self._manager.move(
-                tx,
-                session_id,
-                Signal(SignalKind.RESTARTED, RESTORE, reason, at),
-                process=None,
-                exit=None,
-                started_at=None,
-                token_hash=digest(token),
-                archived=False,
-            )
-            if now.archived:
-                line = f"{subject(after)} taken out of the archive"
-                await tx.event(EventType.ARCHIVED, after, at, line, {"archived": False})
-            for warning in warnings:
-                await tx.event(EventType.WARNING, after, at, f"{subject(after)} - {warning}", {})
-            # Its old terminal goes before the new one is made. By its process, because a start that is repeated
-            # after a crash finds the new one under the same id, dead perhaps.
-            payload = {
-                "again": True,
-                "pane_pid": None if pane is None else pane.pid,
-                "process": None if now.process is None else as_payload(now.process),
-            }
-            await tx.effect(EffectKind.START, session_id, payload, at)
-            await recall.remember(tx, caller, key, session_id, at)
+            async with self._store.transaction(caller, key) as tx:
+                now = self._check_restorable(tx, caller, session_id)
+                await self._restart(tx, now, caller, digest(token), warnings)
+                # Its old terminal goes before the new one is made. By its process, because a start that is
+                # repeated after a crash finds the new one under the same id, dead perhaps.
+                payload = {
+                    "again": True,
+                    "pane_pid": None if pane is None else pane.pid,
+                    "process": None if now.process is None else as_payload(now.process),
+                }
+                await tx.effect(EffectKind.START, session_id, payload, tx.now)
+                tx.remember(session_id)
 
-        await self._store.write(unit)
+    def _check_restorable(self, tx: Transaction, caller: Caller, session_id: str) -> Session:
+        """The session, if it may start again. Raises IllegalState, NameTaken, LimitReached."""
+        session = tx.session(session_id)
+        _check(session)
+        if tx.has_open(EffectKind.KILL, session_id):  # it would end the new process too
+            raise IllegalState(f"session {session_id} is being killed")
+        others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
+        name = session.friendly_name
+        if name is not None and any(s.friendly_name == name for s in others):
+            raise NameTaken(f"a live session is named {name} already")
+        self._manager.counting.again(tx, caller, session)
+        return session
+
+    async def _restart(
+        self, tx: Transaction, session: Session, caller: Caller, token_hash: str, warnings: Sequence[str]
+    ) -> None:
+        after = await self._manager.move(
+            tx,
+            session.id,
+            Signal(SignalKind.RESTARTED, RESTORE, f"restored by {caller}", tx.now),
+            process=None,
+            exit=None,
+            started_at=None,
+            token_hash=token_hash,
+            archived=False,
+        )
+        if session.archived:
+            line = f"{subject(after)} taken out of the archive"
+            await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": False})
+        for warning in warnings:
+            await tx.event(EventType.WARNING, after, tx.now, f"{subject(after)} - {warning}", {})
 
     async def launch_again(self, session_id: str) -> Launch:
         """How the process of a restored session is started, for the outbox. Raises as `restore`."""
@@ -236,8 +241,9 @@ class Revival:
                 f"session {session_id} is still being killed", "repeat it in a moment"
             ) from None
 
-    async def _recalled(self, caller: Caller, key: RequestKey | None) -> str | None:
-        return None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))
+    async def _replayed(self, caller: Caller, key: RequestKey | None) -> str | None:
+        async with self._store.transaction(caller, key) as tx:
+            return tx.replayed
 
     # Forking
 

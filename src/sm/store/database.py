@@ -1,28 +1,31 @@
 """The database: one writer, grouped commits, a mirror of the sessions in memory.
 
-Every change goes through `Store.write(unit)`: `unit` gets a `Transaction`, and everything it does is
-committed together or not at all. Units run one after the other; those that wait at the same time share
-one commit (and its fsync). Readers see only what is committed.
+Every change is made in `async with store.transaction() as tx`. Transactions run one after the other; those that
+wait at the same time share one commit (and its fsync). Readers see only what is committed.
 """
 
 import asyncio
-import glob
 import logging
 import os
-import sqlite3
+import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import aiosqlite
 
-from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.errors import DatabaseRefused, InternalError, NotFound, StorageFull
+from sm.core.models import Caller, Checkpoint, Event, EventType, Launch, RequestKey, Session, Workspace
+from sm.core.timestamps import iso
+from sm.errors import InternalError, NotFound, SmError, StorageFull
+from sm.store.batch import Changes, Turn
+from sm.store.connection import backups, connect, inspect, make_room, refusal
+from sm.store.idempotency import forget_keys
 from sm.store.messages import Effect, MailReads
-from sm.store.migrations import migrate, refuse_newer, version_of
+from sm.store.migrations import migrate
 from sm.store.rows import (
     COLUMNS,
     WORKSPACE_COLUMNS,
@@ -32,37 +35,63 @@ from sm.store.rows import (
     launch_from_json,
     workspace_from,
 )
-from sm.store.transaction import Transaction
+from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 
 log = logging.getLogger(__name__)
 
-_MOST_UNITS_IN_A_COMMIT = 64
-_CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
-_SQLITE_FULL = 13
-# A quota, a limit of the file's size, or a shared-memory file that cannot grow are no SQLITE_FULL:
-# SQLITE_IOERR_WRITE, _FSYNC, _TRUNCATE, _SHMSIZE (sqlite.org, Result and Error Codes).
-_CANNOT_GROW = frozenset({778, 1034, 1546, 4874})
-_LOG_ROOM_BYTES = 4 * 1024 * 1024
+_MOST_IN_A_COMMIT = 64
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
 
-
+P = ParamSpec("P")
 T = TypeVar("T")
-_Unit = Callable[[Transaction], Awaitable[Any]]
+
+
+def _utc_now() -> str:
+    return iso(time.time())
+
+
+def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Repeat a function that records a fact until the disk has room: a fact cannot be refused.
+
+    The function must have no effect but its transaction.
+    """
+
+    @wraps(function)
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await function(*args, **kwargs)
+            except StorageFull as error:
+                log.warning("put off what has to be written: %s", error.message)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    return repeated
 
 
 class Store:
     """The open database. Use `async with await Store.open(path)`."""
 
-    def __init__(self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+    def __init__(
+        self, path: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection, now: Callable[[], str]
+    ) -> None:
         self._path = path
+        self._now = now
         self._writer = writer
         self._reader = reader
-        self._units: asyncio.Queue[tuple[_Unit, asyncio.Future[Any]] | None] = asyncio.Queue()
+        self._turns: asyncio.Queue[Turn | None] = asyncio.Queue()
+        self._inside: asyncio.Task[Any] | None = None
+        """The task whose body runs."""
+        self._ended = False
+        self._writing = asyncio.Lock()
         self._told = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
         self._by_token: dict[str, str] = {}
-        self._workspaces: dict[str, Workspace] = {}
+        self._workspaces: Mapping[str, Workspace] = {}
         self.mail = MailReads(reader)
         self.measures = MeasureReads(reader)
         self.instance = ""
@@ -71,14 +100,14 @@ class Store:
         """Committed rows of the outbox, in order, for whoever carries them out."""
 
     @classmethod
-    async def open(cls, path: str) -> "Store":
-        """Open, check and migrate the database.
+    async def open(cls, path: str, now: Callable[[], str] = _utc_now) -> "Store":
+        """Open, check and migrate the database. `now` is the time of transactions.
 
         Raises DatabaseRefused for one that is damaged or of a newer version (neither is touched), and
         StorageFull.
         """
-        await _inspect(path)
-        writer = await _connect(path)
+        await inspect(path)
+        writer = await connect(path)
         try:
             await writer.execute_fetchall("PRAGMA journal_mode = WAL")
             await writer.execute("PRAGMA synchronous = FULL")
@@ -87,16 +116,16 @@ class Store:
             # A timer does it, off the writer's path.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
             await migrate(writer, path)
-            reader = await _connect(path)
+            reader = await connect(path)
         except aiosqlite.Error as error:
             await writer.close()
-            raise _refusal(path, error) from error
+            raise refusal(path, error) from error
         except BaseException:
             await writer.close()
             raise
-        store = cls(path, writer, reader)
+        store = cls(path, writer, reader, now)
         await store._load()
-        await asyncio.to_thread(_make_room, path + "-wal")
+        await asyncio.to_thread(make_room, path + "-wal")
         return store
 
     async def __aenter__(self) -> Self:
@@ -107,7 +136,7 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
-        self._units.put_nowait(None)
+        self._turns.put_nowait(None)
         await self._task
         await self._reader.close()
         with suppress(aiosqlite.Error):  # a full disk must not keep the daemon from ending
@@ -124,8 +153,7 @@ class Store:
         names = ", ".join(WORKSPACE_COLUMNS)
         query = f"SELECT {names} FROM workspaces ORDER BY slug"  # noqa: S608 - names of ours
         async with self._writer.execute(query) as cursor:
-            async for row in cursor:
-                self._workspaces[row["slug"]] = workspace_from(dict(row))
+            self._workspaces = {row["slug"]: workspace_from(dict(row)) async for row in cursor}
         async with self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'") as cursor:
             last = await cursor.fetchone()
         self.last_seq = int(last[0]) if last else 0
@@ -140,14 +168,44 @@ class Store:
 
     # Writing
 
-    async def write(self, unit: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Run `unit` in a transaction and return its result once it is on disk.
+    @asynccontextmanager
+    async def transaction(
+        self, caller: Caller | None = None, key: RequestKey | None = None
+    ) -> AsyncIterator[Transaction]:
+        """Run the body in a transaction; leave it once the transaction is on disk and can be read.
 
-        An exception of `unit` undoes all it did and is raised here. Raises StorageFull.
+        The body waits for nothing but the transaction: all other writers wait for the body. `caller` and `key` are
+        those of a request that is carried out once: see `Transaction.replayed`. An exception of the body, also its
+        cancellation, rolls back this transaction and no other. A caller that is cancelled after the body stays
+        until the commit is done, and the commit stands. Raises StorageFull, and UsageError for the key of
+        another request.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._units.put_nowait((unit, future))
-        return await future
+        if self._inside is not None and self._inside is asyncio.current_task():
+            raise InternalError("a transaction cannot begin within another one of the same task")
+        if self._ended:
+            raise InternalError("the database is closed")
+        turn = Turn()
+        self._turns.put_nowait(turn)
+        try:
+            tx = await turn.granted
+            self._inside = asyncio.current_task()
+            await tx.recall(caller, key)
+            yield tx
+        except BaseException as error:
+            turn.hand_back(keep=False)
+            if isinstance(error, aiosqlite.Error):
+                raise refusal(self._path, error) from error
+            raise
+        finally:
+            if self._inside is asyncio.current_task():
+                self._inside = None
+        turn.hand_back(keep=True)
+        await turn.outcome()
+
+    async def write(self, unit: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Run `unit` in a transaction and return its result."""
+        async with self.transaction() as tx:
+            return await unit(tx)
 
     async def ended(self) -> None:
         """Wait for the end of the writer, and raise what it ended by. Without it nothing can be written any more."""
@@ -155,92 +213,100 @@ class Store:
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
-        going_on = True
-        while going_on:
-            waiting = [await self._units.get()]
-            while len(waiting) < _MOST_UNITS_IN_A_COMMIT and not self._units.empty():
-                waiting.append(self._units.get_nowait())
-            batch = [unit for unit in waiting if unit is not None]
-            going_on = len(batch) == len(waiting)
-            if batch:
-                await self._commit(batch)
+        try:
+            going_on = True
+            while going_on:
+                waiting = [await self._turns.get()]
+                while len(waiting) < _MOST_IN_A_COMMIT and not self._turns.empty():
+                    waiting.append(self._turns.get_nowait())
+                batch = [turn for turn in waiting if turn is not None]
+                going_on = len(batch) == len(waiting)
+                if batch:
+                    async with self._writing:
+                        await self._commit(batch)
+        finally:
+            self._ended = True
+            while not self._turns.empty():
+                left = self._turns.get_nowait()
+                if left is not None:
+                    left.fail(InternalError("the database is closed"))
 
-    async def _commit(self, batch: list[tuple[_Unit, asyncio.Future[Any]]]) -> None:
-        staged: dict[str, Session] = {}
-        workspaces = self._workspaces
-        removed: set[str] = set()
-        open = self.mail.open
-        events: list[Event] = []
-        effects: list[Effect] = []
-        results: list[tuple[asyncio.Future[Any], Any]] = []
+    async def _commit(self, batch: list[Turn]) -> None:
+        """Let the callers run their bodies one after the other, and commit what they did."""
+        changes = Changes(self.mail.open, self._workspaces)
         shared = len(batch) > 1
-        begin, end, undo = (
-            ("SAVEPOINT unit", "RELEASE unit", "ROLLBACK TO unit")
-            if shared
-            else ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
-        )
         try:
             if shared:
                 await self._writer.execute("BEGIN IMMEDIATE")
-            for unit, future in batch:
-                before = self._sessions | staged if staged else self._sessions
-                if removed:
-                    before = {key: session for key, session in before.items() if key not in removed}
-                transaction = Transaction(self._writer, begin, before, workspaces, open, self.mail.numbers)
-                try:
-                    result = await unit(transaction)
-                    await transaction.end(end)
-                except aiosqlite.IntegrityError as error:  # a defect of this unit, and of no other
-                    await self._writer.execute(undo)
-                    if shared:
-                        await self._writer.execute(end)
-                    _fail(future, InternalError(f"the database refused it: {error}"))
-                    continue
-                except aiosqlite.Error:
-                    raise
-                except Exception as error:  # noqa: BLE001 - an edge: a unit's failure is its caller's
-                    if transaction.begun:
-                        await self._writer.execute(undo)
-                        if shared:
-                            await self._writer.execute(end)
-                    _fail(future, error)
-                    continue
-                staged |= transaction.sessions
-                if transaction.workspaces:
-                    workspaces = {**workspaces, **transaction.workspaces}
-                removed |= transaction.removed
-                open = transaction.mail.open
-                events += transaction.events
-                effects += transaction.effects
-                results.append((future, result))
+            done = [
+                turn
+                for turn in batch
+                if not turn.cancelled and await self._carried_out(turn, changes, shared=shared)
+            ]
             if shared:
                 await self._writer.execute("COMMIT")
         except aiosqlite.Error as error:
             if self._writer.in_transaction:
                 await self._writer.execute("ROLLBACK")
-            for _, future in batch:
-                _fail(future, _refusal(self._path, error))
+            for turn in batch:
+                turn.fail(refusal(self._path, error))
             return
-        for session in staged.values():
-            self._put(session)
-        changed = workspaces is not self._workspaces
-        self._workspaces = workspaces
-        for session_id in removed:
-            gone = self._sessions.pop(session_id, None)
-            if gone is not None:
-                self._by_token.pop(gone.token_hash or "", None)
-        changed |= bool(staged or events or removed) or open is not self.mail.open
-        self.mail.open = open
-        if events:
-            self.last_seq = events[-1].seq
-        for effect in effects:
-            self.effects.put_nowait(effect)
-        for future, result in results:
-            if not future.done():
-                future.set_result(result)
+        except BaseException:
+            for turn in batch:
+                turn.fail(InternalError("the database is closed"))
+            raise
+        changed = self._publish(changes)
+        for turn in done:
+            turn.succeed()
         if changed:
             async with self._told:
                 self._told.notify_all()
+
+    async def _carried_out(self, turn: Turn, changes: Changes, *, shared: bool) -> bool:
+        """Whether the turn's transaction is to be committed. Raises aiosqlite.Error when the batch is lost."""
+        tx = Transaction(
+            self._writer,
+            SHARED if shared else ALONE,
+            self._now(),
+            changes.over(self._sessions),
+            changes.workspaces,
+            changes.open,
+            self.mail.numbers,
+        )
+        turn.granted.set_result(tx)
+        keep = await turn.handed_back
+        if keep:
+            try:
+                await tx.end()
+            except (
+                aiosqlite.IntegrityError,
+                SmError,
+            ) as error:  # a defect of this transaction, and of no other
+                turn.fail(refusal(self._path, error) if isinstance(error, aiosqlite.Error) else error)
+                keep = False
+        if keep:
+            changes.add(tx)
+        else:
+            await tx.undo()
+        return keep
+
+    def _publish(self, changes: Changes) -> bool:
+        """Make memory what is on disk now; whether anything has changed."""
+        changed = changes.workspaces is not self._workspaces or changes.open is not self.mail.open
+        changed |= bool(changes.sessions or changes.events or changes.removed)
+        for session in changes.sessions.values():
+            self._put(session)
+        self._workspaces = changes.workspaces
+        for session_id in changes.removed:
+            gone = self._sessions.pop(session_id, None)
+            if gone is not None:
+                self._by_token.pop(gone.token_hash or "", None)
+        self.mail.open = changes.open
+        if changes.events:
+            self.last_seq = changes.events[-1].seq
+        for effect in changes.effects:
+            self.effects.put_nowait(effect)
+        return changed
 
     # Reading
 
@@ -350,121 +416,31 @@ class Store:
 
     async def scrub(self) -> None:
         """Overwrite what was removed in the write-ahead log too (SQLite, TRUNCATE), unless a reader is in the way."""
-
-        def run(db: sqlite3.Connection) -> None:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            _make_room(self._path + "-wal")
-
-        with suppress(aiosqlite.OperationalError):
-            # In the writer's thread, so that nothing else writes to the log meanwhile (see ADR 4 for `_execute`).
-            await self._writer._execute(run, self._writer._conn)  # type: ignore[no-untyped-call]  # it is not typed
+        async with self._writing:  # nothing may be written to the log before it has its room again
+            with suppress(aiosqlite.OperationalError):
+                await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+                await asyncio.to_thread(make_room, self._path + "-wal")
 
     async def forget_keys(self, before: str) -> None:
         """Forget the Idempotency-Keys that are older than `before`."""
 
-        async def unit(tx: Transaction) -> None:
-            await tx.forget_keys(before)
-
-        await self.write(unit)
+        async with self.transaction() as tx:
+            forget_keys(tx.write, before)
 
     async def backup(self, name: str, keep: int) -> None:
         """Write a consistent copy beside the database as PATH.NAME.backup and keep the newest `keep`."""
         target = f"{self._path}.{name}.backup"
         with suppress(FileNotFoundError):
             os.unlink(target + ".new")
-        db = await _connect(self._path)  # one of its own: VACUUM INTO tolerates no other statement beside it
+        db = await connect(self._path)  # one of its own: VACUUM INTO tolerates no other statement beside it
         try:
             await db.execute("VACUUM INTO ?", (target + ".new",))
         except aiosqlite.Error as error:
             with suppress(FileNotFoundError):  # half of one would only keep the disk full
                 os.unlink(target + ".new")
-            raise _refusal(self._path, error) from error
+            raise refusal(self._path, error) from error
         finally:
             await db.close()
         os.rename(target + ".new", target)
         for old in backups(self._path)[keep:]:
             os.unlink(old)
-
-
-def backups(path: str) -> list[str]:
-    """The backups of a database, newest first."""
-    return sorted(glob.glob(glob.escape(path) + ".*.backup"), key=os.path.getmtime, reverse=True)
-
-
-def _make_room(log_path: str) -> None:
-    """Lengthen the write-ahead log, which ends for SQLite where its frames end.
-
-    A commit that makes the file longer makes the file system commit too, with whatever else it holds; one that
-    overwrites does not: on a busy disk that is 0.3 ms instead of 0.9 (docs/benchmarks.md).
-    """
-    with open(log_path, "ab", buffering=0) as file:
-        size = file.tell()
-        room = bytes(max(0, _LOG_ROOM_BYTES - size))
-        try:
-            if file.write(room) == len(room):
-                os.fsync(file.fileno())
-                return
-        except OSError:
-            pass
-        file.truncate(size)  # the disk is full: the first commit will tell
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-async def _connect(path: str) -> aiosqlite.Connection:
-    db = await aiosqlite.connect(path, isolation_level=None, timeout=5.0)
-    db.row_factory = aiosqlite.Row
-    await db.execute_fetchall("PRAGMA busy_timeout = 5000")
-    return db
-
-
-async def _inspect(path: str) -> None:
-    """Look at an existing database through a read-only connection, before anything may write to it."""
-    size = _size(path)
-    if size == 0:
-        return
-    try:
-        db = await aiosqlite.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
-        try:
-            refuse_newer(await version_of(db), path)
-            whole = size <= _CHECK_WHOLE_UP_TO_BYTES
-            async with db.execute(
-                "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"
-            ) as c:
-                row = await c.fetchone()
-            if whole and (row is None or row[0] != "ok"):
-                raise aiosqlite.DatabaseError(str(row[0]) if row else "no answer")
-        finally:
-            await db.close()
-    except aiosqlite.Error as error:
-        raise _refusal(path, error) from error
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _refusal(path: str, error: aiosqlite.Error) -> Exception:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code == _SQLITE_FULL or code in _CANNOT_GROW:
-        return StorageFull(
-            f"the disk is full: {path} cannot grow; nothing was changed", "make room, then repeat"
-        )
-    if isinstance(error, aiosqlite.OperationalError):
-        return InternalError(f"the database answered: {error}")
-    found = backups(path)
-    kept = f"; the newest backup is {found[0]}" if found else "; there is no backup of it yet"
-    return DatabaseRefused(
-        f"{path} is damaged ({error}) and was not touched{kept}",
-        f"move it away{' and put the backup in its place' if found else ''}, then: sm daemon start",
-    )

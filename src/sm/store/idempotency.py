@@ -1,21 +1,58 @@
 """Idempotency: the same request of the same caller is carried out once (docs/protocol.md, Retries)."""
 
+import sqlite3
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 from sm.core.models import Caller, RequestKey
 from sm.errors import UsageError
-from sm.store import Transaction
+
+if TYPE_CHECKING:
+    from sm.store.transaction import Transaction
+
+_Write = Callable[[str, tuple[Any, ...]], None]
+_Read = Callable[[str, tuple[Any, ...]], Awaitable[list[sqlite3.Row]]]
 
 
-async def recalled(tx: Transaction, caller: Caller, key: RequestKey | None) -> str | None:
+class IdempotencyKey:
+    """The key of the request that a transaction carries out; without a key every request is a new one."""
+
+    def __init__(self, caller: Caller | None, key: RequestKey | None) -> None:
+        self._caller = str(caller)
+        self._key = key
+
+    async def result(self, read: _Read) -> str | None:
+        """The result that `store` kept when the request was carried out. Raises UsageError for another request."""
+        if self._key is None:
+            return None
+        rows = await read(
+            "SELECT fingerprint, result FROM idempotency WHERE caller = ? AND key = ?",
+            (self._caller, self._key.text),
+        )
+        if not rows:
+            return None
+        if rows[0][0] != self._key.fingerprint:
+            raise UsageError("this Idempotency-Key was used for another request")
+        return str(rows[0][1])
+
+    def store(self, write: _Write, result: str, at: str) -> None:
+        if self._key is not None:
+            write(
+                "INSERT INTO idempotency (caller, key, fingerprint, result, created_at) VALUES (?, ?, ?, ?, ?)",
+                (self._caller, self._key.text, self._key.fingerprint, result, at),
+            )
+
+
+def forget_keys(write: _Write, before: str) -> None:
+    """Delete the keys that were stored before this time."""
+    write("DELETE FROM idempotency WHERE created_at < ?", (before,))
+
+
+async def recalled(tx: "Transaction", caller: Caller, key: RequestKey | None) -> str | None:
     """The result of the same request, if it was carried out before."""
-    earlier = None if key is None else await tx.recall(str(caller), key.text)
-    if earlier is None or key is None:
-        return None
-    fingerprint, result = earlier
-    if fingerprint != key.fingerprint:
-        raise UsageError("this Idempotency-Key was used for another request")
-    return result
+    await tx.recall(caller, key)
+    return tx.replayed
 
 
-async def remember(tx: Transaction, caller: Caller, key: RequestKey | None, result: str, at: str) -> None:
-    if key is not None:
-        await tx.remember(str(caller), key.text, key.fingerprint, result, at)
+async def remember(tx: "Transaction", caller: Caller, key: RequestKey | None, result: str, at: str) -> None:
+    tx.remember(result)

@@ -1,44 +1,67 @@
-"""What one unit of work may write: sessions, events, checkpoints, effects, and what `mail` holds."""
+"""Reads and writes of one transaction: sessions, events, checkpoints, effects; messages and requests by `mail`."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiosqlite
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
-from sm.core.models import Checkpoint, Event, EventType, Launch, Session, Workspace
-from sm.errors import IllegalState, InternalError, NotFound
+from sm.core.models import Caller, Checkpoint, Event, EventType, Launch, RequestKey, Session, Workspace
+from sm.errors import IllegalState, InternalError, NotFound, SmError
+from sm.store.connection import Script, Statement
+from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import Effect, MailWrites, Numbers, Open
 from sm.store.rows import encoded, launch_to_json, to_row, workspace_row
 from sm.store.usage import MeasureWrites
 
 
-class Transaction:
-    """What a unit of work may do. Valid only while its unit runs.
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The statements around a transaction's own: alone in its commit, or in a savepoint of a shared one."""
 
-    Writes are held back and run together, in order, before the next read and at the end of the unit: a turn of
-    the database's thread costs more than all of them (docs/benchmarks.md).
+    begin: str
+    end: str
+    undo: tuple[str, ...]
+
+
+ALONE = Scope("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
+SHARED = Scope("SAVEPOINT unit", "RELEASE unit", ("ROLLBACK TO unit", "RELEASE unit"))
+
+
+class Transaction:
+    """What the body of `Store.transaction` may do. Valid until the body ends.
+
+    Writes are held back and executed in one call, in order, before the next read and at the end of the body: each
+    call costs a turn of the database's thread (ADR 9).
     """
 
     def __init__(
         self,
         db: aiosqlite.Connection,
-        begin: str,
+        scope: Scope,
+        now: str,
         sessions: Mapping[str, Session],
         workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Numbers,
     ) -> None:
         self._db = db
-        self._begin = begin
-        self._held: list[tuple[str, tuple[Any, ...], Callable[[sqlite3.Cursor], None] | None]] = []
+        self._scope = scope
+        self._held: list[Statement] = []
+        self._begun = False
+        self._script: asyncio.Task[aiosqlite.Cursor] | None = None
+        self._failure: Exception | None = None
         self._committed = sessions
         self._workspaces = workspaces
-        self.begun = False
-        """Whether the database knows of this transaction."""
+        self._key = IdempotencyKey(None, None)
+        self.now = now
+        """When the transaction began."""
+        self.replayed: str | None = None
+        """The result of the same request, if an earlier transaction has remembered one: then nothing is to be done."""
         self.sessions: dict[str, Session] = {}
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
@@ -47,36 +70,61 @@ class Transaction:
         self.mail = MailWrites(self, open, numbers)
         self.measures = MeasureWrites(self.write)
 
+    async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
+        """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
+        self._key = IdempotencyKey(caller, key)
+        self.replayed = await self._key.result(self.read)
+
+    def remember(self, result: str) -> None:
+        """Keep the result of this transaction's request for its repetitions."""
+        self._key.store(self.write, result, self.now)
+
     def write(
-        self, sql: str, values: tuple[Any, ...], then: Callable[[sqlite3.Cursor], None] | None = None
+        self, sql: str, values: tuple[Any, ...], check: Callable[[sqlite3.Cursor], None] | None = None
     ) -> None:
-        self._held.append((sql, values, then))
+        """Execute the statement later. `check` gets its cursor, in the database's thread; it may raise an SmError."""
+        self._held.append(Statement(sql, values, check))
 
     async def read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
-        if self._held:
-            await self._run_held()
-        return list(await self._db.execute_fetchall(sql, values))
+        try:
+            if self._held:
+                # The store has to know the result also when the caller is cancelled here.
+                self._script = asyncio.create_task(self._execute(self._due()))
+                await asyncio.shield(self._script)
+            return list(await self._db.execute_fetchall(sql, values))
+        except Exception as error:
+            self._failure = error
+            raise
 
-    async def end(self, end: str) -> None:
-        """Run what is still held back, and then `end`. After a failure nothing more is run, and `end` is not."""
-        if self.begun or self._held:
-            self.write(end, ())
-            await self._run_held()
+    async def _execute(self, script: Script) -> aiosqlite.Cursor:
+        return await self._db.executescript(script)
 
-    async def _run_held(self) -> None:
+    def _due(self, *last: str) -> Script:
         held, self._held = self._held, []
-        if not self.begun:
-            self.begun = True
-            held.insert(0, (self._begin, (), None))
+        if not self._begun:
+            self._begun = True
+            held.insert(0, Statement(self._scope.begin))
+        return Script([*held, *map(Statement, last)])
 
-        def run(db: sqlite3.Connection) -> None:
-            for sql, values, then in held:
-                cursor = db.execute(sql, values)
-                if then is not None:
-                    then(cursor)
+    async def end(self) -> None:
+        """Execute the rest, for the store. Raises the exception of the first statement that failed."""
+        if self._failure is not None:
+            raise self._failure
+        if self._begun or self._held:
+            await self._db.executescript(self._due(self._scope.end))
 
-        # aiosqlite has no public call that runs several statements with values in one turn of its thread.
-        await self._db._execute(run, self._db._conn)  # type: ignore[no-untyped-call]  # it is not typed
+    async def undo(self) -> None:
+        """Roll back, for the store. Raises aiosqlite.Error where SQLite has rolled back the shared transaction too."""
+        self._held = []
+        try:
+            if self._script is not None:
+                await self._script
+            if self._failure is not None:
+                raise self._failure
+        except (aiosqlite.IntegrityError, SmError):
+            pass
+        if self._begun:
+            await self._db.executescript(Script([Statement(sql) for sql in self._scope.undo]))
 
     def session(self, session_id: str) -> Session:
         """The session as this transaction sees it. Raises NotFound."""
@@ -245,19 +293,3 @@ class Transaction:
     def has_open(self, kind: EffectKind, session_id: str) -> bool:
         """Whether such an effect is still to be carried out, or is being carried out."""
         return any(e.kind == kind and e.session_id == session_id for e in self.mail.open.effects.values())
-
-    async def recall(self, caller: str, key: str) -> tuple[str, str] | None:
-        """(fingerprint, result) that `remember` stored for this caller and Idempotency-Key."""
-        rows = await self.read(
-            "SELECT fingerprint, result FROM idempotency WHERE caller = ? AND key = ?", (caller, key)
-        )
-        return (rows[0][0], rows[0][1]) if rows else None
-
-    async def forget_keys(self, before: str) -> None:
-        self.write("DELETE FROM idempotency WHERE created_at < ?", (before,))
-
-    async def remember(self, caller: str, key: str, fingerprint: str, result: str, at: str) -> None:
-        self.write(
-            "INSERT INTO idempotency (caller, key, fingerprint, result, created_at) VALUES (?, ?, ?, ?, ?)",
-            (caller, key, fingerprint, result, at),
-        )

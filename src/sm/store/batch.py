@@ -1,0 +1,85 @@
+"""One commit of several transactions: whose turn it is, and what the commit changes in memory."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sm.core.models import Event, Session, Workspace
+from sm.store.messages import Effect, Open
+from sm.store.transaction import Transaction
+
+
+class Turn:
+    """The place of one caller in the queue of the writer.
+
+    The writer grants the turn, the caller's task runs the body and hands the transaction back, and the writer
+    commits it.
+    """
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.granted: asyncio.Future[Transaction] = loop.create_future()
+        self.handed_back: asyncio.Future[bool] = loop.create_future()
+        """Whether the transaction is to be committed, once the body has ended."""
+        self._committed: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller was cancelled while it waited for its turn."""
+        return self.granted.cancelled()
+
+    def hand_back(self, *, keep: bool) -> None:
+        if self.granted.done() and not self.cancelled:
+            self.handed_back.set_result(keep)
+        else:
+            self.granted.cancel()
+
+    def succeed(self) -> None:
+        self._committed.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        """Raise `error` in the caller that waits, for its turn or for the commit."""
+        if not self.granted.done():
+            self.granted.set_exception(error)
+        elif self.handed_back.done() and self.handed_back.result() and not self._committed.done():
+            self._committed.set_exception(error)
+
+    async def outcome(self) -> None:
+        """Wait for the commit. Raises its error; a caller that is cancelled here first learns the outcome too."""
+        cancelled: asyncio.CancelledError | None = None
+        while not self._committed.done():
+            try:
+                await asyncio.wait([self._committed])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        failure = self._committed.exception()
+        if cancelled is not None:
+            raise cancelled
+        if failure is not None:
+            raise failure
+
+
+@dataclass(slots=True)
+class Changes:
+    """What the transactions of one batch have changed so far; `open` and `workspaces` are complete."""
+
+    open: Open
+    workspaces: Mapping[str, Workspace]
+    sessions: dict[str, Session] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    def over(self, committed: dict[str, Session]) -> Mapping[str, Session]:
+        """The sessions as the next transaction of the batch sees them."""
+        before = committed | self.sessions if self.sessions else committed
+        return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before
+
+    def add(self, tx: Transaction) -> None:
+        self.sessions |= tx.sessions
+        if tx.workspaces:
+            self.workspaces = {**self.workspaces, **tx.workspaces}
+        self.removed |= tx.removed
+        self.open = tx.mail.open
+        self.events += tx.events
+        self.effects += tx.effects

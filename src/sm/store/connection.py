@@ -1,0 +1,139 @@
+"""Connects to SQLite: inspects the file before, executes scripts with values, translates errors."""
+
+import glob
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiosqlite
+
+from sm.errors import DatabaseRefused, InternalError, StorageFull
+from sm.store.migrations import refuse_newer, version_of
+
+_CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
+_SQLITE_FULL = 13
+# A quota, a limit of the file's size, or a shared-memory file that cannot grow are no SQLITE_FULL:
+# SQLITE_IOERR_WRITE, _FSYNC, _TRUNCATE, _SHMSIZE (sqlite.org, Result and Error Codes).
+_CANNOT_GROW = frozenset({778, 1034, 1546, 4874})
+_LOG_ROOM_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    sql: str
+    values: tuple[Any, ...] = ()
+    check: Callable[[sqlite3.Cursor], None] | None = None
+    """Called with the statement's cursor. An exception ends the script."""
+
+
+class Script(str):
+    """A script whose statements have values. The first statement that fails ends the script."""
+
+    __slots__ = ("statements",)
+    statements: Sequence[Statement]
+
+    def __new__(cls, statements: Sequence[Statement]) -> "Script":
+        script = super().__new__(cls, f"{len(statements)} statements")
+        script.statements = statements
+        return script
+
+
+class ScriptConnection(sqlite3.Connection):
+    """Executes a `Script` where sqlite3 executes a text.
+
+    Each call through aiosqlite costs a turn of its thread, which is several times the cost of a statement (ADR 9).
+    """
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        if not isinstance(sql_script, Script):
+            return super().executescript(sql_script)
+        cursor = self.cursor()
+        for statement in sql_script.statements:
+            cursor = self.execute(statement.sql, statement.values)
+            if statement.check is not None:
+                statement.check(cursor)
+        return cursor
+
+
+async def connect(path: str) -> aiosqlite.Connection:
+    db = await aiosqlite.connect(path, isolation_level=None, timeout=5.0, factory=ScriptConnection)
+    db.row_factory = aiosqlite.Row
+    await db.execute_fetchall("PRAGMA busy_timeout = 5000")
+    return db
+
+
+async def inspect(path: str) -> None:
+    """Look at an existing database through a read-only connection, before anything may write to it."""
+    size = _size(path)
+    if size == 0:
+        return
+    try:
+        db = await aiosqlite.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
+        try:
+            refuse_newer(await version_of(db), path)
+            whole = size <= _CHECK_WHOLE_UP_TO_BYTES
+            async with db.execute(
+                "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"
+            ) as c:
+                row = await c.fetchone()
+            if whole and (row is None or row[0] != "ok"):
+                raise aiosqlite.DatabaseError(str(row[0]) if row else "no answer")
+        finally:
+            await db.close()
+    except aiosqlite.Error as error:
+        raise refusal(path, error) from error
+
+
+def refusal(path: str, error: aiosqlite.Error) -> Exception:
+    """The error of ours for an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == _SQLITE_FULL or code in _CANNOT_GROW:
+        return StorageFull(
+            f"the disk is full: {path} cannot grow; nothing was changed", "make room, then repeat"
+        )
+    if isinstance(error, aiosqlite.IntegrityError):
+        return InternalError(f"the database refused it: {error}")
+    if isinstance(error, aiosqlite.OperationalError):
+        return InternalError(f"the database answered: {error}")
+    found = backups(path)
+    kept = f"; the newest backup is {found[0]}" if found else "; there is no backup of it yet"
+    return DatabaseRefused(
+        f"{path} is damaged ({error}) and was not touched{kept}",
+        f"move it away{' and put the backup in its place' if found else ''}, then: sm daemon start",
+    )
+
+
+def backups(path: str) -> list[str]:
+    """The backups of a database, newest first."""
+    return sorted(glob.glob(glob.escape(path) + ".*.backup"), key=os.path.getmtime, reverse=True)
+
+
+def make_room(log_path: str) -> None:
+    """Lengthen the write-ahead log, which ends for SQLite where its frames end.
+
+    A commit that makes the file longer makes the file system commit too, with whatever else it holds; one that
+    overwrites does not: on a busy disk that is 0.3 ms instead of 0.9 (docs/benchmarks.md).
+    """
+    with open(log_path, "ab", buffering=0) as file:
+        size = file.tell()
+        room = bytes(max(0, _LOG_ROOM_BYTES - size))
+        try:
+            if file.write(room) == len(room):
+                os.fsync(file.fileno())
+                return
+        except OSError:
+            pass
+        file.truncate(size)  # the disk is full: the first commit will tell
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
