@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sm.core.effects import EffectKind
-from sm.core.models import Caller, Launch, Process, RequestKey, Session, SpawnRequest, TrustLevel
+from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest, TrustLevel
 from sm.core.text import folded
 from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
 from sm.linux import processes as hostos
@@ -15,8 +15,7 @@ from sm.providers.base import Provider
 from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
-from sm.store import Store, Transaction
-from sm.store import idempotency as recall
+from sm.store import Store
 from sm.terminals.base import Stranger, Terminals
 
 _PUBLISHED_MAX_BYTES = 64 * 1024
@@ -59,9 +58,8 @@ class Adoptions:
         IllegalState when it is a session already or holds no agent, or more than one, and as a spawn does.
         """
         self._manager.require(caller, Action.ADOPT, target)
-        earlier = (
-            None if key is None else await self._store.write(lambda tx: recall.recalled(tx, caller, key))
-        )
+        async with self._store.transaction(caller, key) as tx:
+            earlier = tx.replayed
         if earlier is not None:
             return Answer(await self._starts.start_heard(caller, earlier, START_WAIT_S, listens))
         try:
@@ -98,15 +96,13 @@ class Adoptions:
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
 
-        async def unit(tx: Transaction) -> Session:
+        async with self._store.transaction(caller, key) as tx:
             starting = [
                 e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START
             ]
             if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
                 raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
-            return await self._starts.insert(tx, planned, caller, key, {"adopt": adopted})
-
-        inserted = await self._store.write(unit)
+            inserted = await self._starts.insert(tx, planned, caller, {"adopt": adopted})
         return Answer(
             await self._starts.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
         )

@@ -15,7 +15,6 @@ from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.state.endings import adopt
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +50,28 @@ class Records:
     ) -> Session:
         """Put an ended session out of sight, or back. Doing it twice is fine. Raises IllegalState for a live one."""
         session = self._manager.find(caller, reference, Action.ARCHIVE)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Session:
+        async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
-            if await recall.recalled(tx, caller, key) is not None or now.archived is archived:
+            if tx.replayed is not None or now.archived is archived:
                 return now
             if archived and is_live(now.status):
                 raise IllegalState(f"session {now.id} is {now.status}", f"sm kill {now.id}")
             after = await tx.update(now, archived=archived)
-            word = "archived" if archived else "taken out of the archive"
-            await tx.event(EventType.ARCHIVED, after, at, f"{subject(after)} {word}", {"archived": archived})
-            await recall.remember(tx, caller, key, session.id, at)
-            return after
-
-        return await self._store.write(unit)
+            line = f"{subject(after)} {'archived' if archived else 'taken out of the archive'}"
+            await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": archived})
+            tx.remember(session.id)
+        return after
 
     async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> Removed:
         """Forget a session for good: its record, its words, its terminal, its files. Its events stay.
 
         Raises IllegalState while its process lives.
         """
-        if key is not None:
-            earlier = await self._store.write(lambda tx: recall.recalled(tx, caller, key))
-            if earlier is not None:
-                return Removed(*earlier.split("\n"))
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is not None:  # the session of a repeated request can be found no more
+                return Removed(*tx.replayed.split("\n"))
         session = self._manager.find(caller, reference, Action.REMOVE)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Removed:
+        async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if now.exit is None:
                 raise IllegalState(
@@ -87,16 +79,13 @@ class Records:
                 )
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Whose descendants they are must not change with what is forgotten (`on_parent_end: keep`).
-                await adopt(tx, child, now.parent_id, at, f"its parent {now.id} was removed")
-            await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, at)
+                await adopt(tx, child, now.parent_id, tx.now, f"its parent {now.id} was removed")
+            await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
             done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
-            await recall.remember(tx, caller, key, "\n".join(astuple(done)), at)
-            return done
-
-        removed = await self._store.write(unit)
+            tx.remember("\n".join(astuple(done)))
         await self._store.scrub()
-        return removed
+        return done
 
     async def around(self, removed: Removed) -> Around:
         """Who else there is at the worktree of a session that was removed."""
@@ -125,22 +114,18 @@ class Records:
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
         if viewer is not None and target is None:
             raise NotPermitted(f"session {viewer.id} may not give a child to the operator")
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Session:
+        async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
-            if await recall.recalled(tx, caller, key) is not None:
+            if tx.replayed is not None:
                 return now
             parent_id = None if target is None else self._suitable(tx, now, tx.session(target.id))
             after = now
             if now.parent_id != parent_id:
                 if parent_id is not None:
                     self._manager.counting.moved(tx, caller, now, parent_id)
-                after = await adopt(tx, now, parent_id, at, f"moved by {caller}")
-            await recall.remember(tx, caller, key, session.id, at)
-            return after
-
-        return await self._store.write(unit)
+                after = await adopt(tx, now, parent_id, tx.now, f"moved by {caller}")
+            tx.remember(session.id)
+        return after
 
     def _suitable(self, tx: Transaction, session: Session, parent: Session) -> str:
         above: Session | None = parent

@@ -14,7 +14,6 @@ from sm.sessions.manager import Manager
 from sm.sessions.restore import RESTORE
 from sm.state.requests import open_of
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})
 """When there is something to interrupt in an agent that has turns."""
@@ -48,27 +47,19 @@ class Interrupts:
         """
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
-        at = self._manager.now()
         if has_turns and await self._stuck_at_start(session):
             raise IllegalState(
                 f"session {session.id} was not ready yet: {session.status_reason}",
                 f"sm attach {session.id}; the key would end it, and so does sm kill {session.id}",
             )
 
-        async def unit(tx: Transaction) -> int:
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return int(earlier)
-            _check_interruptible(tx.session(session.id), has_turns=has_turns)
-            await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, at)
-            effect_id = tx.effects[-1].id
-            for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-                if request.hook is not None and not request.offered:  # the key closes its dialog
-                    tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
-            await recall.remember(tx, caller, key, str(effect_id), at)
-            return effect_id
-
-        effect_id = await self._store.write(unit)
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is None:
+                _check_interruptible(tx.session(session.id), has_turns=has_turns)
+                effect_id = await _press(tx, session, caller)
+                tx.remember(str(effect_id))
+            else:
+                effect_id = int(tx.replayed)
         try:
             async with asyncio.timeout(_PRESSED_WITHIN_S):
                 await self._store.changed(lambda: effect_id not in self._store.mail.open.effects)
@@ -108,6 +99,15 @@ class Interrupts:
             if event.type in (EventType.SPAWNED, EventType.REOPENED):
                 return event.type is EventType.SPAWNED or event.metadata.get("source") == RESTORE
         return False
+
+
+async def _press(tx: Transaction, session: Session, caller: Caller) -> int:
+    """The id of the effect that presses the key."""
+    await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, tx.now)
+    for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
+        if request.hook is not None and not request.offered:  # the key closes its dialog
+            tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
+    return tx.effects[-1].id
 
 
 def _check_interruptible(session: Session, *, has_turns: bool) -> None:

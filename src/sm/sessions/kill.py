@@ -12,7 +12,6 @@ from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.sessions.tree import Family
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 _KILLED_WITHIN_S = 20.0
 
@@ -37,25 +36,16 @@ class Kills:
         when something would not die.
         """
         session = self._manager.find(caller, reference, Action.KILL)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> list[Session]:
+        async with self._store.transaction(caller, key) as tx:
             # As it is in this transaction: from its commit on none of them can have another child.
             family = Family({s.id: s for s in tx.all_sessions()})
             below = [s for s in family.descendants(session.id) if s.exit is None] if tree else []
             below = self._manager.allowed(caller, Action.KILL, below, family)
-            if await recall.recalled(tx, caller, key) is not None:
-                return [session, *below]
-            victims = [s for s in (session, *below) if tx.session(s.id).exit is None]
-            if not victims:
-                raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
-            for victim in victims:
-                if force or not tx.has_open(EffectKind.KILL, victim.id):
-                    await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, at)
-            await recall.remember(tx, caller, key, session.id, at)
-            return victims
-
-        victims = await self._store.write(unit)
+            victims = [session, *below]
+            if tx.replayed is None:
+                victims = [s for s in victims if tx.session(s.id).exit is None]
+                await self._order(tx, session, victims, caller, force=force)
+                tx.remember(session.id)
         told = Counter((v.id, caller.session_id) for v in victims)
         self.killing += told
         try:
@@ -67,6 +57,15 @@ class Kills:
         finally:
             self.killing -= told
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
+
+    async def _order(
+        self, tx: Transaction, session: Session, victims: Sequence[Session], caller: Caller, *, force: bool
+    ) -> None:
+        if not victims:
+            raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
+        for victim in victims:
+            if force or not tx.has_open(EffectKind.KILL, victim.id):
+                await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)
 
     async def kill_all(self) -> list[str]:
         """Kill every session whose process may live (`sm daemon stop --all`); return the ids of those that died."""

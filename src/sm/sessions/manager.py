@@ -153,22 +153,16 @@ class Manager:
 
     async def taken(self, effect: Effect) -> None:
         """The effect is about to happen, once; a crash from here on makes it a dead letter."""
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             await tx.take(effect)
-
-        await self._store.write(unit)
 
     async def finished(self, effect: Effect, *, dead: str | None = None) -> None:
         """The effect is done, or given up for the reason `dead`, which the session's events then tell."""
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             await tx.finish(effect, dead=dead)
             session = tx.find(effect.session_id)
             if dead and session is not None:
-                await tx.event(EventType.WARNING, session, self.now(), f"{subject(session)} - {dead}", {})
-
-        await self._store.write(unit)
+                await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {dead}", {})
 
     # What the watcher found
 
@@ -204,8 +198,7 @@ class Manager:
         screen: Sequence[str] = (),
     ) -> None:
         at = self.now()
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if not _is_process_of(session, process, tx.mail.open):
                 return  # told already (an ending is counted once per opening), or late: restored since
@@ -225,8 +218,6 @@ class Manager:
                 ):  # adopted: what comes next in a person's own terminal is none of ours
                     await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, at)
 
-        await self._store.write(unit)
-
     # What need not be told
 
     async def heard(self, caller: Caller, session_ids: Collection[str]) -> None:
@@ -241,19 +232,15 @@ class Manager:
                 and n.session_id in session_ids
             ]
 
-        async def unit(tx: Transaction) -> None:
-            tx.mail.settle_notices(told(tx.mail.open), "heard")
-
         if told(self._store.mail.open):
-            await self._store.write(unit)
+            async with self._store.transaction() as tx:
+                tx.mail.settle_notices(told(tx.mail.open), "heard")
 
     # The one way to a new status
 
     async def observe(self, session_id: str, signal: Signal) -> None:
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             await self.move(tx, session_id, signal)
-
-        await self._store.write(unit)
 
     async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
         """Let `signal` do what lifecycle.decide says; `facts` are recorded even when it changes no status."""

@@ -14,7 +14,6 @@ from sm.sessions.manager import Answer, Manager
 from sm.state.endings import Endings
 from sm.state.requests import Asked, open_of, open_request
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 _METADATA_MAX = 50
 _REPORTS = {
@@ -50,20 +49,16 @@ class Reports:
             kind, "report", "it said so (sm complete)", emitted_at or self._manager.now(), message=text
         )
 
-        async def unit(tx: Transaction) -> Session:
-            if await recall.recalled(tx, caller, key) is not None:
-                return tx.session(session.id)
-            before = tx.session(session.id)
-            if is_ended(before.status):
-                raise IllegalTransition(f"session {session.id} has ended already: it is {before.status}")
-            if before.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
-                after = await self._propose(tx, before, text, signal.emitted_at)
-            else:
-                after = await self.completed(tx, session.id, signal)
-            await recall.remember(tx, caller, key, session.id, signal.emitted_at)
-            return after
-
-        done = await self._store.write(unit)
+        async with self._store.transaction(caller, key) as tx:
+            done = tx.session(session.id)
+            if tx.replayed is None:
+                if is_ended(done.status):
+                    raise IllegalTransition(f"session {session.id} has ended already: it is {done.status}")
+                if done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
+                    done = await self._propose(tx, done, text, signal.emitted_at)
+                else:
+                    done = await self.completed(tx, session.id, signal)
+                tx.remember(session.id)
         if not is_ended(done.status):
             return Answer(done)
         live = [s for s in self._manager.family.children(session.id) if is_live(s.status)]
@@ -117,22 +112,15 @@ class Reports:
             emitted_at or self._manager.now(), accepted(message, "message", REPORT_MAX), checked
         )
 
-        async def unit(tx: Transaction) -> Checkpoint:
-            if await recall.recalled(tx, caller, key) is None:
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is None:
+                now = tx.session(session.id)
                 await tx.checkpoint(session.id, checkpoint)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
-                await tx.event(
-                    EventType.CHECKPOINT,
-                    tx.session(session.id),
-                    checkpoint.timestamp,
-                    line,
-                    checkpoint.metadata,
-                )
-                await self._manager.notices.of_checkpoint(tx, tx.session(session.id), checkpoint)
-                await recall.remember(tx, caller, key, session.id, checkpoint.timestamp)
-            return checkpoint
-
-        return await self._store.write(unit)
+                await tx.event(EventType.CHECKPOINT, now, checkpoint.timestamp, line, checkpoint.metadata)
+                await self._manager.notices.of_checkpoint(tx, now, checkpoint)
+                tx.remember(session.id)
+        return checkpoint
 
     async def note(
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
@@ -140,15 +128,11 @@ class Reports:
         """One line that the session says about what it does now."""
         session = self._manager.find(caller, "me", Action.REPORT)
         line = accepted(text, "note", NOTE_MAX, one_line=True)
-        at = emitted_at or self._manager.now()
-
-        async def unit(tx: Transaction) -> Session:
-            current = tx.session(session.id)
-            if await recall.recalled(tx, caller, key) is not None:
-                return current
-            after = await tx.update(current, note=line)
-            await tx.event(EventType.NOTE, after, at, f"{subject(after)} - {quoted(line)}", {})
-            await recall.remember(tx, caller, key, session.id, at)
-            return after
-
-        return await self._store.write(unit)
+        async with self._store.transaction(caller, key) as tx:
+            after = tx.session(session.id)
+            if tx.replayed is None:
+                after = await tx.update(after, note=line)
+                text = f"{subject(after)} - {quoted(line)}"
+                await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})
+                tx.remember(session.id)
+        return after

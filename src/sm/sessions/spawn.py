@@ -31,7 +31,6 @@ from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Planned, Spawning
 from sm.state.endings import Endings
 from sm.store import Effect, Store, Transaction
-from sm.store import idempotency as recall
 
 START_WAIT_S = 20.0
 """How long a start is waited for when nobody says so: less than a client waits for an answer."""
@@ -96,11 +95,8 @@ class Starts:
     async def _earlier(self, caller: Caller, key: RequestKey | None) -> Session | None:
         """The session that the same spawn has made before."""
 
-        async def unit(tx: Transaction) -> Session | None:
-            earlier = await recall.recalled(tx, caller, key)
-            return None if earlier is None else tx.session(earlier)
-
-        return None if key is None else await self._store.write(unit)
+        async with self._store.transaction(caller, key) as tx:
+            return None if tx.replayed is None else tx.session(tx.replayed)
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> Planned:
         parent = self._manager.viewer(caller)
@@ -126,14 +122,13 @@ class Starts:
         argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
         self.prepared[session_id] = (planned.launch, argv)
         try:
-            session = await self._store.write(lambda tx: self.insert(tx, planned, caller, key))
-        except (
-            Exception
-        ):  # not a cancellation: the commit goes on without us, and the start needs what is prepared
-            await self._unprepare(session_id)
-            raise
-        if session.id != session_id:  # this request was carried out before, under another id
-            await self._unprepare(session_id)
+            async with self._store.transaction(caller, key) as tx:
+                session = await self.insert(tx, planned, caller)
+        finally:
+            # Also when this request was carried out before, under another id. The start of a session whose
+            # commit stands, though its caller was cancelled, needs the files.
+            if session_id not in self._store.sessions:
+                await self._unprepare(session_id)
         return Answer(await self.start_heard(caller, session.id, wait_s, listens), planned.warnings)
 
     async def start_heard(
@@ -152,16 +147,14 @@ class Starts:
         tx: Transaction,
         planned: Planned,
         caller: Caller,
-        key: RequestKey | None,
         payload: Mapping[str, Any] = MappingProxyType({}),
     ) -> Session:
-        """Write a planned session, and the effect that starts its agent (with `payload`).
+        """Write a planned session, and the effect that starts its agent (with `payload`), once for its request.
 
         Raises IllegalState, NameTaken, LimitReached, RateLimited.
         """
-        earlier = await recall.recalled(tx, caller, key)
-        if earlier is not None:
-            return tx.session(earlier)
+        if tx.replayed is not None:
+            return tx.session(tx.replayed)
         session = planned.session
         above = session.parent_id
         if above is not None and not self._may_have_children(tx, above):
@@ -173,7 +166,7 @@ class Starts:
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
             raise NameTaken(f"a live session is named {name} already", "choose another --name")
         # Not when it was planned: what the plans of two at once take must not bring them closer than they may come.
-        at = self._manager.now()
+        at = tx.now
         session = replace(session, created_at=at, status_at=at)
         await self._manager.counting.born(tx, caller, session)
         await tx.insert(session, planned.launch, planned.prompt)
@@ -181,7 +174,7 @@ class Starts:
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
         await tx.effect(EffectKind.START, session.id, payload, at)
-        await recall.remember(tx, caller, key, session.id, at)
+        tx.remember(session.id)
         return session
 
     def _may_have_children(self, tx: Transaction, session_id: str) -> bool:
@@ -250,7 +243,7 @@ class Starts:
         """
         signal = self._signal(SignalKind.STARTED, "process", "its process runs")
 
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             session = tx.session(effect.session_id)
             facts = {"process": process, "started_at": signal.emitted_at}
             if self._manager.provider(session).has_turns and process is not None and not ready:
@@ -261,20 +254,16 @@ class Starts:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
 
-        await self._store.write(unit)
-
     async def start_failed(self, effect: Effect, error: SmError) -> None:
         """There is no agent process, and there will be none."""
         self._start_errors[effect.session_id] = error
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
 
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             after = await self._manager.move(tx, effect.session_id, signal, exit=Exit())
             await tx.finish(effect)
             await self._endings.process_gone(tx, after, self._manager.move)
-
-        await self._store.write(unit)
 
     def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
         return Signal(kind, source, reason, self._manager.now())

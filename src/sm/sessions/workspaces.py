@@ -17,7 +17,6 @@ from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Starts
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
 _SLUG_MAX = 64
@@ -78,21 +77,17 @@ class Workspaces:
             )
         if given.get("working_dir") is None:
             raise UsageError("a workspace needs a directory", "--working-dir DIR")
-        at = self._manager.now()
         given = await _resolved(given)
-        wanted = _changed(Workspace(slug, "", at), given)
-
-        async def unit(tx: Transaction) -> Workspace:
-            if await recall.recalled(tx, caller, key) is not None:
-                return tx.workspace(slug) or wanted
+        made = _changed(Workspace(slug, "", self._manager.now()), given)
+        async with self._store.transaction(caller, key) as tx:
             before = tx.workspace(slug)
-            if before is not None and before.deleted_at is None:
+            if tx.replayed is not None:
+                made = before or made
+            elif before is not None and before.deleted_at is None:
                 raise NameTaken(f"there is a workspace {slug} already", f"sm workspace show {slug}")
-            self._put(tx, wanted)
-            await recall.remember(tx, caller, key, slug, at)
-            return wanted
-
-        made = await self._store.write(unit)
+            else:
+                self._put(tx, made)
+                tx.remember(slug)
         if not self.sessions(caller, slug):
             return made, ()
         return made, (
@@ -107,22 +102,18 @@ class Workspaces:
         It counts for what is started from then on. Raises as `create`, and IllegalState for a deleted one.
         """
         self._check(caller, slug, "set")
-        at = self._manager.now()
         found = self.find(caller, slug)
         given = await _resolved(given)
-
-        async def unit(tx: Transaction) -> Workspace:
+        async with self._store.transaction(caller, key) as tx:
             now = tx.workspace(slug) or found
-            if await recall.recalled(tx, caller, key) is not None:
+            if tx.replayed is not None:
                 return now
             _refuse_deleted(now)
             # Of what is there in this transaction: another change may have come meanwhile.
             after = _changed(now, given)
             self._put(tx, after)
-            await recall.remember(tx, caller, key, slug, at)
-            return after
-
-        return await self._store.write(unit)
+            tx.remember(slug)
+        return after
 
     async def delete(self, caller: Caller, slug: str, key: RequestKey | None) -> Workspace:
         """Nothing is started in it any more; its sessions stay readable, its directory as it is.
@@ -131,12 +122,10 @@ class Workspaces:
         """
         self._check(caller, slug, "delete")
         self.find(caller, slug)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Workspace:
+        async with self._store.transaction(caller, key) as tx:
             now = tx.workspace(slug)
             assert now is not None
-            if await recall.recalled(tx, caller, key) is not None:
+            if tx.replayed is not None:
                 return now
             _refuse_deleted(now)
             living = [s.id for s in tx.all_sessions() if s.workspace == slug and s.exit is None]
@@ -145,12 +134,10 @@ class Workspaces:
                     f"processes of {len(living)} sessions live in workspace {slug}",
                     f"sm kill {' '.join(living[:5])}",
                 )
-            after = replace(now, deleted_at=at)
+            after = replace(now, deleted_at=tx.now)
             tx.put_workspace(after)
-            await recall.remember(tx, caller, key, slug, at)
-            return after
-
-        return await self._store.write(unit)
+            tx.remember(slug)
+        return after
 
     async def unmatched(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
         """That it gives agent types which there are not now, in words: they may be to come, or a slip of the pen.
