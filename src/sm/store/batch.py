@@ -21,7 +21,9 @@ class Turn:
         self.granted: asyncio.Future[Transaction] = loop.create_future()
         self.handed_back: asyncio.Future[bool] = loop.create_future()
         """Whether the transaction is to be committed, once the body has ended."""
-        self._committed: asyncio.Future[None] = loop.create_future()
+        self._woken: asyncio.Future[None] = loop.create_future()
+        self._over = False
+        self._error: Exception | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -35,28 +37,33 @@ class Turn:
             self.granted.cancel()
 
     def succeed(self) -> None:
-        self._committed.set_result(None)
+        self._finish(None)
 
     def fail(self, error: Exception) -> None:
         """Raise `error` in the caller that waits, for its turn or for the commit."""
         if not self.granted.done():
             self.granted.set_exception(error)
-        elif self.handed_back.done() and self.handed_back.result() and not self._committed.done():
-            self._committed.set_exception(error)
+        elif not self._over:
+            self._finish(error)
+
+    def _finish(self, error: Exception | None) -> None:
+        self._over, self._error = True, error
+        if not self._woken.done():
+            self._woken.set_result(None)
 
     async def outcome(self) -> None:
         """Wait for the commit. Raises its error; a caller that is cancelled here first learns the outcome too."""
         cancelled: asyncio.CancelledError | None = None
-        while not self._committed.done():
+        while not self._over:
             try:
-                await asyncio.wait([self._committed])
+                await self._woken
             except asyncio.CancelledError as error:
                 cancelled = error
-        failure = self._committed.exception()
+                self._woken = asyncio.get_running_loop().create_future()
         if cancelled is not None:
             raise cancelled
-        if failure is not None:
-            raise failure
+        if self._error is not None:
+            raise self._error
 
 
 @dataclass(slots=True)

@@ -72,8 +72,9 @@ class Transaction:
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
-        self._key = IdempotencyKey(caller, key)
-        self.replayed = await self._key.result(self.read)
+        if key is not None:
+            self._key = IdempotencyKey(caller, key)
+            self.replayed = await self._key.result(self.read)
 
     def remember(self, result: str) -> None:
         """Keep the result of this transaction's request for its repetitions."""
