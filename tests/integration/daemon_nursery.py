@@ -7,10 +7,12 @@ later by what the daemon itself says to whoever started it.
 """
 
 import functools
+import inspect
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sm.daemon import main as daemon
@@ -28,22 +30,40 @@ def crash_at(point: str) -> None:
     """Let this process die as by `kill -9` at `point`; the part is the real one in everything else."""
     place, when, number = point.split()
     part, _, name = place.partition(".")
-    method: Callable[..., Awaitable[Any]] = getattr(PARTS[part], name)
+    method: Callable[..., Any] = getattr(PARTS[part], name)
     calls = 0
 
-    @functools.wraps(method)
-    async def dying(*arguments: Any, **options: Any) -> Any:
+    def begin() -> bool:
+        """Whether this is the call to die in."""
         nonlocal calls
         calls += 1
         mine = calls == int(number)
         if mine and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
+        return mine
+
+    @functools.wraps(method)
+    async def dying(*arguments: Any, **options: Any) -> Any:
+        mine = begin()
         result = await method(*arguments, **options)
         if mine:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         return result
 
-    setattr(PARTS[part], name, dying)
+    @asynccontextmanager
+    async def dying_context(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        mine = begin()
+        async with method(*arguments, **options) as entered:
+            yield entered
+        if mine:
+            die()
+
+    is_context = inspect.isasyncgenfunction(inspect.unwrap(method))
+    setattr(PARTS[part], name, dying_context if is_context else dying)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:

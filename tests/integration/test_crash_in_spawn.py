@@ -28,7 +28,7 @@ POINTS = [
     f"{place} {when} {number}"
     for place, number in (
         ("HostSandbox.prepare", 1),
-        ("Store.write", 1),  # the session, its event and the order to start it
+        ("Store.transaction", 1),  # the session, its event and the order to start it
         ("Transaction.effect", 1),  # half-way through the same
         ("Tmux.open", 1),
         ("Opening._make_session", 1),
@@ -36,7 +36,7 @@ POINTS = [
         ("Starts.launching", 1),
         ("HostSandbox.wait_started", 1),
         ("Starts.started", 1),
-        ("Store.write", 3),
+        ("Store.transaction", 3),
         ("Starts.spawn", 1),  # after: only the answer is missing
     )
     for when in ("before", "after")
@@ -161,7 +161,9 @@ def test_a_crash_at_any_step_gives_exactly_one_agent(nursery: Nursery, point: st
     assert left_over(instance, live) == []
 
 
-@pytest.mark.parametrize("point", ["Store.write after 1", "Tmux.open before 1", "Starts.started before 1"])
+@pytest.mark.parametrize(
+    "point", ["Store.transaction after 1", "Tmux.open before 1", "Starts.started before 1"]
+)
 def test_servers_of_a_crashed_start_are_still_given_and_are_not_in_the_database(
     nursery: Nursery, point: str
 ) -> None:

@@ -370,8 +370,8 @@ POINTS = [
     "HostSandbox.prepare before 1",  # within the transaction
     "HostSandbox.prepare after 1",
     "Transaction.effect after 1",
-    "Store.write before 2",  # the session starts again
-    "Store.write after 2",
+    "Store.transaction before 3",  # the session starts again
+    "Store.transaction after 3",
     "Tmux.close before 1",
     "Tmux.close after 1",
     "HostSandbox.prepare after 2",
