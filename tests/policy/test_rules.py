@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.policy.rules import RULE_MAX, Ruling, matches, parsed, ruling
+from sm.policy.patterns import matches
+from sm.policy.rules import RULE_MAX, Place, Ruling, evaluate, parse_rule
 from tests.load import scaled
 
 DIR = "/srv/shop"
@@ -35,7 +36,7 @@ def said(
     working_dir: str = DIR,
     cut: bool = False,
 ) -> bool | None:
-    found = ruling(allow, deny, tool, arguments, working_dir, cut)
+    found = evaluate(allow, deny, tool, arguments, Place(working_dir), cut=cut)
     return None if found is None else found.approved
 
 
@@ -302,7 +303,7 @@ def test_a_compound_command_is_allowed_where_it_stands_as_it_is() -> None:
 def test_an_allow_rule_without_a_star_allows_one_command(pattern: str, command: str) -> None:
     rule = f"Bash({pattern})"
     try:
-        parsed(rule)
+        parse_rule(rule)
     except ValueError:
         return
     if "*" not in pattern:
@@ -722,8 +723,10 @@ def test_what_a_deny_rule_cannot_look_through_is_not_allowed_either() -> None:
     assert bash(many, ("Bash",), ()) is True
     assert bash(many, ("Bash",), ("Bash(rm *)",)) is None
     assert bash("x" * 70_000, ("Bash",), ("Bash(rm *)",)) is None
-    for before in ("x=1 ", "x= ", "> a ", "sudo ", "env x=1 ", "'x'=1 ", "sudo -u "):
+    for before in ("sudo ", "env x=1 ", "nohup env "):
         assert bash(before * 100 + "rm x", ("Bash",), ("Bash(rm *)",)) is None
+    for before in ("x=1 ", "x= ", "> a ", "'x'=1 ", "sudo -u "):
+        assert bash(before * 100 + "rm x", ("Bash",), ("Bash(rm *)",)) is False
     assert bash("x" * 70_000, ("Bash",)) is None
 
 
@@ -825,7 +828,9 @@ def slow_rules() -> tuple[str, ...]:
 @pytest.mark.timeout(10)  # the square of its length, in a function that is not Python, would take longer
 def test_the_work_for_a_hundred_rules_and_a_long_command_is_bounded(command: str) -> None:
     rules = slow_rules()
-    assert steps(lambda: ruling(rules, rules, "Bash", {"command": command}, DIR, False)) < STEPS_MAX
+    assert (
+        steps(lambda: evaluate(rules, rules, "Bash", {"command": command}, Place(DIR), cut=False)) < STEPS_MAX
+    )
 
 
 @pytest.mark.parametrize("tool", ["Read", "WebFetch", "Glob"])
@@ -835,7 +840,7 @@ def test_the_work_for_long_paths_and_urls_is_bounded(tool: str) -> None:
     rules = tuple(rule_of(f"{start}/{'a*' * 220}b", tool) for _ in range(100))
     text = "https://a/" + "a" * 65_000 if tool == "WebFetch" else "/a" * 32_000
     arguments = {"url": text, "file_path": text, "path": text, "pattern": text}
-    assert steps(lambda: ruling(rules, rules, tool, arguments, DIR, False)) < STEPS_MAX
+    assert steps(lambda: evaluate(rules, rules, tool, arguments, Place(DIR), cut=False)) < STEPS_MAX
 
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -899,7 +904,7 @@ def test_a_working_directory_is_no_pattern() -> None:
 
 def test_an_agent_that_has_gone_elsewhere_takes_no_rule_with_it() -> None:
     def there(path: str, allow: tuple[str, ...], deny: tuple[str, ...] = ()) -> bool | None:
-        found = ruling(allow, deny, "Edit", {"file_path": path}, "/etc", False, DIR)
+        found = evaluate(allow, deny, "Edit", {"file_path": path}, Place("/etc", (DIR,)), cut=False)
         return None if found is None else found.approved
 
     assert there("/etc/src/a", ("Edit(src/*)",)) is None
@@ -911,7 +916,7 @@ def test_an_agent_that_has_gone_elsewhere_takes_no_rule_with_it() -> None:
 def test_a_directory_of_two_names_is_meant_by_either() -> None:
     def there(path: str) -> bool | None:
         rules = ("Edit(src/*)",), ("Edit(src/secret*)",)
-        found = ruling(*rules, "Edit", {"file_path": path}, "/real", False, "/link", "/real")
+        found = evaluate(*rules, "Edit", {"file_path": path}, Place("/real", ("/link", "/real")), cut=False)
         return None if found is None else found.approved
 
     assert [there(f"{base}src/a") for base in ("", "/link/", "/real/", "/else/")] == [True, True, True, None]
@@ -1193,13 +1198,13 @@ def test_a_deny_rule_with_a_star_for_the_port_leaves_others_alone() -> None:
 
 
 def test_a_ruling_names_the_rule_and_what_it_matched() -> None:
-    assert ruling(("Bash(npm test *)",), (), "Bash", {"command": "npm test x"}, DIR, False) == Ruling(
-        True, "Bash(npm test *)", 'auto_allow has Bash(npm test *), which matches "npm test x"'
-    )
-    assert ruling((), ("Bash(rm *)",), "Bash", {"command": "ls; sudo rm 'x'"}, DIR, False) == Ruling(
-        False, "Bash(rm *)", 'auto_deny has Bash(rm *), which matches "rm x"'
-    )
-    assert ruling((), ("Bash",), "Bash", {"command": "ls"}, DIR, False) == Ruling(
+    assert evaluate(
+        ("Bash(npm test *)",), (), "Bash", {"command": "npm test x"}, Place(DIR), cut=False
+    ) == Ruling(True, "Bash(npm test *)", 'auto_allow has Bash(npm test *), which matches "npm test x"')
+    assert evaluate(
+        (), ("Bash(rm *)",), "Bash", {"command": "ls; sudo rm 'x'"}, Place(DIR), cut=False
+    ) == Ruling(False, "Bash(rm *)", 'auto_deny has Bash(rm *), which matches "rm x"')
+    assert evaluate((), ("Bash",), "Bash", {"command": "ls"}, Place(DIR), cut=False) == Ruling(
         False, "Bash", "auto_deny has Bash"
     )
 
@@ -1232,7 +1237,7 @@ def test_a_ruling_names_the_rule_and_what_it_matched() -> None:
 )
 def test_what_is_no_rule_is_said_in_words(rule: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
-        parsed(rule)
+        parse_rule(rule)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sm.core.models import IDENTITY, TrustLevel
 from sm.core.observation import Source
-from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parsed
+from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
 
 NOT_YET = (
@@ -106,12 +106,12 @@ def _tool(value: str) -> str:
 
 
 def _rule(value: str) -> str:
-    parsed(_without_nul(value))
+    parse_rule(_without_nul(value))
     return value
 
 
 def _allow_rule(value: str) -> str:
-    if parsed(_without_nul(value)).tool in NEVER_ALLOWED:
+    if parse_rule(_without_nul(value)).tool in NEVER_ALLOWED:
         raise ValueError("cannot be allowed by a rule: a question needs an answer")
     return value
 

@@ -24,7 +24,7 @@ from sm.core.text import folded
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
-from sm.policy.rules import ruling
+from sm.policy.rules import Place, evaluate
 from sm.providers.readers import Dialog, HookReader
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
@@ -163,15 +163,9 @@ class Dialogs:
         agent = self._config.claude.agent_configs.get(session.agent_type)
         if agent is None:
             return None
-        found = ruling(
-            agent.auto_allow,
-            agent.auto_deny,
-            dialog.tool,
-            dialog.arguments,
-            dialog.working_dir or session.working_dir,
-            asked.cut,
-            session.working_dir,
-            real_dir,
+        place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
+        found = evaluate(
+            agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=asked.cut
         )
         return None if found is None else Decided(Answer(found.approved), BY_RULE, found.why)
 
