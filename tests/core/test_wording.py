@@ -6,30 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.lifecycle import ENDED, decide
-from sm.core.messages import (
-    BY_RULE,
-    BY_TERMINAL,
-    Answer,
-    Message,
+from sm.core.lifecycle import decide
+from sm.core.messages import Message
+from sm.core.models import Exit, Session, Signal
+from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
+from sm.core.states import (
+    ENDED,
+    EventType,
     MessageMode,
     MessageState,
-    Question,
-    Request,
     RequestKind,
     RequestState,
+    SignalKind,
+    Status,
+    TrustLevel,
 )
-from sm.core.models import EventType, Exit, Session, Signal, SignalKind, Status, TrustLevel
 from sm.core.text import ENTRY_MAX_BYTES
 from sm.core.wording import (
     asked,
     ending,
     idle,
-    kin,
     label,
     message_settled,
     milestone,
     moved,
+    notice_subject,
     outcome,
     request_opened,
     request_settled,
@@ -227,8 +228,8 @@ def test_entries_are_told_in_these_words() -> None:
 
 
 def test_a_session_of_the_operator_is_nobodys_child() -> None:
-    assert kin(ROOT) == "session engineer-1a2b3c4d (1a2b3c4d)"
-    assert kin(CHILD) == "child engineer-abc123 (1a2b3c4d)"
+    assert notice_subject(ROOT) == "session engineer-1a2b3c4d (1a2b3c4d)"
+    assert notice_subject(CHILD) == "child engineer-abc123 (1a2b3c4d)"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from sm.cli.display.text import Shown, json_text, line
 from sm.cli.instance import Instance
 from sm.cli.options import rate_wait_option
 from sm.client.http import Client, new_key
+from sm.core.states import OPEN_STATES, MessageState
 from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
 from sm.wire import decode, encode
 
@@ -21,8 +22,7 @@ DEFAULT_WAIT_S = 5.0
 LEFT_OFF = 130
 """How a command ends that got a Ctrl-C."""
 _HELD_S = 20.0
-_ARRIVED = ("submitted", "acknowledged")
-_OPEN = ("queued", "delivering")
+_ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
 def delivery_options(command: Command) -> Command:
@@ -110,7 +110,7 @@ def deliver(
 
 def _followed(client: Client, message: Shown, deadline: float) -> Shown:
     """The message when it is final, or as it is when the time is over."""
-    while message["status"] in _OPEN:
+    while message["status"] in OPEN_STATES:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             break
@@ -131,9 +131,9 @@ def said(message: Shown, *, must_arrive: bool) -> str:
         return f"Answered {message['request_id']} of session {message['session_id']}: {reason}"
     if status in _ARRIVED:
         return f"Input sent to session {message['session_id']}"
-    if status == "unconfirmed" and not must_arrive:
+    if status == MessageState.UNCONFIRMED and not must_arrive:
         return f"typed, not confirmed, message {number}"
-    if status not in _OPEN:
+    if status not in OPEN_STATES:
         raise IllegalState(f"message {number} to session {message['session_id']} is {line(status)}: {reason}")
     if must_arrive:
         raise WaitTimeout(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from sm.client.http import Away, Client
+from sm.core.backoff import Backoff
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -19,12 +20,12 @@ def follow(client: Client, query: Mapping[str, object], since: int) -> Iterator[
     Raises BrokenPipeError as soon as nobody reads stdout any more.
     """
     cursor = since
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     away = False
 
     def opened() -> None:
-        nonlocal away, pause_s
-        pause_s = _FIRST_PAUSE_S
+        nonlocal away
+        backoff.reset()
         if away:
             away = False
             click.echo("the daemon is back", err=True)
@@ -39,8 +40,7 @@ def follow(client: Client, query: Mapping[str, object], since: int) -> Iterator[
             if not away:
                 away = True
                 click.echo("the daemon is away; waiting for it", err=True)
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            time.sleep(backoff.next_s())
 
 
 def _stream(

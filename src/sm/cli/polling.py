@@ -8,6 +8,7 @@ import click
 
 from sm.cli.instance import Instance, stopped
 from sm.client.http import Away, Client
+from sm.core.backoff import Backoff
 
 T = TypeVar("T")
 
@@ -26,7 +27,8 @@ def until_answered(
     daemon was stopped on purpose; an agent's goes on.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    found, away, pause_s = False, False, _FIRST_PAUSE_S
+    found, away = False, False
+    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         try:
             if not found:
@@ -35,7 +37,8 @@ def until_answered(
             answer = ask(instance.client(start=False), _at_most(_HELD_S, deadline))
             if away:
                 click.echo("the daemon is back", err=True)
-            away, pause_s = False, _FIRST_PAUSE_S
+            away = False
+            backoff.reset()
         except Away:
             if instance.session_id is None and instance.was_stopped:
                 raise stopped() from None
@@ -43,8 +46,7 @@ def until_answered(
             if not away:
                 away = True
                 click.echo("the daemon is away; waiting for it", err=True)
-            time.sleep(_at_most(pause_s, deadline))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            time.sleep(_at_most(backoff.next_s(), deadline))
         if answer is not None:
             return answer
         if deadline is not None and time.monotonic() >= deadline:

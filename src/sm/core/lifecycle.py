@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sm.core.models import REQUESTED, EventType, Signal, SignalKind, Status
+from sm.core.models import Signal
+from sm.core.states import ENDED, ENDED_OF_ANY_KIND, LIVE, REQUESTED, EventType, SignalKind, Status
 from sm.errors import IllegalTransition
-
-LIVE = (Status.SPAWNED, Status.STARTING, Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
-ENDED = (Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED)
 
 
 def _table() -> dict[tuple[Status, SignalKind], Status]:
@@ -104,9 +102,6 @@ def decide(status: Status, signal: Signal) -> Decision | None:
         return None
     event = _EVENTS_OF_SIGNAL.get(signal.kind) or _EVENTS.get(after)
     return Decision(before=status, after=after, event=event, signal=signal)
-
-
-ENDED_OF_ANY_KIND = "ended"
 
 
 def reached(status: Status, until: str) -> bool | None:

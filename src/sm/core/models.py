@@ -1,117 +1,14 @@
-"""The sessions that sm keeps, and what is said of them: workspaces, callers, signals, events, checkpoints.
+"""Sessions and what belongs to them: workspaces, callers, signals, events, checkpoints. Pure data.
 
-Pure data; rows and JSON become these at the edges. What passes between sessions is in `mail`.
+The store and the API convert rows and JSON to these classes.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
-
-class Tolerant(StrEnum):
-    """A closed set that still carries a value it does not know.
-
-    A row written by a newer version must not be lost or rewritten (lessons.md, Daemon), so an unknown
-    value becomes a member named UNKNOWN that keeps its text. Check input with `in Type.__members__.values()`.
-    """
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self | None:
-        if not isinstance(value, str):
-            return None
-        stranger = str.__new__(cls, value)
-        stranger._name_ = "UNKNOWN"
-        stranger._value_ = value
-        return stranger
-
-
-class Status(Tolerant):
-    SPAWNED = "spawned"
-    STARTING = "starting"
-    RUNNING = "running"
-    IDLE = "idle"
-    WAITING_INPUT = "waiting_input"
-    COMPLETED = "completed"
-    ERROR = "error"
-    ABANDONED = "abandoned"
-    KILLED = "killed"
-
-
-class EventType(Tolerant):
-    SPAWNED = "spawned"
-    STARTED = "started"
-    RUNNING = "running"
-    IDLE = "idle"
-    WAITING_INPUT = "waiting_input"
-    CHECKPOINT = "checkpoint"
-    NOTE = "note"
-    PROPOSED_COMPLETION = "proposed_completion"
-    COMPLETED = "completed"
-    ERROR = "error"
-    ABANDONED = "abandoned"
-    KILLED = "killed"
-    REOPENED = "reopened"
-    MESSAGE = "message"
-    REQUEST = "request"
-    WARNING = "warning"
-    ARCHIVED = "archived"
-
-
-class TrustLevel(StrEnum):
-    DIRECT = "direct"
-    SANDBOXED = "sandboxed"
-
-
-class Mode(Tolerant):
-    """Who decides that a session is finished (seed 003, Lifecycle Modes)."""
-
-    AUTO = "auto"
-    MANUAL = "manual"
-    SUPERVISED = "supervised"
-
-
-class SignalKind(StrEnum):
-    """What can be observed of, or asked for, a session."""
-
-    LAUNCHING = "launching"
-    """Its terminal is about to be made."""
-    STARTED = "started"
-    """The agent's own process runs (after exec)."""
-    START_FAILED = "start_failed"
-    """No agent process came to be."""
-    BUSY = "busy"
-    WENT_IDLE = "went_idle"
-    ASKED = "asked"
-    """It waits for an answer."""
-    REPORTED_COMPLETED = "reported_completed"
-    REPORTED_ERROR = "reported_error"
-    REPORTED_ABANDONED = "reported_abandoned"
-    EXITED = "exited"
-    """Its process ended by itself and well."""
-    CRASHED = "crashed"
-    """Its process ended in any other way."""
-    TERMINAL_LOST = "terminal_lost"
-    """Its terminal is gone and nobody knows how its process ended."""
-    KILLED = "killed"
-    """Its process is gone because a caller asked for that."""
-    PARENT_ENDED = "parent_ended"
-    REOPENED = "reopened"
-    """An ended session works again in the process it had."""
-    RESTARTED = "restarted"
-    """An ended session gets a new process."""
-
-
-REQUESTED = frozenset(
-    {
-        SignalKind.REPORTED_COMPLETED,
-        SignalKind.REPORTED_ERROR,
-        SignalKind.REPORTED_ABANDONED,
-        SignalKind.REOPENED,
-        SignalKind.RESTARTED,
-    }
-)
-"""Signals that somebody asked for: an illegal one is an error, not late news."""
+from sm.core.states import CallerKind, EventType, Mode, SignalKind, Status, TrustLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +45,6 @@ class Process:
 
     pid: int
     started: str
-
-
-class CallerKind(StrEnum):
-    OPERATOR = "operator"
-    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,3 +225,8 @@ class SpawnRequest:
     branch: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment as sent; the manager keeps what is configured, nothing of it for a session's child."""
+
+
+def digest(token: str) -> str:
+    """SHA-256 of a session's token. Only the digest is stored: whoever reads the database cannot use it."""
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -2,8 +2,10 @@
 
 from typing import assert_never
 
-from sm.core.messages import BY_RULE, BY_TERMINAL, Message, MessageState, Question, Request, RequestKind
-from sm.core.models import EventType, Session, Signal, SignalKind, Status, TrustLevel
+from sm.core.messages import Message
+from sm.core.models import Session, Signal
+from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
+from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Status, TrustLevel
 from sm.core.text import folded, quoted
 
 _PLAN = "ExitPlanMode"
@@ -61,7 +63,7 @@ def words_of(session: Session, text: str, limit: int = 500) -> str:
     return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
 
 
-def kin(session: Session) -> str:
+def notice_subject(session: Session) -> str:
     """What a notice calls the session that it is about."""
     return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
 
@@ -76,15 +78,15 @@ def ending(session: Session, signal: Signal) -> str:
         case _:
             verb = str(session.status)
     said = f": {words_of(session, signal.message)}" if signal.message else f": {folded(signal.reason)}"
-    return f"{kin(session)} {verb}{said}"
+    return f"{notice_subject(session)} {verb}{said}"
 
 
 def idle(session: Session) -> str:
-    return f"{kin(session)} is idle: {folded(session.status_reason)}"
+    return f"{notice_subject(session)} is idle: {folded(session.status_reason)}"
 
 
 def milestone(session: Session, text: str) -> str:
-    return f"{kin(session)} reports: {words_of(session, text)}"
+    return f"{notice_subject(session)} reports: {words_of(session, text)}"
 
 
 def undelivered(session: Session, message: Message) -> str:
@@ -93,7 +95,7 @@ def undelivered(session: Session, message: Message) -> str:
 
 def asked(session: Session, request: Request) -> str:
     """The entry of a notice that tells of a request. It ends with the exact command to type."""
-    who, name = kin(session), request.name
+    who, name = notice_subject(session), request.name
     match request.kind:
         case RequestKind.QUESTION:
             each = " TEXT" * len(request.questions)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.cli.display import text as render
-from sm.core.models import EventType, Status
 from sm.core.text import claims_to_be_ours
 from tests.cli.samples import event, progress, session
 
@@ -453,8 +452,3 @@ def test_a_record_of_the_log_is_one_line_with_its_context() -> None:
         render.log_line(record, UTC)
         == "2026-01-27 15:10:00 info sm.sessions.manager: moved sm_session=1a2b3c4d"
     )
-
-
-def test_the_words_offered_are_the_words_there_are() -> None:
-    assert list(render.STATUSES) == [status.value for status in Status]
-    assert list(render.EVENT_TYPES) == [kind.value for kind in EventType]

@@ -5,14 +5,15 @@ import os
 import click
 
 from sm.cli.display.output import say_json, say_sessions
-from sm.cli.display.text import STATUSES, tree
+from sm.cli.display.text import tree
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, narrowing_options
+from sm.core.states import Status
 from sm.wire import decode
 
 
 @click.command()
-@click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
+@click.option("--status", type=click.Choice([*map(str, Status), "all"]), help="Only those with this status.")
 @narrowing_options
 @json_option
 def command(

@@ -11,6 +11,7 @@ from sm.cli.instance import Instance
 from sm.cli.options import json_option
 from sm.cli.polling import until_answered
 from sm.client.http import Client, new_key
+from sm.core.states import RequestState
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
@@ -65,7 +66,7 @@ def command(
         text = "\n".join(answer["answers"])
         click.echo("\n".join(their_line(each) for each in text.split("\n")))
     sys.stdout.flush()  # whose reader may have gone: the answer then comes as a message
-    if settled["state"] == "answered":
+    if settled["state"] == RequestState.ANSWERED:
         with suppress(DaemonUnavailable):  # it then comes once more, as a message
             instance.client().post(f"/v1/requests/{name}/taken")
     if answer is None:

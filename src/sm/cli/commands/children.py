@@ -5,17 +5,18 @@ import os
 import click
 
 from sm.cli.display.output import say_json, say_sessions
-from sm.cli.display.text import STATUSES, nested
+from sm.cli.display.text import nested
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, narrowing_options, session_argument
 from sm.client.http import session_path
+from sm.core.states import Status
 from sm.wire import decode
 
 
 @click.command()
 @session_argument(required=False)
 @click.option("--recursive", "-r", is_flag=True, help="Grandchildren and all below, as a tree.")
-@click.option("--status", type=click.Choice([*STATUSES, "all"]), help="Only those with this status.")
+@click.option("--status", type=click.Choice([*map(str, Status), "all"]), help="Only those with this status.")
 @narrowing_options
 @json_option
 def command(

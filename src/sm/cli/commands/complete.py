@@ -3,15 +3,21 @@
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.text import ENDED
 from sm.cli.reporting import reported
+from sm.core.states import ENDED, Status
 
-_MARKED = {"completed": "complete", "error": "as error", "abandoned": "as abandoned"}
+_MARKED: dict[str, str] = {
+    Status.COMPLETED: "complete",
+    Status.ERROR: "as error",
+    Status.ABANDONED: "as abandoned",
+}
 
 
 @click.command()
 @click.argument("message", required=False)
-@click.option("--status", type=click.Choice(list(_MARKED)), default="completed", show_default=True)
+@click.option(
+    "--status", type=click.Choice([*map(str, _MARKED)]), default=str(Status.COMPLETED), show_default=True
+)
 def command(message: str | None, status: str) -> None:
     """Report that the work is done, or why not.
 

@@ -17,10 +17,11 @@ import click
 
 from sm.cli.commands.daemon import stop
 from sm.cli.display.output import say_sessions
-from sm.cli.display.text import ENDED, Shown, event_line, label, line, tree
+from sm.cli.display.text import Shown, event_line, label, line, tree
 from sm.cli.follow import follow
 from sm.cli.instance import Instance, start
 from sm.client.http import Client, session_path
+from sm.core.states import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
 from sm.wire import decode
 
@@ -31,11 +32,11 @@ _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
 
 EXPECTED = {
-    "Coordinator": ("completed", None),
-    "Builder": ("completed", "Coordinator"),
-    "Linter": ("completed", "Builder"),
-    "Tester": ("error", "Coordinator"),
-    "Fetcher": ("error", "Coordinator"),
+    "Coordinator": (Status.COMPLETED, None),
+    "Builder": (Status.COMPLETED, "Coordinator"),
+    "Linter": (Status.COMPLETED, "Builder"),
+    "Tester": (Status.ERROR, "Coordinator"),
+    "Fetcher": (Status.ERROR, "Coordinator"),
 }
 """Agent type: (how it must end, whose child it must be)."""
 
@@ -96,7 +97,7 @@ def _report(sessions: Sequence[Shown]) -> None:
 
 
 def _fate(session: Shown) -> str:
-    if session["status"] == "completed":
+    if session["status"] == Status.COMPLETED:
         return "did its work"
     if session["status_source"] == "report":
         return f"reported: {line(session['completion_message'])}"

@@ -72,7 +72,7 @@ def _line(check: Check) -> str:
 def _platform() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check(sys.version_info >= (3, 11), f"Python {version} at {sys.executable}", None)
-    from sm.linux.processes import check_platform
+    from sm.linux.platform import check_platform
 
     system = os.uname()
     try:

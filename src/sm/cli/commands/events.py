@@ -5,11 +5,12 @@ import os
 import click
 
 from sm.cli.display.output import say
-from sm.cli.display.text import EVENT_TYPES, event_line, json_text
+from sm.cli.display.text import event_line, json_text
 from sm.cli.follow import follow
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names, workspace_option
 from sm.client.http import session_path
+from sm.core.states import EventType
 from sm.errors import UsageError
 from sm.wire import decode, encode
 
@@ -19,7 +20,11 @@ _BEFORE_FOLLOWING = 10
 @click.command()
 @click.argument("session", metavar="[ID]", required=False, shell_complete=session_names)
 @click.option(
-    "--type", "kind", type=click.Choice(EVENT_TYPES), metavar="TYPE", help="Only events of this type."
+    "--type",
+    "kind",
+    type=click.Choice([*map(str, EventType)]),
+    metavar="TYPE",
+    help="Only events of this type.",
 )
 @click.option("--limit", "-n", type=click.IntRange(0, 10_000), help="How many; 50, before following 10.")
 @click.option("--since", type=click.IntRange(min=0), metavar="SEQ", help="Those after this event's `seq`.")

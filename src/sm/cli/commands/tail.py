@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import click
 
 from sm.cli.display.output import say, say_json, width
-from sm.cli.display.text import ENDED, Shown, cut, json_text, line
+from sm.cli.display.text import Shown, cut, json_text, line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.cli.polling import until_answered
 from sm.client.http import Client, session_path
+from sm.core.states import ENDED
 from sm.wire import decode, encode
 
 _LINES_MAX = 10_000

@@ -7,11 +7,12 @@ from contextlib import suppress
 import click
 
 from sm.cli.display.output import say_sessions
-from sm.cli.display.text import ENDED, STATUSES, Shown, json_text, plural
+from sm.cli.display.text import Shown, json_text, plural
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names
 from sm.cli.polling import until_answered
 from sm.client.http import Client
+from sm.core.states import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
@@ -20,8 +21,9 @@ from sm.wire import encode
 @click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
 @click.option("--any", "any_of", is_flag=True, help="Until the first of them has.")
 @click.option("--all", "all_of", is_flag=True, help="Until all of them have (so it is without an option).")
-@click.option("--until", type=click.Choice(["ended", *STATUSES]), default="ended", show_default=True,
-              metavar="STATUS", help="Which status; ended is any of completed, error, abandoned, killed.")  # fmt: skip
+@click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=ENDED_OF_ANY_KIND,
+              show_default=True, metavar="STATUS",
+              help="Which status; ended is any of completed, error, abandoned, killed.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0, max=86_400 * 7), metavar="SECONDS", help="No longer.")
 @json_option
 def command(

@@ -8,25 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
+from sm.core.states import ENDED, Status
+
 Shown = Mapping[str, Any]
 """An object of the daemon's answer (design section 13)."""
 
-LIVE = ("spawned", "starting", "running", "idle", "waiting_input")
-ENDED = ("completed", "error", "abandoned", "killed")
-STATUSES = LIVE + ENDED
-EVENT_TYPES = (
-    "spawned", "started", "running", "idle", "waiting_input", "checkpoint", "note",
-    "proposed_completion", "completed", "error", "abandoned", "killed", "reopened", "message", "request",
-    "warning", "archived",
-)  # fmt: skip
-
-_COLOURS = {
-    "running": "32",
-    "error": "31",
-    "killed": "31",
-    "waiting_input": "33",
-    "abandoned": "33",
-    "completed": "2",
+_COLOURS: dict[str, str] = {
+    Status.RUNNING: "32",
+    Status.ERROR: "31",
+    Status.KILLED: "31",
+    Status.WAITING_INPUT: "33",
+    Status.ABANDONED: "33",
+    Status.COMPLETED: "2",
 }
 _TODO_MAX = 12
 _BOXES = {"completed": "x", "in_progress": ">"}
@@ -158,10 +151,10 @@ def saying(session: Shown) -> str:
     if said and said != session["status_reason"]:  # else it is ours, and nobody said it
         return f'"{line(said)}"'
     if session["status"] in ENDED:
-        return "" if session["status"] == "completed" else line(session["status_reason"] or "")
-    if session["status"] == "waiting_input":
+        return "" if session["status"] == Status.COMPLETED else line(session["status_reason"] or "")
+    if session["status"] == Status.WAITING_INPUT:
         return line(session["status_reason"] or "")
-    return line(session["note"] or ("In progress" if session["status"] == "running" else ""))
+    return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
 
 
 def session_rows(

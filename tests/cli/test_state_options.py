@@ -1,0 +1,25 @@
+"""Options that take a status or an event type offer every one of them."""
+
+import click
+import pytest
+
+from sm.cli.commands import all as all_sessions
+from sm.cli.commands import children, events, wait
+from sm.core.states import EventType, Status
+
+STATUSES = [status.value for status in Status]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "offered"),
+    [
+        (all_sessions.command, "status", [*STATUSES, "all"]),
+        (children.command, "status", [*STATUSES, "all"]),
+        (wait.command, "until", ["ended", *STATUSES]),
+        (events.command, "kind", [kind.value for kind in EventType]),
+    ],
+)
+def test_option_offers_every_word(command: click.Command, option: str, offered: list[str]) -> None:
+    (kind,) = (parameter.type for parameter in command.params if parameter.name == option)
+    assert isinstance(kind, click.Choice)
+    assert list(kind.choices) == offered
