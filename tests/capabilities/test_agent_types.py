@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities import directories
 from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
+from sm.capabilities.directories import Directory
 from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
 from sm.core.models import Capabilities, Workspace
@@ -232,19 +234,19 @@ def test_changed_file_is_seen_at_once(world: World) -> None:
     assert "reviewer" not in world.origins()
 
 
-def test_file_that_has_not_changed_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = define(world.of_sm, "reviewer", "model: opus")
-    read = []
-    monkeypatch.setattr(
-        "sm.capabilities.agent_types.read_definition", lambda content, name: read.append(name)
-    )
-    monkeypatch.setattr("sm.capabilities.agent_types._SETTLED_NS", -1)
-    monkeypatch.setattr(
-        "sm.capabilities.agent_types._type", lambda name, directory, said: AgentType(name, "claude", path)
-    )
+def test_text_that_is_as_before_is_parsed_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(define(world.of_sm, "reviewer", "model: opus"))
+    parsed: list[str] = []
+
+    def parse(content: bytes, name: str) -> Definition:
+        parsed.append(name)
+        return read_definition(content, name)
+
+    monkeypatch.setattr(directories, "read_definition", parse)
     for _ in range(3):
-        assert "reviewer" in world.origins()
-    assert read == ["reviewer"]
+        path.touch()
+        assert world.found().pick("reviewer").agent.model == "opus"
+    assert parsed == ["reviewer"]
 
 
 # -------------------------------------------------------------------------------- what an agent may have put there
@@ -282,7 +284,7 @@ def test_file_that_cannot_be_read_for_any_reason_breaks_nothing_else(
             raise RecursionError("a bug")
         return read_definition(content, name)
 
-    monkeypatch.setattr("sm.capabilities.agent_types.read_definition", broken)
+    monkeypatch.setattr("sm.capabilities.directories.read_definition", broken)
     define(world.of_sm, "broken", "model: opus")
     define(world.of_sm, "reviewer")
     found = world.found()
@@ -317,17 +319,19 @@ class Held:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read: list[str] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
-        monkeypatch.setattr("sm.capabilities.agent_types.read_definition", self._read)
+        self._content = directories._content
+        monkeypatch.setattr(directories, "_content", self._read)
         self.within_s = round(scaled(0.5), 1)
         monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", self.within_s)
         monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", self.within_s)
 
-    def _read(self, content: bytes, name: str) -> Definition:
+    def _read(self, directory: Directory, descriptor: int, file_name: str) -> bytes | str | None:
+        name = file_name.removesuffix(".md")
         self.read.append(name)
         self.begun.set()
         if name.startswith("held"):
             assert self.go_on.wait(scaled())
-        return read_definition(content, name)
+        return self._content(directory, descriptor, file_name)
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from sm.capabilities.grants import DENIED_IN_SANDBOX, Equipment, Equipping
+from sm.capabilities.grants import DENIED_IN_SANDBOX, Granter, Grants
 from sm.config import Claude
-from sm.core.models import IDENTITY, Capabilities, Session, TrustLevel, Workspace
+from sm.core.models import IDENTITY, Capabilities, Session, Workspace
+from sm.core.states import TrustLevel
 from sm.errors import UsageError
 from sm.providers.claude import ClaudeProvider
 from sm.providers.command import CommandProvider
@@ -44,7 +45,7 @@ class Team:
         self.user_file = self.home / ".claude.json"
         self.shop_file = self.shop / ".mcp.json"
         self.provider = ClaudeProvider(Claude(), (), is_root=False)
-        self.equipping = Equipping(defaults or Capabilities())
+        self.granter = Granter(defaults or Capabilities())
 
     def user(self, **servers: Any) -> None:
         self.user_file.write_text(json.dumps({"numStartups": 3, "mcpServers": servers}))
@@ -61,7 +62,7 @@ class Team:
     def skill(self, path: str) -> None:
         (self.shop.parent / path).mkdir(parents=True)
 
-    def equip(
+    def grants(
         self,
         session_id: str = "1a2b3c4d",
         *,
@@ -70,11 +71,11 @@ class Team:
         mode: TrustLevel = TrustLevel.DIRECT,
         strict: bool = False,
         **allowed: tuple[str, ...],
-    ) -> Equipment:
+    ) -> Grants:
         session = in_dir(session_id, str(where or self.shop), mode, "shop" if inside else None)
         workspace = Workspace("shop", str(self.shop), samples.AT, None, Capabilities(**allowed), strict)
         return asyncio.run(
-            self.equipping.equip(
+            self.granter.grants(
                 session, workspace if inside else None, self.provider, {"HOME": str(self.home)}
             )
         )
@@ -94,9 +95,9 @@ def stdio(label: str = "x", **environment: str) -> dict[str, Any]:
     return {"command": "python3", "args": [label], **({"env": environment} if environment else {})}
 
 
-def written(equipment: Equipment, **more: str) -> dict[str, Any]:
+def written(grants: Grants, **more: str) -> dict[str, Any]:
     """The servers of the session's own file."""
-    text = equipment.mcp_config({**identity(), "PATH": "/bin", "SECRET": "of the agent", **more})
+    text = grants.mcp_config({**identity(), "PATH": "/bin", "SECRET": "of the agent", **more})
     servers: dict[str, Any] = {} if text is None else json.loads(text)["mcpServers"]
     return servers
 
@@ -113,7 +114,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
 def test_servers_are_the_users_and_over_them_those_of_the_workspace(team: Team) -> None:
     team.user(files=stdio("user"), web=stdio("user"))
     team.project(web=stdio("shop"), shop={"type": "http", "url": "https://shop.example/mcp"})
-    servers = written(team.equip())
+    servers = written(team.grants())
     assert {name: server.get("args") for name, server in servers.items()} == {
         "files": ["user"],
         "web": ["shop"],
@@ -125,10 +126,10 @@ def test_servers_are_the_users_and_over_them_those_of_the_workspace(team: Team) 
 
 def test_a_file_cannot_say_who_the_session_is(team: Team) -> None:
     team.project(a=stdio(**LIES, **LOADED))
-    (server,) = written(team.equip()).values()
+    (server,) = written(team.grants()).values()
     # The user of a direct session may load what he likes; nobody may say who it is.
     assert server["env"] == {**LOADED, **identity()}
-    (server,) = written(team.equip(mode=TrustLevel.SANDBOXED), SM_TRUST_LEVEL="sandboxed").values()
+    (server,) = written(team.grants(mode=TrustLevel.SANDBOXED), SM_TRUST_LEVEL="sandboxed").values()
     assert server["env"] == {"KEY": "kept", **identity(trust="sandboxed")}
 
 
@@ -137,7 +138,7 @@ def test_a_file_cannot_say_who_the_session_is(team: Team) -> None:
 )
 def test_no_server_in_a_sandbox_is_given_what_loads_other_code(team: Team, name: str) -> None:
     team.project(a=stdio(**{name: "x", "ENVIRONMENT": "test", "GITHUB_TOKEN": "t"}))
-    (server,) = written(team.equip(mode=TrustLevel.SANDBOXED)).values()
+    (server,) = written(team.grants(mode=TrustLevel.SANDBOXED)).values()
     assert server["env"] == {"ENVIRONMENT": "test", "GITHUB_TOKEN": "t", **identity()}
 
 
@@ -146,21 +147,20 @@ def test_sessions_in_turn_get_their_own_identity_and_what_is_kept_stays_as_it_wa
     team.project(a=stdio("shop", **LIES))
     team.settle()
     before = team.shop_file.read_bytes(), team.user_file.read_bytes()
-    first, second = team.equip("11111111"), team.equip("22222222")
+    first, second = team.grants("11111111"), team.grants("22222222")
     kept = json.dumps(dict(first.servers))
-    assert all(first.servers[name] is second.servers[name] for name in ("u", "a"))  # one cache feeds both
     for _ in range(3):
-        for session_id, equipment in (("11111111", first), ("22222222", second)):
-            told = [s["env"] for s in written(equipment, **identity(session_id)).values()]
+        for session_id, grants in (("11111111", first), ("22222222", second)):
+            told = [s["env"] for s in written(grants, **identity(session_id)).values()]
             assert told == [identity(session_id)] * 2
-    assert json.dumps(dict(team.equip().servers)) == kept
+    assert json.dumps(dict(team.grants().servers)) == kept
     assert first.servers["a"] == stdio("shop", **LIES)
     assert (team.shop_file.read_bytes(), team.user_file.read_bytes()) == before
 
 
 def test_variables_in_a_file_are_left_to_the_agent(team: Team) -> None:
     team.project(a={"command": "${BIN:-run}", "args": ["${HOME}"], "env": {"TOKEN": "${TOKEN}"}})
-    server = written(team.equip())["a"]
+    server = written(team.grants())["a"]
     assert (server["command"], server["args"], server["env"]["TOKEN"]) == (
         "${BIN:-run}",
         ["${HOME}"],
@@ -174,35 +174,26 @@ def test_variables_in_a_file_are_left_to_the_agent(team: Team) -> None:
 def test_changed_file_counts_for_the_next_session(team: Team) -> None:
     team.user()
     team.project(a=stdio("one"))
-    assert written(team.equip())["a"]["args"] == ["one"]
+    assert written(team.grants())["a"]["args"] == ["one"]
     for change in ("two", "six") * 20:  # of the same size, and so soon that the file's time may be the same
         team.project(a=stdio(change))
-        assert written(team.equip())["a"]["args"] == [change]
+        assert written(team.grants())["a"]["args"] == [change]
     team.project(a=stdio("two"))
     team.settle()
-    assert written(team.equip())["a"]["args"] == ["two"]
+    assert written(team.grants())["a"]["args"] == ["two"]
     other = team.shop / "other"
     other.write_text(team.shop_file.read_text().replace("two", "six"))
     os.utime(other, ns=(team.shop_file.stat().st_atime_ns, team.shop_file.stat().st_mtime_ns))
     other.rename(team.shop_file)  # of the same time
-    assert written(team.equip())["a"]["args"] == ["six"]
+    assert written(team.grants())["a"]["args"] == ["six"]
     team.settle()
-    assert written(team.equip())["a"]["args"] == ["six"]
+    assert written(team.grants())["a"]["args"] == ["six"]
     with team.shop_file.open("r+") as same:  # the same file, of the same size and time
         same.write(team.shop_file.read_text().replace("six", "two"))
     os.utime(team.shop_file, (1_700_000_000, 1_700_000_000))
-    assert written(team.equip())["a"]["args"] == ["two"]
+    assert written(team.grants())["a"]["args"] == ["two"]
     team.shop_file.unlink()
-    assert written(team.equip()) == {}
-
-
-def test_unchanged_file_is_not_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    team.user(u=stdio())
-    team.project(a=stdio())
-    team.settle()
-    first = team.equip()
-    monkeypatch.setattr("sm.capabilities.mcp.orjson.loads", None)
-    assert team.equip().servers == first.servers
+    assert written(team.grants()) == {}
 
 
 def test_agents_that_take_no_servers_have_nothing_read(team: Team) -> None:
@@ -210,8 +201,8 @@ def test_agents_that_take_no_servers_have_nothing_read(team: Team) -> None:
     os.mkfifo(team.user_file)
     command = CommandProvider({})
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, None)
-    found = asyncio.run(team.equipping.equip(session, None, command, {"HOME": str(team.home)}))
-    assert found == Equipment()
+    found = asyncio.run(team.granter.grants(session, None, command, {"HOME": str(team.home)}))
+    assert found == Grants()
 
 
 def test_servers_are_those_of_the_home_that_the_agent_has(team: Team, tmp_path: Path) -> None:
@@ -221,7 +212,7 @@ def test_servers_are_those_of_the_home_that_the_agent_has(team: Team, tmp_path: 
     (other / ".claude.json").write_text(json.dumps({"mcpServers": {"u": stdio("of CLAUDE_CONFIG_DIR")}}))
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, None)
     environment = {"HOME": str(team.home), "CLAUDE_CONFIG_DIR": str(other)}
-    found = asyncio.run(team.equipping.equip(session, None, team.provider, environment))
+    found = asyncio.run(team.granter.grants(session, None, team.provider, environment))
     assert found.servers["u"]["args"] == ["of CLAUDE_CONFIG_DIR"]
 
 
@@ -235,7 +226,7 @@ def test_users_servers_for_one_project_are_given_there(team: Team) -> None:
     }
     everywhere = {"u": stdio("everywhere"), "w": stdio()}
     team.user_file.write_text(json.dumps({"mcpServers": everywhere, "projects": projects}))
-    servers = written(team.equip(where=below))  # claude keeps them for the repository (measured)
+    servers = written(team.grants(where=below))  # claude keeps them for the repository (measured)
     assert {name: server["args"] for name, server in servers.items()} == {"u": ["here"], "w": ["x"]}
 
 
@@ -256,11 +247,11 @@ def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, plac
         str(tree): {"mcpServers": {"v": stdio()}},
     }
     team.user_file.write_text(json.dumps({"projects": projects}))
-    assert written(team.equip(where=tree)).keys() == {"u"}  # measured
+    assert written(team.grants(where=tree)).keys() == {"u"}  # measured
     # A worktree has the commands of its repository, too (measured).
     team.skill("shop/.claude/commands")
     (team.shop / ".claude/commands/fix.md").write_text("Fix it.")
-    assert team.equip(where=tree, skills=()).given.skills_off == ("fix",)
+    assert team.grants(where=tree, skills=()).given.skills_off == ("fix",)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +283,7 @@ def test_directory_that_says_it_is_a_worktree_is_believed_when_the_repository_sa
         str(other): {"mcpServers": {"own": stdio()}},
     }
     team.user_file.write_text(json.dumps({"projects": projects}))
-    assert written(team.equip(where=other)).keys() == {"own"}  # as claude does (measured)
+    assert written(team.grants(where=other)).keys() == {"own"}  # as claude does (measured)
 
 
 def test_what_is_wrong_with_servers_of_another_project_is_of_no_account(team: Team) -> None:
@@ -307,17 +298,17 @@ def test_what_is_wrong_with_servers_of_another_project_is_of_no_account(team: Te
         str(team.shop): {"mcpServers": {"good": stdio()}},
     }
     team.user_file.write_text(json.dumps({"projects": projects}))
-    assert team.equip().servers.keys() == {"good"}
+    assert team.grants().servers.keys() == {"good"}
     projects[str(team.shop)] = {"mcpServers": {"bad": bad}}
     team.user_file.write_text(json.dumps({"projects": projects}))
     with pytest.raises(UsageError, match="'bad' whose env"):
-        team.equip()
+        team.grants()
 
 
 def test_byte_order_mark_is_none_of_the_json(team: Team) -> None:
     team.user_file.write_text("\ufeff" + json.dumps({"mcpServers": {"u": stdio()}}))
     team.shop_file.write_text("\ufeff" + json.dumps({"mcpServers": {"a": stdio()}}))
-    assert team.equip().servers.keys() == {"u", "a"}  # claude reads both (measured)
+    assert team.grants().servers.keys() == {"u", "a"}  # claude reads both (measured)
 
 
 def test_file_above_the_workspace_may_be_a_link_and_is_read_for_its_names_only(team: Team) -> None:
@@ -325,13 +316,13 @@ def test_file_above_the_workspace_may_be_a_link_and_is_read_for_its_names_only(t
     dotfiles = team.home / "dotfiles.json"
     dotfiles.write_text('{"mcpServers": {"dots": {"command": 1}}}')
     above.symlink_to(dotfiles)
-    found = team.equip()
+    found = team.grants()
     assert (found.servers, found.given.mcps_off) == ({}, ("dots",))
     below = team.shop / "src"
     below.mkdir()
     (below / ".mcp.json").symlink_to(dotfiles)
     with pytest.raises(UsageError, match="is a link, and agents can write there"):
-        team.equip(where=below)
+        team.grants(where=below)
 
 
 def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
@@ -345,7 +336,7 @@ def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
     until(lambda: time.time_ns() - team.user_file.stat().st_ctime_ns > 200_000_000, "the files are old")
     tracemalloc.start()
     try:
-        team.equip(where=at)
+        team.grants(where=at)
         assert tracemalloc.get_traced_memory()[0] < 8 * 1024 * 1024
     finally:
         tracemalloc.stop()
@@ -357,40 +348,40 @@ def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
 def test_only_the_named_servers_are_given_and_then_no_others_are_used(team: Team) -> None:
     team.user(files=stdio(), mail=stdio())
     team.project(web=stdio(), shell=stdio())
-    found = team.equip(mcps=("files", "web", "wep"))
+    found = team.grants(mcps=("files", "web", "wep"))
     assert found.servers.keys() == {"files", "web"}
     assert found.warnings == ("there is no MCP server wep; did you mean web?",)
     # claude would load `mail` by itself, and ask a person about `shell`.
     assert found.given.strict_mcps
     assert set(found.given.mcps_off) == {"web", "shell"}
-    nothing = team.equip(mcps=())
+    nothing = team.grants(mcps=())
     assert (nothing.servers, nothing.given.strict_mcps, nothing.mcp_config(identity())) == ({}, True, None)
 
 
 def test_without_a_filter_the_agent_keeps_what_else_it_finds(team: Team) -> None:
-    found = team.equip()
-    assert found == Equipment()
+    found = team.grants()
+    assert found == Grants()
     team.project(web=stdio())
-    found = team.equip()
+    found = team.grants()
     assert (found.given.strict_mcps, found.given.mcps_off) == (
         False,
         ("web",),
     )  # given, so that nobody is asked
-    assert team.equip(strict=True).given.strict_mcps
-    assert team.equip(strict=True).servers.keys() == {"web"}
+    assert team.grants(strict=True).given.strict_mcps
+    assert team.grants(strict=True).servers.keys() == {"web"}
 
 
 def test_session_without_a_workspace_has_the_users_servers_by_the_configuration(tmp_path: Path) -> None:
     team = Team(tmp_path, defaults=Capabilities(mcps=("files",)))
     team.user(files=stdio(), mail=stdio())
     team.project(web=stdio())
-    found = team.equip(inside=False, where=team.shop)
+    found = team.grants(inside=False, where=team.shop)
     assert found.servers.keys() == {"files"}
     assert (found.given.strict_mcps, found.given.mcps_off) == (True, ("web",))
     every = Team(tmp_path / "shop")
     every.user(files=stdio())
     every.project(web=stdio())
-    found = every.equip(inside=False)
+    found = every.grants(inside=False)
     # What a project brings along is between claude and whoever approves it.
     assert found.servers.keys() == {"files"}
     assert (found.given.strict_mcps, found.given.mcps_off) == (False, ())
@@ -399,7 +390,7 @@ def test_session_without_a_workspace_has_the_users_servers_by_the_configuration(
 def test_session_of_a_workspace_that_cannot_be_read_is_given_nothing(team: Team) -> None:
     team.user(files=stdio())
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, "gone")
-    found = asyncio.run(team.equipping.equip(session, None, team.provider, {"HOME": str(team.home)}))
+    found = asyncio.run(team.granter.grants(session, None, team.provider, {"HOME": str(team.home)}))
     assert (found.servers, found.given.strict_mcps, found.given.skills) == ({}, True, False)
 
 
@@ -408,7 +399,7 @@ def test_files_between_the_workspace_and_the_working_directory_ask_nobody(team: 
     below.mkdir()
     team.project(web=stdio())
     team.project(below, lint=stdio(), web=stdio("another"))
-    found = team.equip(where=below)
+    found = team.grants(where=below)
     assert (found.servers["web"]["args"], set(found.given.mcps_off)) == (["x"], {"web", "lint"})
     (warning,) = found.warnings
     assert warning.startswith(f"not used from {below}/.mcp.json: lint (")
@@ -428,8 +419,8 @@ def test_files_between_the_workspace_and_the_working_directory_ask_nobody(team: 
 )
 def test_program_of_the_host_is_left_out_in_a_sandbox(team: Team, program: str, *, stays: bool) -> None:
     team.project(a={"command": program.replace("SHOP", str(team.shop))}, b={"type": "sse", "url": "http://b"})
-    assert team.equip().servers.keys() == {"a", "b"}
-    found = team.equip(mode=TrustLevel.SANDBOXED)
+    assert team.grants().servers.keys() == {"a", "b"}
+    found = team.grants(mode=TrustLevel.SANDBOXED)
     assert found.servers.keys() == ({"a", "b"} if stays else {"b"})
     assert found.given.strict_mcps is not stays
     assert ["MCP server a is left out" in warning for warning in found.warnings] == ([] if stays else [True])
@@ -437,9 +428,9 @@ def test_program_of_the_host_is_left_out_in_a_sandbox(team: Team, program: str, 
 
 def test_users_own_programs_are_left_out_in_a_sandbox(team: Team) -> None:
     team.user(a=stdio(), b={"type": "http", "url": "https://b"})
-    assert team.equip(mode=TrustLevel.SANDBOXED).servers.keys() == {"b"}
+    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"b"}
     team.project(a=stdio())
-    assert team.equip(mode=TrustLevel.SANDBOXED).servers.keys() == {"a", "b"}
+    assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"a", "b"}
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be used
@@ -477,18 +468,18 @@ def test_broken_file_stops_the_start_and_says_why(team: Team, content: str, *, u
     file = team.user_file if users else team.shop_file
     file.write_text(content)
     with pytest.raises(UsageError) as refused:
-        team.equip()
+        team.grants()
     assert f"the MCP servers of {file} cannot be used: it " in refused.value.message
     assert BROKEN[content] in refused.value.message
     assert refused.value.exit_code == 2
     file.write_text('{"unknown": {"a": 1}}')
-    assert team.equip().servers == {}
+    assert team.grants().servers == {}
 
 
 def test_what_is_no_regular_file_is_refused_at_once(team: Team, tmp_path: Path) -> None:
     def why() -> str:
         with pytest.raises(UsageError) as refused:
-            team.equip()
+            team.grants()
         return refused.value.message
 
     os.mkfifo(team.shop_file)  # which would keep a reader for ever
@@ -505,20 +496,20 @@ def test_what_is_no_regular_file_is_refused_at_once(team: Team, tmp_path: Path) 
     assert "is a link" in why()
     team.shop_file.unlink()
     team.user_file.symlink_to(tmp_path / "elsewhere.json")  # the user's own may well be one
-    assert team.equip().servers.keys() == {"a"}
+    assert team.grants().servers.keys() == {"a"}
 
 
 def test_file_of_any_size_is_not_read_to_its_end(team: Team) -> None:
     with team.shop_file.open("wb") as file:
         file.truncate(10 * 1024**3)
     with pytest.raises(UsageError, match="is larger than 1024 KiB"):
-        team.equip()
+        team.grants()
 
 
 def test_file_that_claude_is_writing_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.user_file.write_text('{"mcpServers": {"a": {"comm')
     monkeypatch.setattr("sm.capabilities.mcp.time.sleep", lambda _: team.user(a=stdio()))
-    assert team.equip().servers.keys() == {"a"}
+    assert team.grants().servers.keys() == {"a"}
 
 
 # ------------------------------------------------------------------------------------------------ skills
@@ -535,18 +526,18 @@ def test_skills_that_are_not_named_are_off(team: Team) -> None:
         team.skill(path)
     (team.shop / ".claude/commands/fix.md").write_text("Fix it.")
     (team.shop / ".claude/commands/db/drop.md").write_text("Drop it.")
-    assert team.equip().given == Equipment().given
-    given = team.equip(skills=("review", "fix")).given
+    assert team.grants().given == Grants().given
+    given = team.grants(skills=("review", "fix")).given
     assert (given.skills, given.own_skills) == (True, False)
     assert set(given.skills_off) == {"mine", "deploy", "above", "db:drop"}
-    none = team.equip(skills=()).given
+    none = team.grants(skills=()).given
     assert (none.skills, none.own_skills) == (False, False)
     assert set(none.skills_off) == {"mine", "deploy", "above", "db:drop", "review", "fix"}
 
 
 def test_skill_that_is_not_there_may_be_one_of_claudes_own(team: Team) -> None:
     team.skill("shop/.claude/skills/deploy")
-    found = team.equip(skills=("simplify",))
+    found = team.grants(skills=("simplify",))
     assert (found.given.own_skills, found.given.skills_off) == (True, ("deploy",))
     assert "there is no skill simplify here" in found.warnings[0]
 
@@ -555,7 +546,7 @@ def test_more_skills_than_fit_on_a_command_line_are_refused(team: Team) -> None:
     for number in range(200):
         team.skill(f"shop/.claude/skills/{number:0200}")
     with pytest.raises(UsageError, match="too many skills around"):
-        team.equip(skills=("none-of-them",))
+        team.grants(skills=("none-of-them",))
 
 
 def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
@@ -579,7 +570,7 @@ def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
     (commands / "loop").symlink_to(commands)
     (commands / "self").symlink_to("self")
     (commands / "file.md").symlink_to(linked / "one.md")
-    off = set(team.equip(skills=()).given.skills_off)
+    off = set(team.grants(skills=()).given.skills_off)
     # Measured: `SKILL.md` makes a skill of its directory, and links are followed.
     assert off >= {
         "evil",
@@ -597,8 +588,8 @@ def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
     (commands / "SKILL.md/in.md").unlink()
     (commands / "SKILL.md").rmdir()
     (commands / "SKILL.md").write_text("x")
-    assert "commands" in team.equip(skills=()).given.skills_off
-    assert "a:b" not in team.equip(skills=("a:b",)).given.skills_off
+    assert "commands" in team.grants(skills=()).given.skills_off
+    assert "a:b" not in team.grants(skills=("a:b",)).given.skills_off
 
 
 @pytest.mark.parametrize("top", [".claude", ".claude/skills", ".claude/commands"])
@@ -609,21 +600,21 @@ def test_link_out_of_a_project_is_not_followed_for_skills(team: Team, top: str) 
     link = team.shop / top
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere)
-    assert team.equip().given == Equipment().given
+    assert team.grants().given == Grants().given
     with pytest.raises(UsageError, match="leads out of the project, and agents can write there"):
-        team.equip(skills=("review",))
+        team.grants(skills=("review",))
     link.unlink()
     inside = team.shop / "tools"
     inside.mkdir()
     (inside / "skills").mkdir()
     (inside / "skills/mine").mkdir()
     link.symlink_to(inside)
-    assert team.equip(skills=("review",)).given.skills
+    assert team.grants(skills=("review",)).given.skills
     link.unlink()
     above = team.shop.parent / top  # nobody's project: a user's dotfiles, perhaps
     above.parent.mkdir(exist_ok=True)
     above.symlink_to(elsewhere)
-    assert team.equip(skills=("review",)).given.skills
+    assert team.grants(skills=("review",)).given.skills
 
 
 def test_directories_of_skills_are_read_within_bounds(team: Team) -> None:
@@ -631,20 +622,20 @@ def test_directories_of_skills_are_read_within_bounds(team: Team) -> None:
     commands.mkdir(parents=True)
     (commands / "root").symlink_to("/")
     with pytest.raises(UsageError, match=r"commands cannot be told: .* more than"):
-        team.equip(skills=("review",))
+        team.grants(skills=("review",))
     (commands / "root").unlink()
     deep = commands / "/".join("12345678")
     deep.mkdir(parents=True)
     (deep / "x.md").write_text("x")
-    assert team.equip(skills=("review",)).given.skills_off == ("1:2:3:4:5:6:7:8:x",)
+    assert team.grants(skills=("review",)).given.skills_off == ("1:2:3:4:5:6:7:8:x",)
     (deep / "9").mkdir()
     with pytest.raises(UsageError, match="more than 8 directories deep"):
-        team.equip(skills=("review",))
+        team.grants(skills=("review",))
     (deep / "9").rmdir()
     for number in range(2_000):
         (deep / str(number)).touch()
     with pytest.raises(UsageError, match="more than 2000 entries"):
-        team.equip(skills=("review",))
+        team.grants(skills=("review",))
 
 
 def test_directory_that_does_not_answer_holds_up_nobody_else(
@@ -666,7 +657,7 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
     async def many() -> list[Any]:
         starts = [
             asyncio.create_task(
-                team.equipping.equip(session, workspace, team.provider, {"HOME": str(team.home)})
+                team.granter.grants(session, workspace, team.provider, {"HOME": str(team.home)})
             )
             for _ in range(40)
         ]

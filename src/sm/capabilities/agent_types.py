@@ -1,20 +1,13 @@
-"""The agent types that a spawn finds: those of the configuration, and those that files in four directories define.
-
-A file is found by listing its directory and comparing names: nothing that a caller says becomes a part of a path.
-"""
+"""The agent types that a spawn can name: from the configuration, and from files in four directories."""
 
 import asyncio
-import errno
-import logging
-import os
-import stat
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from sm.config import AgentConfig, Config, Definition, is_agent_type, read_definition, settings_length
+from sm.capabilities.directories import DefinitionFiles, Directory
+from sm.config import AgentConfig, Config, Definition, is_agent_type
 from sm.core.models import Workspace
 from sm.core.text import folded
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
@@ -23,24 +16,10 @@ from sm.paths import Places
 CONFIGURED = "config"
 """The origin of an agent type of config.yaml."""
 
-_log = logging.getLogger(__name__)
-
-_MAX_BYTES = 64 * 1024
-_SETTINGS_MAX = 64 * 1024
-"""Characters of settings in one directory: YAML takes up to 20 s for a million, and agents can write such files. With
-more text in them than this claude itself calls the descriptions too long."""
-_FILES_MAX = 100
-_ENTRIES_MAX = 2_000
-_ODD_SHOWN = 3
 _READ_WITHIN_S = 10.0
 _BRIEFING_WITHIN_S = 2.0
 _THREADS = 2
-_SETTLED_NS = 1_000_000_000
-_DIRECTORIES_MAX = 64
 _CLAUDE = "claude"
-_TOO_MUCH = (
-    f"1:1: is not read: with it the settings in this directory are longer than {_SETTINGS_MAX:,} characters"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,51 +114,27 @@ def check_name(name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Directory:
-    """Where definitions lie. `own`: it is the operator's, who may link and say what is spawnable."""
-
-    base: str
-    below: tuple[str, ...]
-    own: bool
-
-    @property
-    def path(self) -> str:
-        return "/".join((self.base.rstrip("/"), *self.below))
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """What a file said when it looked so."""
-
-    stamp: tuple[int, ...]
-    said: Definition | str
-    """Its definition, or what is wrong with it."""
-    length: int = 0
-    """Characters of its settings."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Contents:
-    """What one directory defines."""
+    """The agent types that one directory defines."""
 
-    identity: tuple[int, int] | None = None
-    """Of the directory itself, whatever path it was found by; None: it could not be opened."""
-    types: tuple[AgentType, ...] = ()
-    warnings: tuple[str, ...] = ()
+    identity: tuple[int, int] | None
+    types: tuple[AgentType, ...]
+    warnings: tuple[str, ...]
 
 
 class AgentTypes:
-    """Finds agent types. The files are read again only when they have changed.
+    """Finds agent types.
 
-    Agents can write them, and of one team must not hold up another: they are read in threads of their own, in a
-    bounded time, each directory once at a time for all who ask, and for a configured type nobody waits long.
+    Agents can write the files, and the agents of one team must not hold up another team: the files are read in threads
+    of their own, within a bounded time, each directory once at a time for all callers. A spawn of a configured type
+    waits for them only briefly.
     """
 
     def __init__(self, config: Config, places: Places) -> None:
         self._config = config
         self._places = places
-        self._read: dict[_Directory, Mapping[str, _File]] = {}
-        self._running: dict[_Directory, asyncio.Future[_Contents]] = {}
+        self._files = DefinitionFiles()
+        self._running: dict[Directory, asyncio.Future[_Contents]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
 
     async def found(
@@ -249,7 +204,7 @@ class AgentTypes:
 
     # Files
 
-    async def _contents(self, directory: _Directory) -> _Contents:
+    async def _contents(self, directory: Directory) -> _Contents:
         """What is there now. Whoever asks while it is read shares the next read with all who do, since this one may
         have passed what has just changed; who gives up waiting leaves one behind, and not one each.
         """
@@ -258,63 +213,32 @@ class AgentTypes:
             await asyncio.wait([before])
         now = self._running.get(directory)
         if now is None:
-            now = asyncio.get_running_loop().run_in_executor(self._threads, self._defined, directory)
+            now = asyncio.get_running_loop().run_in_executor(self._threads, self._read, directory)
             self._running[directory] = now
             now.add_done_callback(lambda _: self._running.pop(directory, None))
         return await asyncio.shield(now)
 
-    def _defined(self, directory: _Directory) -> _Contents:
-        """As it is read in a thread; raises nothing."""
-        warnings: list[str] = []
-        try:
-            descriptor = _opened(directory)
-        except FileNotFoundError:
-            self._read.pop(directory, None)
-            return _Contents()
-        except OSError as error:
-            return _Contents(warnings=(f"{directory.path} cannot be read: {_trouble(error, directory)}",))
-        types: list[AgentType] = []
-        identity = None
-        try:
-            status = os.fstat(descriptor)
-            identity = (status.st_dev, status.st_ino)
-            types += self._defined_in(directory, descriptor, warnings)
-        except OSError as error:
-            warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
-        finally:
-            os.close(descriptor)
-        return _Contents(identity, tuple(types), tuple(warnings))
+    def _read(self, directory: Directory) -> _Contents:
+        """Runs in a thread; raises nothing."""
+        found = self._files.read(directory)
+        types = tuple(_type(name, directory, definition) for name, definition in found.definitions)
+        return _Contents(found.identity, types, found.warnings)
 
     def _directories(
         self, workspace: Workspace | None, environment: Mapping[str, str]
-    ) -> Iterator[_Directory]:
+    ) -> Iterator[Directory]:
         """By precedence."""
         if workspace is not None:
-            yield _Directory(workspace.directory, (".sm", "agents"), own=False)
-            yield _Directory(workspace.directory, (".claude", "agents"), own=False)
-        yield _Directory(self._places.home, ("agents",), own=True)
+            yield Directory(workspace.directory, (".sm", "agents"), own=False)
+            yield Directory(workspace.directory, (".claude", "agents"), own=False)
+        yield Directory(self._places.home, ("agents",), own=True)
         given = {**environment, **self._config.claude.env}
         of_claude = given.get("CLAUDE_CONFIG_DIR") or f"{given.get('HOME', '')}/.claude"
         if of_claude.startswith("/") and "\0" not in of_claude:
-            yield _Directory(of_claude, ("agents",), own=True)
-
-    def _defined_in(self, directory: _Directory, descriptor: int, warnings: list[str]) -> Iterator[AgentType]:
-        before, now = self._read.get(directory, {}), {}
-        left = _SETTINGS_MAX
-        for name in _listed(directory, descriptor, warnings):
-            file = _read(directory, descriptor, f"{name}.md", before.get(name), left)
-            if file is None:
-                continue  # it has just gone
-            now[name] = file
-            left -= file.length
-            yield _type(name, directory, file.said)
-        self._read.pop(directory, None)
-        self._read[directory] = {name: file for name, file in now.items() if _is_settled(file)}
-        for oldest in list(self._read)[:-_DIRECTORIES_MAX]:
-            self._read.pop(oldest, None)
+            yield Directory(of_claude, ("agents",), own=True)
 
 
-def _type(name: str, directory: _Directory, said: Definition | str) -> AgentType:
+def _type(name: str, directory: Directory, said: Definition | str) -> AgentType:
     path = f"{directory.path}/{name}.md"
     if isinstance(said, str):
         return AgentType(name, _CLAUDE, path, problem=said)
@@ -325,98 +249,3 @@ def _type(name: str, directory: _Directory, said: Definition | str) -> AgentType
     if agent.tools is not None and "Bash" not in agent.tools:
         warnings += ("without Bash in `tools` it cannot report: sm complete, sm ask",)
     return AgentType(name, _CLAUDE, path, agent, warnings=warnings)
-
-
-def _opened(directory: _Directory) -> int:
-    """A descriptor of the directory. Below a workspace's, which agents can change, no link is followed."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    if directory.own:
-        return os.open(directory.path, flags)
-    descriptor = os.open(directory.base, flags | os.O_NOFOLLOW)
-    for part in directory.below:
-        try:
-            deeper = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = deeper
-    return descriptor
-
-
-def _listed(directory: _Directory, descriptor: int, warnings: list[str]) -> list[str]:
-    """The names of agent types that files there are named for, sorted; never more than _FILES_MAX."""
-    names: list[str] = []
-    odd: list[str] = []
-    with os.scandir(descriptor) as entries:
-        for count, entry in enumerate(entries):
-            if count == _ENTRIES_MAX:
-                warnings.append(
-                    f"{directory.path} holds more than {_ENTRIES_MAX:,} files: not all are looked at"
-                )
-                break
-            stem, dot, rest = entry.name.rpartition(".")
-            if not stem or dot + rest != ".md":
-                continue
-            (names if is_agent_type(stem) else odd).append(stem)
-    if odd:
-        shown = ", ".join(f"{folded(stem, 40)}.md" for stem in sorted(odd)[:_ODD_SHOWN])
-        more = f" and {len(odd) - _ODD_SHOWN:,} more" if len(odd) > _ODD_SHOWN else ""
-        warnings.append(
-            f"{directory.path}: {shown}{more}: an agent type is named with letters, digits, dash and underscore"
-        )
-    if len(names) > _FILES_MAX:
-        warnings.append(f"{directory.path} holds {len(names):,} definitions: the first {_FILES_MAX} count")
-    return sorted(names)[:_FILES_MAX]
-
-
-def _read(directory: _Directory, descriptor: int, name: str, before: _File | None, left: int) -> _File | None:
-    """What the file says, as `before` when it has not changed; None when it is not there.
-
-    `left`: how many characters its settings may have. Not blocking: a named pipe in its place must not hold the daemon.
-    """
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    try:
-        file = os.open(name, flags if directory.own else flags | os.O_NOFOLLOW, dir_fd=descriptor)
-    except FileNotFoundError:
-        return _File((), "1:1: is a link to a file that is not there") if directory.own else None
-    except OSError as error:
-        return _File((), f"1:1: cannot be read: {_trouble(error, directory)}")
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            return _File((), "1:1: is not a file")
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        if before is not None and before.stamp == stamp and before.length <= left:
-            return before
-        with open(file, "rb", closefd=False) as opened:
-            content = opened.read(_MAX_BYTES + 1)
-        return _parsed(stamp, content, name.removesuffix(".md"), left)
-    except OSError as error:
-        return _File((), f"1:1: cannot be read: {_trouble(error, directory)}")
-    finally:
-        os.close(file)
-
-
-def _parsed(stamp: tuple[int, ...], content: bytes, name: str, left: int) -> _File:
-    """What is in it; raises nothing: whatever an agent writes there spoils one agent type and no spawn."""
-    length = 0
-    try:
-        length = settings_length(content)
-        return (
-            _File(stamp, read_definition(content, name), length) if length <= left else _File((), _TOO_MUCH)
-        )
-    except ConfigError as error:
-        return _File(stamp, error.message, length)
-    except Exception:  # noqa: BLE001  an edge: what was not thought of in reading it
-        _log.exception("a definition could not be read")
-        return _File(stamp, "1:1: cannot be understood: an error of sm (sm daemon logs)", length)
-
-
-def _is_settled(file: _File) -> bool:
-    """Whether another change would give it another stamp: within the tick of a clock it would not."""
-    return bool(file.stamp) and time.time_ns() - max(file.stamp[2], file.stamp[3]) > _SETTLED_NS
-
-
-def _trouble(error: OSError, directory: _Directory) -> str:
-    if not directory.own and error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return "links are not followed in the directory of a workspace"
-    return (error.strerror or str(error)).lower()

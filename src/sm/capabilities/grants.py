@@ -1,11 +1,10 @@
-"""What a session is given of the MCP servers and skills that lie about, and who it is, written into each server.
+"""Decides which MCP servers and skills a session gets, and writes its identity into each server.
 
-The user's own servers and those of the session's workspace (which win), as far as the capabilities let them through
-and the trust level lets them work (`mcp_files` reads them). Each session gets copies, in which `SM_*` is the daemon's
-word, assigned last.
+A session gets copies of the user's servers and of those of its workspace (which win), as far as the capabilities and
+the trust level of the session allow them. The daemon assigns `SM_*` in each copy last. `mcp` reads the files.
 
-What an agent CLI finds by itself, beside what it is given, is named too, so that it can be told to leave it alone.
-Agents write there: all of it is read within bounds, and in threads of its own.
+The grants also name the servers and skills that an agent CLI would find by itself, so that it can be told to ignore
+them. Agents write in those places: all reads are bounded and run in threads of their own.
 """
 
 import asyncio
@@ -17,8 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from sm.capabilities.mcp import NAME_SHOWN, Files, Server, Servers, project_of
-from sm.core.models import IDENTITY, Capabilities, Session, TrustLevel, Workspace
+from sm.capabilities.mcp import (
+    NAME_SHOWN,
+    Server,
+    Servers,
+    project_of,
+    project_servers,
+    server_names,
+    user_servers,
+)
+from sm.core.models import IDENTITY, Capabilities, Session, Workspace
+from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
 from sm.providers.base import Given, Provider, Sources
@@ -42,7 +50,7 @@ _DEPTH_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class Grants:
     """What one session is given."""
 
     given: Given = field(default_factory=Given)
@@ -60,28 +68,28 @@ class Equipment:
         return json.dumps({"mcpServers": servers})  # which writes what is no UTF-8 in a path, too
 
 
-class Equipping:
+class Granter:
     """Decides what sessions are given. `defaults`: for those without a workspace."""
 
     def __init__(self, defaults: Capabilities) -> None:
         self._defaults = defaults
-        self._files = Files()
         # Not those that everything else waits in: a file system that does not answer keeps them.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
 
-    async def equip(
+    async def grants(
         self,
         session: Session,
         workspace: Workspace | None,
         provider: Provider,
         environment: Mapping[str, str],
-    ) -> Equipment:
-        """For a session that is to be started. `environment`: what it inherits.
+    ) -> Grants:
+        """The grants for a session that is about to start. `environment`: the one that it inherits.
 
-        Nothing is read for a provider whose agents take none of it. Raises UsageError for what cannot be used or read.
+        Reads nothing for a provider whose agents take no grants. Raises UsageError for a file that cannot be used or
+        read.
         """
         if provider.sources(environment, ()) is None:
-            return Equipment()
+            return Grants()
         allowed = self._defaults
         if workspace is not None:
             allowed = workspace.capabilities
@@ -91,7 +99,7 @@ class Equipping:
         try:
             async with asyncio.timeout(_TIME_S):
                 return await loop.run_in_executor(
-                    self._threads, self._equip, session, workspace, provider, environment, allowed
+                    self._threads, self._read, session, workspace, provider, environment, allowed
                 )
         except TimeoutError:
             raise UsageError(
@@ -100,14 +108,14 @@ class Equipping:
                 "look at the file systems there, and whether their .claude or .mcp.json are links",
             ) from None
 
-    def _equip(
+    def _read(
         self,
         session: Session,
         workspace: Workspace | None,
         provider: Provider,
         environment: Mapping[str, str],
         allowed: Capabilities,
-    ) -> Equipment:
+    ) -> Grants:
         until_s = time.monotonic() + _TIME_S
         around = _around(session.working_dir)
         directory = None if workspace is None else workspace.directory
@@ -118,14 +126,14 @@ class Equipping:
         repository = project_of(around)
         sources = provider.sources(environment, tuple(dict.fromkeys((*around, repository))))
         if sources is None:
-            return Equipment()
+            return Grants()
         strict = workspace is not None and workspace.strict_mcps
         warnings: list[str] = []
-        found = self._files.users(sources.user_mcps, repository)
+        found = user_servers(sources.user_mcps, repository)
         own = frozenset(found)
         project: Servers = {}
         if directory is not None:
-            project = self._files.projects(sources.project_mcps[directory])
+            project = project_servers(sources.project_mcps[directory])
             found = {**found, **project}
             own -= project.keys()
         chosen = found
@@ -146,19 +154,19 @@ class Equipping:
         if strict or directory is not None:
             for place in around:
                 path = sources.project_mcps[place]
-                names = project
+                names = tuple(project)
                 if place != directory:
-                    names = self._files.names(path, follow=not _inside(place, written))
+                    names = server_names(path, follow=not _inside(place, written))
                 off |= dict.fromkeys(names)
-                if not strict and place != directory and not names.keys() <= project.keys():
+                if not strict and place != directory and not project.keys() >= set(names):
                     more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
                     warnings.append(
                         f"not used from {path}: {more} (a session in a workspace gets the MCP servers of "
                         "the workspace's own file, and the user's)"
                     )
-        skills_off, all_own, missing = _skills(allowed.skills, sources, _Looking(written, until_s))
+        skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(written, until_s))
         warnings += missing
-        return Equipment(
+        return Grants(
             Given(
                 strict_mcps=strict,
                 mcps_off=_fitting(tuple(off), "MCP servers"),
@@ -221,13 +229,13 @@ def _left_on_host(name: str) -> str:
 
 
 def _skills(
-    allowed: Sequence[str] | None, sources: Sources, looking: "_Looking"
+    allowed: Sequence[str] | None, sources: Sources, search: "_SkillSearch"
 ) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """The skills to turn off, whether those that come with the agent CLI stay, and warnings."""
     if allowed is None:
         return (), True, ()
-    found = dict.fromkeys(name for each in sources.skills for name in looking.skills(each))
-    found |= dict.fromkeys(name for each in sources.commands for name in looking.commands(each))
+    found = dict.fromkeys(name for each in sources.skills for name in search.skills(each))
+    found |= dict.fromkeys(name for each in sources.commands for name in search.commands(each))
     missing = [name for name in allowed if name not in found]
     warnings = tuple(
         f"there is no skill {folded(name, NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
@@ -237,7 +245,7 @@ def _skills(
     return tuple(name for name in found if name not in allowed), bool(missing), warnings
 
 
-class _Looking:
+class _SkillSearch:
     """The names of all skills in some directories, whatever agents have put there. Raises UsageError."""
 
     def __init__(self, written: Sequence[str], until_s: float) -> None:

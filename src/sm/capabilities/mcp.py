@@ -1,12 +1,9 @@
-"""Files of MCP servers, as they lie about: what each says, and which part of the user's file is a project's.
+"""Reads the files of MCP servers: the user's, with its part for each project, and those of projects.
 
-Agents write some of them, so each is read within bounds, and only what is used of one is looked at and kept. A file
-is read again only when it has changed; what is kept is never written to.
+Agents write some of them, so every read is bounded, and only the parts in use are checked.
 """
 
 import os
-import stat
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +12,7 @@ import orjson
 
 from sm.core.text import folded
 from sm.errors import UsageError
+from sm.linux.files import Content, NotRegular, read_file
 
 Server = Mapping[str, Any]
 """The block of one server, as a file has it."""
@@ -28,101 +26,62 @@ NAME_SHOWN = 64
 
 _CHANGING_S = 0.05  # claude rewrites its file while it runs; a reader may meet it half written
 _TRIES = 20
-_SAME_TIME_NS = 100_000_000  # a change so soon after the last may leave the times of the file as they are
-_KEPT_MAX_BYTES = 4 * 1024 * 1024  # of JSON; as objects it is up to twenty times of that
-_KEPT_EACH_BYTES = 1024  # what a file costs that says nothing
 _DEPTH_MAX = 50
 _GIT_FILE_MAX = 8 * 1024
-_NOT_KEPT: Server = {}
 
 
-class Files:
-    """What files of MCP servers say. For threads.
+def user_servers(path: str, project: str) -> Servers:
+    """The user's servers for every directory and, over them, those for one project; the rest of the file is ignored.
 
-    Each method returns the servers by name, none where there is no such file, and raises UsageError for what is no
-    regular file, is too large, or does not say it as it should.
+    Like every function here that reads a file, it blocks, returns servers by name (none when there is no such file),
+    and raises UsageError for a file that is not regular, is too large or has the wrong content.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[str, ...], tuple[tuple[int, ...], Servers, int]] = {}
-        self._kept_bytes = 0
+    def used(value: Mapping[str, Any]) -> Servers:
+        projects = value.get("projects")
+        own = projects.get(project) if isinstance(projects, dict) else None
+        return {**_checked(path, value), **(_checked(path, own) if isinstance(own, dict) else {})}
 
-    def users(self, path: str, project: str) -> Servers:
-        """Those of the user, for everywhere and, over them, for one project; nothing else of the file counts."""
-
-        def used(value: Mapping[str, Any]) -> Servers:
-            projects = value.get("projects")
-            own = projects.get(project) if isinstance(projects, dict) else None
-            return {**_checked(path, value), **(_checked(path, own) if isinstance(own, dict) else {})}
-
-        return self._read((path, "user", project), USER_FILE_MAX, used, follow=True, tries=_TRIES)
-
-    def projects(self, path: str) -> Servers:
-        """Those of a project, which may be no link: agents can write there."""
-        return self._read((path, "project"), PROJECT_FILE_MAX, lambda value: _checked(path, value))
-
-    def names(self, path: str, *, follow: bool) -> Servers:
-        """Their names alone, without the blocks."""
-
-        def named(value: Mapping[str, Any]) -> Servers:
-            return dict.fromkeys(_servers(path, value), _NOT_KEPT)
-
-        return self._read((path, f"names {follow}"), PROJECT_FILE_MAX, named, follow=follow)
-
-    def _read(
-        self,
-        key: tuple[str, ...],
-        max_bytes: int,
-        used: Callable[[Mapping[str, Any]], Servers],
-        *,
-        follow: bool = False,
-        tries: int = 1,
-    ) -> Servers:
-        path = key[0]
-        opened = _open(path, follow=follow)
-        if opened is None:
-            return {}
-        try:
-            info = os.fstat(opened)
-            if not stat.S_ISREG(info.st_mode):
-                raise _unusable(path, "is no regular file")
-            with self._lock:
-                kept = self._kept.get(key)
-            if kept is not None and kept[0] == _stamp(info):
-                return kept[1]
-            with open(opened, "rb", closefd=False) as file:
-                content = file.read(max_bytes + 1)
-        finally:
-            os.close(opened)
-        if len(content) > max_bytes:
-            raise _unusable(path, f"is larger than {max_bytes // 1024} KiB")
-        try:
-            value = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
-        except orjson.JSONDecodeError as error:
-            if tries > 1 and _stamp(info) != _a_moment_later(path):
-                return self._read(key, max_bytes, used, follow=follow, tries=tries - 1)
-            at = f"line {error.lineno}, column {error.colno}"
-            raise _unusable(path, f"is no JSON: {error.msg} ({at})") from None
-        if not isinstance(value, dict):
-            raise _unusable(path, "holds no JSON object")
-        said = used(value)
-        if time.time_ns() - max(info.st_mtime_ns, info.st_ctime_ns) >= _SAME_TIME_NS:
-            self._keep(key, _stamp(info), said)
-        return said
-
-    def _keep(self, key: tuple[str, ...], stamp: tuple[int, ...], said: Servers) -> None:
-        size = _KEPT_EACH_BYTES + len(orjson.dumps(said))
-        with self._lock:
-            before = self._kept.pop(key, None)
-            self._kept_bytes += size - (0 if before is None else before[2])
-            self._kept[key] = stamp, said, size
-            while self._kept_bytes > _KEPT_MAX_BYTES:
-                self._kept_bytes -= self._kept.pop(next(iter(self._kept)))[2]
+    return _read(path, USER_FILE_MAX, used, follow=True, tries=_TRIES)
 
 
-def _stamp(info: os.stat_result) -> tuple[int, ...]:
-    return info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_size
+def project_servers(path: str) -> Servers:
+    """The servers of a project. The file must not be a link: agents can write there."""
+    return _read(path, PROJECT_FILE_MAX, lambda value: _checked(path, value))
+
+
+def server_names(path: str, *, follow: bool) -> tuple[str, ...]:
+    """The names of the servers in a file, whose blocks are not checked."""
+    return tuple(_read(path, PROJECT_FILE_MAX, lambda value: _servers(path, value), follow=follow))
+
+
+def _read(
+    path: str,
+    max_bytes: int,
+    used: Callable[[Mapping[str, Any]], Servers],
+    *,
+    follow: bool = False,
+    tries: int = 1,
+) -> Servers:
+    content = _content(path, max_bytes, follow=follow)
+    if content is None:
+        return {}
+    if content.cut:
+        raise _unusable(path, f"is larger than {max_bytes // 1024} KiB")
+    try:
+        value = orjson.loads(content.data.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        if tries > 1 and _stamp(content.status) != _a_moment_later(path):
+            return _read(path, max_bytes, used, follow=follow, tries=tries - 1)
+        at = f"line {error.lineno}, column {error.colno}"
+        raise _unusable(path, f"is no JSON: {error.msg} ({at})") from None
+    if not isinstance(value, dict):
+        raise _unusable(path, "holds no JSON object")
+    return used(value)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _a_moment_later(path: str) -> tuple[int, ...] | None:
@@ -133,13 +92,14 @@ def _a_moment_later(path: str) -> tuple[int, ...] | None:
         return None
 
 
-def _open(path: str, *, follow: bool) -> int | None:
-    # O_NONBLOCK: a FIFO would keep its reader until somebody writes.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+def _content(path: str, max_bytes: int, *, follow: bool) -> Content | None:
+    """The file, or None when it is not there. Raises UsageError."""
     try:
-        return os.open(path, flags)
+        return read_file(path, max_bytes, follow=follow)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NotRegular:
+        raise _unusable(path, "is no regular file") from None
     except OSError as error:
         link = not follow and os.path.islink(path)
         reason = "is a link, and agents can write there" if link else f"cannot be read: {error.strerror}"
@@ -234,16 +194,7 @@ def _repository(worktree: str) -> str | None:
 def _line(path: str) -> str:
     """The text of a small regular file; empty: there is none, or none that names a file."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
+        content = read_file(path, _GIT_FILE_MAX)
     except OSError:
         return ""
-    try:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            return ""
-        with open(opened, "rb", closefd=False) as file:
-            content = file.read(_GIT_FILE_MAX + 1)
-    except OSError:
-        return ""
-    finally:
-        os.close(opened)
-    return "" if len(content) > _GIT_FILE_MAX or b"\0" in content else os.fsdecode(content).strip()
+    return "" if content.cut or b"\0" in content.data else os.fsdecode(content.data).strip()

@@ -1,19 +1,81 @@
-"""Bounded reads of files that agents can write."""
+"""Bounded reads of files that agents can write: no link is followed, nothing but a regular file is read."""
 
+import errno
 import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK: without it, opening a named pipe blocks until somebody writes to it.
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def read_at_most(path: str, most: int) -> bytes:
-    """At most `most` bytes of a file that an agent can write: no link is followed, no pipe waited for.
+class NotRegular(OSError):
+    """The path names a directory, a pipe, a socket or a device."""
 
-    Empty when it cannot be read.
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The beginning of a file."""
+
+    data: bytes
+    status: os.stat_result
+    """As it was before the read."""
+    cut: bool
+    """The file is longer than the limit."""
+
+
+@contextmanager
+def regular_file(path: str, *, directory: int | None = None, follow: bool = False) -> Iterator[int]:
+    """Open a regular file for reading, as a descriptor, without blocking.
+
+    `directory`: the descriptor of the directory that a relative `path` starts from. `follow`: whether the last part
+    of `path` may be a link; only for files of the operator. Raises NotRegular, and OSError as open(2) does (ELOOP for
+    a link).
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _FILE if follow else _FILE | os.O_NOFOLLOW, dir_fd=directory)
+    except ValueError:  # a null character
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegular(errno.EINVAL, "not a regular file", path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_file(path: str, limit_bytes: int, *, directory: int | None = None, follow: bool = False) -> Content:
+    """Read at most `limit_bytes` from the beginning of a regular file. Arguments and errors as for `regular_file`."""
+    with regular_file(path, directory=directory, follow=follow) as descriptor:
+        status = os.fstat(descriptor)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit_bytes + 1)
+        return Content(data[:limit_bytes], status, len(data) > limit_bytes)
+
+
+def read_or_empty(path: str, limit_bytes: int) -> bytes:
+    """Read at most `limit_bytes` from the beginning of a regular file; empty when it cannot be read."""
+    try:
+        return read_file(path, limit_bytes).data
     except OSError:
         return b""
-    with open(descriptor, "rb") as file:
-        try:
-            return file.read(most) or b""  # None: a pipe that somebody holds open
-        except OSError:
-            return b""
+
+
+@contextmanager
+def directory_below(base: str, parts: Sequence[str], *, follow: bool = False) -> Iterator[int]:
+    """Open the directory `base/parts...`, as a descriptor, and follow no link below `base`.
+
+    `follow`: whether `base` itself may be a link. Raises OSError (ELOOP or ENOTDIR for a link).
+    """
+    descriptor = os.open(base, _DIRECTORY if follow else _DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for part in parts:
+            deeper = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = deeper
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from sm.linux.processes import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
+from sm.linux.files import read_file
+from sm.linux.inotify import IN_CHANGES, IN_IGNORED, IN_MODIFY, FileWatch
 
 _CONTENT_MAX_BYTES = 64 * 1024
 
@@ -84,17 +85,9 @@ def changes(files: Mapping[str, str]) -> dict[str, int]:
 
 
 def content(path: str) -> tuple[int, bytes | None]:
-    """When a small file was written, and what is in it; (0, None): there is none. To be called in a thread.
-
-    An agent can write it: no link is followed, no pipe waited for.
-    """
+    """When a small file was written, in ns, and its bytes; (0, None): there is none. To be called in a thread."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        read = read_file(path, _CONTENT_MAX_BYTES)
     except OSError:
         return 0, None
-    with open(descriptor, "rb") as file:
-        try:
-            changed_ns = os.fstat(descriptor).st_mtime_ns
-            return changed_ns, file.read(_CONTENT_MAX_BYTES)
-        except OSError:
-            return 0, None
+    return read.status.st_mtime_ns, read.data

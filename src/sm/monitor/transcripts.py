@@ -8,18 +8,17 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
 from sm.core.usage import Position
+from sm.linux.files import NotRegular, directory_below, regular_file
 
 LINE_MAX_BYTES = 8 * 2**20
 """A longer line (images) is skipped."""
 FILES_MAX = 500
 _ENTRIES_MAX = 10_000
-_OPENING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NewLines(NamedTuple):
@@ -110,7 +109,7 @@ def _agent_files(directory: str) -> Iterator[tuple[int, str]]:
 
 
 _NO_FILE = frozenset(
-    {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR}
+    {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV}
 )
 """How open(2) says that there can be no such file, or that it is a link (ELOOP, ENOTDIR), a socket or a device."""
 
@@ -118,35 +117,21 @@ _NO_FILE = frozenset(
 @contextmanager
 def _opened(path: str, below: str | None) -> Iterator[int | None]:
     """A descriptor of the regular file, or None when there is none."""
-    try:
-        file = _open(path, below)
-    except OSError as error:
-        if error.errno not in _NO_FILE:
-            raise
-        yield None
-        return
-    except ValueError:  # a null character in the path
-        yield None
-        return
-    try:
-        yield file if stat.S_ISREG(os.fstat(file).st_mode) else None
-    finally:
-        os.close(file)
-
-
-def _open(path: str, below: str | None) -> int:
-    if below is None:
-        return os.open(path, _OPENING)
-    *directories, name = _parts_below(path, below)
-    place = os.open(below, _DIRECTORY)
-    try:
-        for directory in directories:
-            deeper = os.open(directory, _DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
-            os.close(place)
-            place = deeper
-        return os.open(name, _OPENING, dir_fd=place)
-    finally:
-        os.close(place)
+    with ExitStack() as stack:
+        file = None
+        try:
+            if below is None:
+                file = stack.enter_context(regular_file(path))
+            else:
+                *directories, name = _parts_below(path, below)
+                place = stack.enter_context(directory_below(below, directories, follow=True))
+                file = stack.enter_context(regular_file(name, directory=place))
+        except (NotRegular, ValueError):  # ValueError: a null character in the path
+            pass
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
+        yield file
 
 
 def _parts_below(path: str, below: str) -> list[str]:

@@ -1,0 +1,154 @@
+"""Reads the definitions of agent types in one directory, within bounds: agents can write such files.
+
+A file is found by listing its directory and comparing names: no word of a caller becomes a part of a path.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sm.config import Definition, is_agent_type, read_definition, settings_length
+from sm.core.text import folded
+from sm.errors import ConfigError
+from sm.linux.files import NotRegular, directory_below, read_file
+
+_log = logging.getLogger(__name__)
+
+_FILE_MAX_BYTES = 64 * 1024
+_SETTINGS_MAX = 64 * 1024
+"""Characters of settings in one directory: YAML takes up to 20 s for a million, and agents can write such files. With
+more text in them than this claude itself calls the descriptions too long."""
+_FILES_MAX = 100
+_ENTRIES_MAX = 2_000
+_ODD_SHOWN = 3
+_PARSED_MAX = 256
+"""Parsed texts that are kept, of at most 64 KiB each."""
+_TOO_MUCH = (
+    f"1:1: is not read: with it the settings in this directory are longer than {_SETTINGS_MAX:,} characters"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where definitions lie. `own`: it is the operator's, who may use links and decide what is spawnable."""
+
+    base: str
+    below: tuple[str, ...]
+    own: bool
+
+    @property
+    def path(self) -> str:
+        return "/".join((self.base.rstrip("/"), *self.below))
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The definitions in one directory."""
+
+    identity: tuple[int, int] | None = None
+    """Device and inode of the directory, whatever path it was found by; None: it could not be opened."""
+    definitions: tuple[tuple[str, Definition | str], ...] = ()
+    """By the name of the agent type: the definition, or the mistake in its file."""
+    warnings: tuple[str, ...] = ()
+
+
+class DefinitionFiles:
+    """Reads all definitions in a directory. Parses a text once: agents can write files whose YAML takes seconds."""
+
+    def __init__(self) -> None:
+        self._parsed = lru_cache(_PARSED_MAX)(_parsed)
+
+    def read(self, directory: Directory) -> Contents:
+        """The definitions in a directory, none when it is not there. Blocks; raises nothing."""
+        identity = None
+        found: list[tuple[str, Definition | str]] = []
+        warnings: list[str] = []
+        # Below the directory of a workspace, which agents can change, no link is followed.
+        base, below = (directory.path, ()) if directory.own else (directory.base, directory.below)
+        try:
+            with directory_below(base, below, follow=directory.own) as descriptor:
+                status = os.fstat(descriptor)
+                identity = (status.st_dev, status.st_ino)
+                found += self._definitions(directory, descriptor, warnings)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
+        return Contents(identity, tuple(found), tuple(warnings))
+
+    def _definitions(
+        self, directory: Directory, descriptor: int, warnings: list[str]
+    ) -> Iterator[tuple[str, Definition | str]]:
+        left = _SETTINGS_MAX
+        for name in _listed(directory, descriptor, warnings):
+            content = _content(directory, descriptor, f"{name}.md")
+            if content is None:
+                continue
+            if isinstance(content, str):
+                yield name, content
+                continue
+            length = settings_length(content)
+            if length > left:
+                yield name, _TOO_MUCH
+                continue
+            left -= length
+            yield name, self._parsed(content, name)
+
+
+def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[str]:
+    """The names of agent types that files there are named for, sorted; never more than _FILES_MAX."""
+    names: list[str] = []
+    odd: list[str] = []
+    with os.scandir(descriptor) as entries:
+        for count, entry in enumerate(entries):
+            if count == _ENTRIES_MAX:
+                warnings.append(
+                    f"{directory.path} holds more than {_ENTRIES_MAX:,} files: not all are looked at"
+                )
+                break
+            stem, dot, rest = entry.name.rpartition(".")
+            if not stem or dot + rest != ".md":
+                continue
+            (names if is_agent_type(stem) else odd).append(stem)
+    if odd:
+        shown = ", ".join(f"{folded(stem, 40)}.md" for stem in sorted(odd)[:_ODD_SHOWN])
+        more = f" and {len(odd) - _ODD_SHOWN:,} more" if len(odd) > _ODD_SHOWN else ""
+        warnings.append(
+            f"{directory.path}: {shown}{more}: an agent type is named with letters, digits, dash and underscore"
+        )
+    if len(names) > _FILES_MAX:
+        warnings.append(f"{directory.path} holds {len(names):,} definitions: the first {_FILES_MAX} count")
+    return sorted(names)[:_FILES_MAX]
+
+
+def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | None:
+    """The beginning of a file, or a sentence why it cannot be read, or None when it has just gone."""
+    try:
+        # One byte more than a definition may have: its reader refuses longer files.
+        return read_file(name, _FILE_MAX_BYTES + 1, directory=descriptor, follow=directory.own).data
+    except FileNotFoundError:
+        return "1:1: is a link to a file that is not there" if directory.own else None
+    except NotRegular:
+        return "1:1: is not a file"
+    except OSError as error:
+        return f"1:1: cannot be read: {_trouble(error, directory)}"
+
+
+def _parsed(content: bytes, name: str) -> Definition | str:
+    """The definition, or the mistake in it. Raises nothing: a bad file must not stop the spawns of other types."""
+    try:
+        return read_definition(content, name)
+    except ConfigError as error:
+        return error.message
+    except Exception:  # noqa: BLE001  an edge: a defect in reading one file
+        _log.exception("a definition could not be read")
+        return "1:1: cannot be understood: an error of sm (sm daemon logs)"
+
+
+def _trouble(error: OSError, directory: Directory) -> str:
+    if not directory.own and error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "links are not followed in the directory of a workspace"
+    return (error.strerror or str(error)).lower()
