@@ -1,132 +1,39 @@
-"""hostos on real processes, sockets and files. Nothing here is imitated but the kernel's name and version."""
+"""Real processes: identity, trees, watches, ends."""
 
 import asyncio
-import contextlib
-import ctypes
 import os
-import platform
 import pty
-import resource
 import select
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sm.core.models import Process
-from sm.errors import PlatformUnsupported
-from sm.linux import processes as hostos
+from sm.linux import platform, processes
+from tests.linux.started import IDLE, Started, python
 from tests.load import scaled
-
-pytestmark = pytest.mark.processes
-
-
-class Started:
-    """A real process that said it is ready; `said` is what it printed until then."""
-
-    def __init__(self, *argv: str, **options: object) -> None:
-        self.popen = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **options)  # type: ignore[call-overload]
-        self.pid: int = self.popen.pid
-        self.said: list[str] = self.popen.stdout.readline().decode().split()
-        found = hostos.identify(self.pid)
-        assert found is not None
-        self.process: Process = found
-
-    def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.popen.kill()
-        self.popen.communicate()
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Started]]:
-    started: list[Started] = []
-
-    def one(*argv: str, **options: object) -> Started:
-        started.append(Started(*argv, start_new_session=True, **options))
-        return started[-1]
-
-    yield one
-    for each in started:
-        each.stop()
-
-
-def python(code: str) -> tuple[str, ...]:
-    return (sys.executable, "-u", "-c", code)
-
-
-IDLE = ("sh", "-c", "echo ready; read -r line")
-"""Prints a line and waits for one: a process that lives until its stdin closes."""
 
 
 async def gone(process: Process) -> None:
     told = asyncio.Event()
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     watch.watch(process, told.set)
     async with asyncio.timeout(scaled()):
         await told.wait()
     watch.close()
 
 
-def test_this_platform_is_supported() -> None:
-    hostos.check_platform()
-
-
-@pytest.mark.parametrize(
-    ("system", "release", "sentence"),
-    [
-        ("Darwin", "23.1.0", "sm runs on Linux only (WSL2 included), and this is Darwin"),
-        ("Linux", "5.3.18-default", "sm needs a Linux kernel of 5.4 or newer, and this is 5.3.18-default"),
-        ("Linux", "4.19", "sm needs a Linux kernel of 5.4 or newer, and this is 4.19"),
-        ("Linux", "mystery", "sm needs a Linux kernel of 5.4 or newer, and this is mystery"),
-    ],
-)
-def test_other_platform_is_refused_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, system: str, release: str, sentence: str
-) -> None:
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "release", lambda: release)
-    with pytest.raises(PlatformUnsupported) as caught:
-        hostos.check_platform()
-    assert caught.value.message == sentence
-
-
-@pytest.mark.parametrize("release", ["5.4.0-generic", "5.10", "6.1.0-18-amd64", "10.0.0"])
-def test_new_enough_kernel_is_accepted(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "release", lambda: release)
-    hostos.check_platform()
-
-
-@pytest.mark.parametrize(
-    ("soft", "hard", "raised"), [(64, 128, 128), (128, 128, 128), (64, 9000, 8192), (8500, 9000, 8500)]
-)
-def test_limit_of_open_files_is_raised_as_far_as_allowed(soft: int, hard: int, raised: int) -> None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if most != resource.RLIM_INFINITY and most < hard:
-        pytest.skip(f"the hard limit here is {most}")
-    code = (
-        f"import resource, sys; sys.path[:0] = {sys.path!r}\n"
-        "from sm.linux import processes as hostos\n"
-        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
-        "hostos.raise_fd_limit(); print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
-    )
-    answer = subprocess.run(python(code), capture_output=True, check=True)
-    assert answer.stdout.split() == [b"%d" % raised, b"%d" % hard]
-
-
 def test_process_is_identified_by_pid_boot_and_start_time(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
     boot, _, ticks = one.process.started.partition("/")
-    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip() == hostos.boot_id()
+    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip() == platform.boot_id()
     assert ticks == Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[19]
-    assert hostos.identify(one.pid) == one.process
-    assert hostos.is_alive(one.process)
+    assert processes.identify(one.pid) == one.process
+    assert processes.is_alive(one.process)
 
 
 def test_program_name_with_spaces_and_parentheses_is_read_right(
@@ -136,34 +43,34 @@ def test_program_name_with_spaces_and_parentheses_is_read_right(
     program.symlink_to("/bin/sh")
     one = start(str(program), "-c", "echo ready; read -r line")
     assert b"(a) S 1 (b)" in Path(f"/proc/{one.pid}/stat").read_bytes()
-    assert hostos.ancestry(one.pid)[:2] == [one.pid, os.getpid()]
-    assert hostos.identify(one.pid) == one.process
+    assert processes.ancestry(one.pid)[:2] == [one.pid, os.getpid()]
+    assert processes.identify(one.pid) == one.process
 
 
 def test_pid_that_nobody_has_is_nobody() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    assert hostos.identify(ended.pid) is None
-    assert hostos.ancestry(ended.pid) == []
-    assert hostos.command_line(ended.pid) == ()
-    assert hostos.environ_value(ended.pid, "PATH") is None
-    assert hostos.tty_of(ended.pid) is None
-    assert not hostos.has_open(ended.pid, "/")
+    assert processes.identify(ended.pid) is None
+    assert processes.ancestry(ended.pid) == []
+    assert processes.command_line(ended.pid) == ()
+    assert processes.environ_value(ended.pid, "PATH") is None
+    assert processes.tty_of(ended.pid) is None
+    assert not processes.has_open(ended.pid, "/")
 
 
 def test_same_pid_with_another_start_time_is_another_process(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
-    assert not hostos.is_alive(Process(one.pid, hostos.boot_id() + "/1"))
-    assert not hostos.is_alive(Process(one.pid, "00000000-0000/" + one.process.started.partition("/")[2]))
+    assert not processes.is_alive(Process(one.pid, platform.boot_id() + "/1"))
+    assert not processes.is_alive(Process(one.pid, "00000000-0000/" + one.process.started.partition("/")[2]))
 
 
 def test_zombie_counts_as_gone(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
     os.kill(one.pid, signal.SIGKILL)
     os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)  # ended, and left unreaped
-    assert hostos.identify(one.pid) is None
-    assert not hostos.is_alive(one.process)
-    assert not hostos.signal_process(one.process, signal.SIGTERM)
+    assert processes.identify(one.pid) is None
+    assert not processes.is_alive(one.process)
+    assert not processes.signal_process(one.process, signal.SIGTERM)
 
 
 async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..., Started]) -> None:
@@ -179,9 +86,9 @@ async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..
     async with asyncio.timeout(scaled()):
         while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - nothing tells the end of one thread
             await asyncio.sleep(0)
-    assert hostos.is_alive(one.process)
+    assert processes.is_alive(one.process)
     told = asyncio.Event()
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     watch.watch(one.process, told.set)
     assert not told.is_set()
     os.kill(one.pid, signal.SIGKILL)
@@ -192,7 +99,7 @@ async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..
 def test_ancestry_goes_up_to_the_first_process(start: Callable[..., Started]) -> None:
     one = start("sh", "-c", "sh -c 'echo \"$$\"; read -r line'; true")
     grandchild = int(one.said[0])
-    line = hostos.ancestry(grandchild)
+    line = processes.ancestry(grandchild)
     assert line[:3] == [grandchild, one.pid, os.getpid()]
     assert line[-1] == 1
 
@@ -200,13 +107,13 @@ def test_ancestry_goes_up_to_the_first_process(start: Callable[..., Started]) ->
 @pytest.mark.parametrize("value", ["", "plain", "with = sign", "two\nlines", "ünï", "x" * 100_000])
 def test_environment_value_of_another_process(start: Callable[..., Started], value: str) -> None:
     one = start(*IDLE, env={"PATH": os.environ["PATH"], "XSM_THING": "no", "SM_THING": value})
-    assert hostos.environ_value(one.pid, "SM_THING") == value
-    assert hostos.environ_value(one.pid, "SM_THIN") is None
+    assert processes.environ_value(one.pid, "SM_THING") == value
+    assert processes.environ_value(one.pid, "SM_THIN") is None
 
 
 def test_environment_behind_a_megabyte_of_others_is_found(start: Callable[..., Started]) -> None:
     one = start(*IDLE, env={**{f"FILL{i}": "x" * 100_000 for i in range(12)}, "SM_THING": "found"})
-    assert hostos.environ_value(one.pid, "SM_THING") == "found"
+    assert processes.environ_value(one.pid, "SM_THING") == "found"
 
 
 def test_environment_of_another_user_is_unknown(start: Callable[..., Started]) -> None:
@@ -214,19 +121,19 @@ def test_environment_of_another_user_is_unknown(start: Callable[..., Started]) -
         # Root reads everything; nobody else reads root's. A child that became `nobody` asks about us.
         code = (
             f"import os, sys; sys.path[:0] = {sys.path!r}\n"
-            "from sm.linux import processes as hostos; os.setuid(65534)\n"
-            f"print(hostos.environ_value({os.getpid()}, 'PATH'), hostos.has_open({os.getpid()}, '/'))\n"
+            "from sm.linux import processes; os.setuid(65534)\n"
+            f"print(processes.environ_value({os.getpid()}, 'PATH'), processes.has_open({os.getpid()}, '/'))\n"
             "sys.stdin.read()"
         )
         assert start(*python(code)).said == ["None", "False"]
     else:
-        assert hostos.environ_value(1, "PATH") is None
-        assert not hostos.has_open(1, "/")
+        assert processes.environ_value(1, "PATH") is None
+        assert not processes.has_open(1, "/")
 
 
 def test_command_line_keeps_empty_and_strange_arguments(start: Callable[..., Started]) -> None:
     argv = (*IDLE, "", "two\nlines", "ünï", "")
-    assert hostos.command_line(start(*argv).pid) == argv
+    assert processes.command_line(start(*argv).pid) == argv
 
 
 def test_open_file_is_seen_by_identity_not_by_name(start: Callable[..., Started], tmp_path: Path) -> None:
@@ -235,9 +142,9 @@ def test_open_file_is_seen_by_identity_not_by_name(start: Callable[..., Started]
     other.touch()
     one = start("sh", "-c", f"exec 7<{file}; echo ready; read -r line")
     moved = file.rename(tmp_path / "moved")
-    assert hostos.has_open(one.pid, str(moved))
-    assert not hostos.has_open(one.pid, str(other))
-    assert not hostos.has_open(one.pid, str(file))
+    assert processes.has_open(one.pid, str(moved))
+    assert not processes.has_open(one.pid, str(other))
+    assert not processes.has_open(one.pid, str(file))
 
 
 def test_controlling_terminal_is_named() -> None:
@@ -257,7 +164,7 @@ def test_controlling_terminal_is_named() -> None:
             said = os.read(master, 1000).decode().split()[0]
             number = int(said.removeprefix("/dev/pts/"))
         assert number > 256
-        assert hostos.tty_of(pids[-1]) == said
+        assert processes.tty_of(pids[-1]) == said
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -267,21 +174,7 @@ def test_controlling_terminal_is_named() -> None:
 
 
 def test_process_without_terminal_has_none(start: Callable[..., Started]) -> None:
-    assert hostos.tty_of(start(*IDLE).pid) is None
-
-
-def test_peer_of_a_socket_is_who_connected(start: Callable[..., Started], tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen()
-        code = (
-            f"import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect({path!r})\n"
-            "print('ready'); sys.stdin.read()"
-        )
-        one = start(*python(code))
-        with server.accept()[0] as connection:
-            assert hostos.peer_of(connection) == hostos.Peer(one.pid, os.getuid(), os.getgid())
+    assert processes.tty_of(start(*IDLE).pid) is None
 
 
 # ------------------------------------------------------------------------------------------- ProcessWatch
@@ -297,7 +190,7 @@ async def test_end_of_a_process_is_told_while_it_is_still_a_zombie(start: Callab
         states.append(os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT).si_status)  # type: ignore[union-attr]
         told.set()
 
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     watch.watch(one.process, on_gone)
     os.kill(one.pid, signal.SIGTERM)
     async with asyncio.timeout(scaled()):
@@ -312,7 +205,7 @@ async def test_process_that_is_gone_already_is_told_soon_but_not_at_once(
     one = start(*IDLE)
     one.stop()
     told: list[str] = []
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     watch.watch(one.process, lambda: told.append("gone"))
     assert told == []
     await asyncio.sleep(0)
@@ -321,16 +214,16 @@ async def test_process_that_is_gone_already_is_told_soon_but_not_at_once(
 
 async def test_reused_pid_is_told_as_gone(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
-    earlier = Process(one.pid, hostos.boot_id() + "/1")
+    earlier = Process(one.pid, platform.boot_id() + "/1")
     await gone(earlier)
-    assert hostos.is_alive(one.process)
+    assert processes.is_alive(one.process)
 
 
 async def test_end_is_told_once_and_unwatched_is_never_told(start: Callable[..., Started]) -> None:
     kept, dropped, ended = start(*IDLE), start(*IDLE), start(*IDLE)
     ended.stop()
     told: list[str] = []
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     watch.watch(kept.process, lambda: told.append("replaced"))
     watch.watch(kept.process, lambda: told.append("kept"))
     for one in (dropped, ended):
@@ -348,7 +241,7 @@ async def test_end_is_told_once_and_unwatched_is_never_told(start: Callable[...,
 
 async def test_closed_watch_gives_back_its_file_descriptors(start: Callable[..., Started]) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    watch = hostos.ProcessWatch()
+    watch = processes.ProcessWatch()
     some = [start(*IDLE) for _ in range(5)]
     pipes = len(os.listdir("/proc/self/fd")) - before
     for one in some:
@@ -363,9 +256,9 @@ async def test_closed_watch_gives_back_its_file_descriptors(start: Callable[...,
 
 def test_signal_reaches_a_process_but_never_the_next_one_with_its_pid(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
-    assert not hostos.signal_process(Process(one.pid, hostos.boot_id() + "/1"), signal.SIGKILL)
-    assert hostos.is_alive(one.process)
-    assert hostos.signal_process(one.process, signal.SIGKILL)
+    assert not processes.signal_process(Process(one.pid, platform.boot_id() + "/1"), signal.SIGKILL)
+    assert processes.is_alive(one.process)
+    assert processes.signal_process(one.process, signal.SIGKILL)
     assert one.popen.wait(scaled()) == -signal.SIGKILL
 
 
@@ -395,13 +288,13 @@ sys.stdin.read()
 
 def test_tree_is_descendants_and_what_stayed_in_the_kernel_session(start: Callable[..., Started]) -> None:
     bystander, one = start(*IDLE), start(*FAMILY)
-    tree = hostos.process_tree(one.process)
+    tree = processes.process_tree(one.process)
     assert tree[0] == one.process
     assert {each.pid for each in tree} == {one.pid, *map(int, one.said)}
     assert bystander.process not in tree
-    assert hostos.process_tree(Process(one.pid, hostos.boot_id() + "/1")) == []
+    assert processes.process_tree(Process(one.pid, platform.boot_id() + "/1")) == []
     for each in tree[1:]:
-        hostos.signal_process(each, signal.SIGKILL)
+        processes.signal_process(each, signal.SIGKILL)
 
 
 async def test_tree_of_a_process_that_is_gone_is_what_it_left_behind(start: Callable[..., Started]) -> None:
@@ -411,29 +304,29 @@ async def test_tree_of_a_process_that_is_gone_is_what_it_left_behind(start: Call
     for reaped in (False, True):
         if reaped:
             one.popen.wait()
-        assert [each.pid for each in hostos.process_tree(one.process)] == [int(one.said[0])]
+        assert [each.pid for each in processes.process_tree(one.process)] == [int(one.said[0])]
     boot, _, ticks = one.process.started.partition("/")
     for stranger in (f"{boot}/{int(ticks) + 1_000_000}", f"another-boot/{ticks}", "gone"):
-        assert hostos.process_tree(Process(one.pid, stranger)) == []
-    assert await hostos.end_tree(one.process, scaled(), force=False) == []
-    assert hostos.identify(int(one.said[0])) is None
+        assert processes.process_tree(Process(one.pid, stranger)) == []
+    assert await processes.end_tree(one.process, scaled(), force=False) == []
+    assert processes.identify(int(one.said[0])) is None
 
 
 def test_tree_never_holds_the_one_who_asks() -> None:
-    parent = hostos.identify(os.getppid())
+    parent = processes.identify(os.getppid())
     assert parent is not None
-    assert os.getpid() not in {each.pid for each in hostos.process_tree(parent)}
+    assert os.getpid() not in {each.pid for each in processes.process_tree(parent)}
 
 
 @pytest.mark.parametrize("force", [False, True])
 async def test_whole_tree_ends_and_nothing_else(start: Callable[..., Started], force: bool) -> None:
     bystander, one = start(*IDLE), start(*FAMILY)
-    tree = hostos.process_tree(one.process)
+    tree = processes.process_tree(one.process)
     assert len(tree) == 6
-    assert await hostos.end_tree(one.process, scaled(), force=force) == []
-    assert [each for each in tree if hostos.is_alive(each)] == []
+    assert await processes.end_tree(one.process, scaled(), force=force) == []
+    assert [each for each in tree if processes.is_alive(each)] == []
     assert one.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
-    assert hostos.is_alive(bystander.process)
+    assert processes.is_alive(bystander.process)
 
 
 async def test_asked_process_may_finish_its_work(start: Callable[..., Started], tmp_path: Path) -> None:
@@ -445,21 +338,21 @@ async def test_asked_process_may_finish_its_work(start: Callable[..., Started], 
         "signal.signal(signal.SIGTERM, end); print('ready'); sys.stdin.read()"
     )
     one = start(*python(code))
-    assert await hostos.end_tree(one.process, scaled(), force=False) == []
+    assert await processes.end_tree(one.process, scaled(), force=False) == []
     assert one.popen.wait() == 3
     assert (tmp_path / "saved").exists()
 
 
 async def test_forced_process_is_not_asked(start: Callable[..., Started], tmp_path: Path) -> None:
     one = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
-    assert await hostos.end_tree(one.process, scaled(), force=True) == []
+    assert await processes.end_tree(one.process, scaled(), force=True) == []
     assert one.popen.wait() == -signal.SIGKILL
     assert not (tmp_path / "asked").exists()
 
 
 async def test_deaf_process_is_killed_after_the_grace_time(start: Callable[..., Started]) -> None:
     one = start("sh", "-c", "trap '' TERM; echo ready; read -r line")
-    assert await hostos.end_tree(one.process, 0.05, force=False) == []
+    assert await processes.end_tree(one.process, 0.05, force=False) == []
     assert one.popen.wait() == -signal.SIGKILL
 
 
@@ -467,7 +360,7 @@ async def test_stopped_process_hears_that_it_should_end(start: Callable[..., Sta
     one = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
     os.kill(one.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, one.pid, os.WSTOPPED)
-    assert await hostos.end_tree(one.process, scaled(), force=False) == []
+    assert await processes.end_tree(one.process, scaled(), force=False) == []
     assert one.popen.wait() == 7
 
 
@@ -492,8 +385,8 @@ async def test_what_starts_during_the_end_ends_too(
         f"subprocess.run([sys.executable, '-u', '-c', {answering!r}], start_new_session={new_session})"
     )
     one = start(*python(code))
-    assert await hostos.end_tree(one.process, 0.5, force=False) == []
-    assert hostos.identify(int((tmp_path / "pid").read_text())) is None
+    assert await processes.end_tree(one.process, 0.5, force=False) == []
+    assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
 async def test_deaf_process_that_keeps_forking_deaf_ones_is_ended(start: Callable[..., Started]) -> None:
@@ -508,8 +401,8 @@ async def test_deaf_process_that_keeps_forking_deaf_ones_is_ended(start: Callabl
         "signal.pause()\n"
     )
     one = start(*python(code))
-    assert await hostos.end_tree(one.process, 0.02, force=False) == []
-    assert hostos.process_tree(one.process) == []
+    assert await processes.end_tree(one.process, 0.02, force=False) == []
+    assert processes.process_tree(one.process) == []
 
 
 async def test_process_of_another_user_is_reported_and_not_waited_for(start: Callable[..., Started]) -> None:
@@ -520,13 +413,13 @@ async def test_process_of_another_user_is_reported_and_not_waited_for(start: Cal
     code = (
         "import asyncio, os, subprocess, sys\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from sm.linux import processes as hostos\n"
+        "from sm.linux import processes\n"
         "async def main():\n"
         "    mine, roots = (subprocess.Popen(['sleep', '1000'], start_new_session=True) for _ in range(2))\n"
-        "    await hostos.end_tree(hostos.identify(mine.pid), 1.0, force=True)\n"
-        "    process = hostos.identify(roots.pid)\n"
+        "    await processes.end_tree(processes.identify(mine.pid), 1.0, force=True)\n"
+        "    process = processes.identify(roots.pid)\n"
         "    os.setresuid(65534, 65534, 0)\n"
-        "    left = await hostos.end_tree(process, 1000.0, force=False)\n"
+        "    left = await processes.end_tree(process, 1000.0, force=False)\n"
         "    os.setresuid(0, 0, 0)\n"
         "    roots.kill()\n"
         "    print(left == [process])\n"
@@ -540,121 +433,4 @@ async def test_process_of_another_user_is_reported_and_not_waited_for(start: Cal
 async def test_ending_what_is_gone_returns_at_once(start: Callable[..., Started]) -> None:
     one = start(*IDLE)
     one.stop()
-    assert await hostos.end_tree(one.process, scaled(), force=False) == []
-
-
-# ---------------------------------------------------------------------------------------------- FileWatch
-
-
-class Heard:
-    """Collects events until there are as many as wanted."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[int, str]] = []
-        self._more = asyncio.Event()
-
-    def __call__(self, mask: int, name: str) -> None:
-        self.events.append((mask, name))
-        self._more.set()
-
-    async def count(self, wanted: int) -> list[tuple[int, str]]:
-        async with asyncio.timeout(scaled()):
-            while len(self.events) < wanted:
-                self._more.clear()
-                await self._more.wait()
-        return self.events
-
-
-async def test_file_that_grows_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "log"
-    file.touch()
-    heard = Heard()
-    async with hostos.FileWatch() as watch:
-        watch.add(str(file), hostos.IN_MODIFY, heard)
-        with file.open("a") as out:
-            out.write("line\n")
-        assert await heard.count(1) == [(hostos.IN_MODIFY, "")]
-
-
-async def test_directory_tells_the_names_of_files_that_were_read(tmp_path: Path) -> None:
-    names = ["short", "ünï " + "x" * 200, "b" * 255]
-    for name in names[::-1]:
-        (tmp_path / name[:100]).touch()
-    heard = Heard()
-    async with hostos.FileWatch() as watch:
-        watch.add(str(tmp_path), hostos.IN_CLOSE_NOWRITE, heard)
-        for name in names:
-            (tmp_path / name[:100]).read_bytes()
-        assert await heard.count(3) == [(hostos.IN_CLOSE_NOWRITE, name[:100]) for name in names]
-
-
-def watched_paths() -> int:
-    """How many the kernel says that this process watches (proc(5), fdinfo)."""
-    found = 0
-    for name in os.listdir("/proc/self/fdinfo"):
-        with contextlib.suppress(FileNotFoundError):
-            found += Path(f"/proc/self/fdinfo/{name}").read_text().count("inotify wd:")
-    return found
-
-
-async def test_removed_path_is_not_told_and_a_second_removal_is_fine(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.touch()
-    second.touch()
-    dropped, heard = Heard(), Heard()
-    async with hostos.FileWatch() as watch:
-        number = watch.add(str(first), hostos.IN_MODIFY, dropped)
-        watch.add(str(second), hostos.IN_MODIFY, heard)
-        assert watched_paths() == 2
-        watch.remove(number)
-        watch.remove(number)
-        assert watched_paths() == 1
-        first.write_text("x")
-        second.write_text("x")
-        await heard.count(1)
-    assert dropped.events == []
-    watch.close()
-
-
-async def test_last_event_of_a_deleted_file_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    heard = Heard()
-    async with hostos.FileWatch() as watch:
-        number = watch.add(str(file), hostos.IN_MODIFY, heard)
-        file.unlink()
-        assert await heard.count(1) == [(hostos.IN_IGNORED, "")]
-        watch.remove(number)
-
-
-async def test_path_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
-    async with hostos.FileWatch() as watch:
-        with pytest.raises(FileNotFoundError) as caught:
-            watch.add(str(tmp_path / "nothing"), hostos.IN_MODIFY, Heard())
-    assert caught.value.filename == str(tmp_path / "nothing")
-
-
-async def test_lost_events_are_told_to_everybody(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    if most > 100_000:
-        pytest.skip(f"the kernel queues {most} events here: too many to make")
-    heard, other = Heard(), Heard()
-    async with hostos.FileWatch() as watch:
-        watch.add(str(first), hostos.IN_CLOSE_NOWRITE, heard)
-        watch.add(str(second), hostos.IN_CLOSE_NOWRITE, other)
-        names = [str(first / name) for name in "ab"]  # in turns, because equal neighbours are merged
-        for name in names:
-            Path(name).touch()
-        for index in range(most + 1):
-            os.close(os.open(names[index % 2], os.O_RDONLY))
-        assert await other.count(1) == [(hostos.IN_Q_OVERFLOW, "")]
-        assert (hostos.IN_Q_OVERFLOW, "") in heard.events
-
-
-def test_kernel_error_is_an_oserror_with_its_number() -> None:
-    ctypes.set_errno(24)
-    with pytest.raises(OSError, match="Too many open files"):
-        hostos._checked(-1)
+    assert await processes.end_tree(one.process, scaled(), force=False) == []

@@ -14,7 +14,7 @@ import pytest
 
 from sm.core.models import Launch
 from sm.errors import AgentStartFailed, StorageFull, UsageError
-from sm.linux import processes as hostos
+from sm.linux import inotify, processes
 from sm.paths import Places
 from sm.sandboxes import host
 from sm.sandboxes.host import HostSandbox
@@ -166,7 +166,7 @@ async def test_fork_of_the_terminal_server_is_not_taken_for_the_agent(sandbox: H
         server.stdin.flush()
         process = await sandbox.wait_started(ID, pid)
         assert process is not None
-        assert hostos.command_line(pid) == ("sleep", "1000")
+        assert processes.command_line(pid) == ("sleep", "1000")
         await sandbox.end(process, force=True)
 
 
@@ -198,7 +198,7 @@ async def test_somebody_else_reading_the_script_is_not_a_start(sandbox: HostSand
             pipe.write(text)
         process = await waiting
         assert process is not None
-        assert hostos.command_line(child.pid) == ("sleep", "1000")
+        assert processes.command_line(child.pid) == ("sleep", "1000")
 
 
 async def test_start_is_seen_without_polling(sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,17 +207,17 @@ async def test_start_is_seen_without_polling(sandbox: HostSandbox, monkeypatch: 
         argv = await sandbox.prepare(ID, launch("sleep", f"{1000 + number}"))
         with running(argv) as child:
             assert await sandbox.wait_started(ID, child.pid) is not None
-            assert hostos.command_line(child.pid) == ("sleep", f"{1000 + number}")
+            assert processes.command_line(child.pid) == ("sleep", f"{1000 + number}")
 
 
 async def test_start_is_seen_without_inotify(sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    def used_up() -> hostos.FileWatch:
+    def used_up() -> inotify.FileWatch:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(hostos, "FileWatch", used_up)
+    monkeypatch.setattr(inotify, "FileWatch", used_up)
     argv = await sandbox.prepare(ID, launch("sleep", "1000"))
     with running(argv) as child:
-        assert await sandbox.wait_started(ID, child.pid) == hostos.identify(child.pid)
+        assert await sandbox.wait_started(ID, child.pid) == processes.identify(child.pid)
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ async def test_fifty_starts_in_tmux_each_become_the_pane_process(
         process = await sandbox.wait_started(session_id, pid)
         assert process is not None
         assert process.pid == pid
-        assert hostos.command_line(pid) == ("sleep", f"{1000 + number}")
+        assert processes.command_line(pid) == ("sleep", f"{1000 + number}")
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         assert {entry.split(b"=")[0] for entry in environment} <= {
             b"",

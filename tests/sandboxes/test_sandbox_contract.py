@@ -20,7 +20,7 @@ import pytest
 
 from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed
-from sm.linux import processes as hostos
+from sm.linux import processes
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
@@ -173,8 +173,8 @@ async def test_agent_is_the_terminals_own_process_in_its_own_directory(
     process = await started(sandbox, terminal, launch(work, *TELL))
     answer = await told(work)
     assert (answer["pid"], answer["cwd"]) == (process.pid, str(work))
-    assert hostos.is_alive(process)
-    assert hostos.command_line(process.pid) == TELL
+    assert processes.is_alive(process)
+    assert processes.command_line(process.pid) == TELL
 
 
 async def test_agent_gets_exactly_the_environment_it_was_given_and_the_terminals_term(
@@ -204,7 +204,7 @@ async def test_agents_without_any_environment_finds_programs(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
     process = await started(sandbox, terminal, launch(work, "sleep", "1000", environment={}))
-    assert hostos.command_line(process.pid) == ("sleep", "1000")
+    assert processes.command_line(process.pid) == ("sleep", "1000")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ async def test_preparing_twice_gives_the_same_answer(
     # As after a crash: prepared again while the agent starts or runs already.
     await told(work)
     assert await sandbox.prepare(ID, what) == first
-    assert await sandbox.wait_started(ID, pid) == hostos.identify(pid)
+    assert await sandbox.wait_started(ID, pid) == processes.identify(pid)
 
 
 async def test_started_agent_is_found_again_however_often_one_asks(
@@ -279,7 +279,7 @@ async def test_many_starts_at_once_are_told_apart(sandbox: Sandbox, terminal: Te
         except AgentStartFailed as error:
             return error.message
         assert process is not None
-        return hostos.command_line(process.pid)[-1]
+        return processes.command_line(process.pid)[-1]
 
     wanted = [f"{1000 + number}" if number % 3 else f"./nothing{number}" for number in range(30)]
     answers = await asyncio.gather(
@@ -388,7 +388,7 @@ async def test_text_file_without_a_first_line_for_the_kernel_runs_as_a_shell_scr
     (work / "agent").write_text("read -r line\n")
     (work / "agent").chmod(0o755)
     process = await started(sandbox, terminal, launch(work, "./agent"))
-    assert hostos.is_alive(process)
+    assert processes.is_alive(process)
 
 
 async def test_prompt_servers_and_token_are_private_files_that_stay_until_forgotten(
@@ -427,10 +427,10 @@ async def test_end_takes_what_the_agent_started_with_it(
     async with asyncio.timeout(scaled()):
         while not (work / "child").exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.001)
-    child = hostos.identify(int((work / "child").read_text()))
+    child = processes.identify(int((work / "child").read_text()))
     assert child is not None
     await sandbox.end(process, force=False)
-    assert not hostos.is_alive(child)
+    assert not processes.is_alive(child)
     assert terminal.exit_code(process.pid) == -signal.SIGTERM
     await sandbox.end(process, force=False)
 

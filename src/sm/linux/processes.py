@@ -1,66 +1,23 @@
-"""Everything about the operating system: processes, peers of sockets, changed files. Linux only.
+"""Processes: what /proc tells of them, waiting for their end, ending them.
 
-A pid alone never names a process here, because pids are used again. Whatever is signalled or waited for
-is a `models.Process`, and is reached through a pidfd (pidfd_open(2), kernel 5.3) whose process was
+A pid alone never names a process here, because the kernel reuses pids. These functions signal and wait for a
+`models.Process`, which they reach through a pidfd (pidfd_open(2), kernel 5.3) whose process was
 identified *after* the pidfd was open. A zombie counts as gone: nothing of it can run any more.
 
-Sources: proc(5), pidfd_open(2), pidfd_send_signal(2), inotify(7), unix(7).
+Sources: proc(5), pidfd_open(2), pidfd_send_signal(2), prctl(2).
 """
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import functools
 import os
-import platform
-import re
-import resource
 import signal
-import socket
-import struct
-from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 from sm.core.models import Process
-from sm.errors import PlatformUnsupported
-
-KERNEL_MIN = (5, 4)
-
-# ---------------------------------------------------------------------------------------------- the platform
-
-
-def check_platform() -> None:
-    """Raise PlatformUnsupported, in one sentence, unless this is Linux with a kernel of 5.4 or newer."""
-    system, release = platform.system(), platform.release()
-    if system != "Linux":
-        raise PlatformUnsupported(f"sm runs on Linux only (WSL2 included), and this is {system or 'unknown'}")
-    version = re.match(r"(\d+)\.(\d+)", release)
-    if version is None or (int(version[1]), int(version[2])) < KERNEL_MIN:
-        raise PlatformUnsupported(f"sm needs a Linux kernel of 5.4 or newer, and this is {release}")
-
-
-@functools.cache
-def boot_id() -> str:
-    """A name for the time since the machine started; another one after each reboot."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-
-
-def raise_fd_limit() -> None:
-    """Let this process open 8,192 files, or as many as the hard limit allows: each live agent takes one.
-
-    No more, because what it starts (a tmux server, and so agents) inherits the limit.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-# ----------------------------------------------------------------------------------------- reading processes
+from sm.linux.platform import boot_id, libc
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +154,6 @@ def tty_of(pid: int) -> str | None:
     # tty_nr: minor in bits 31..20 and 7..0, major in bits 19..8 (proc(5)).
     major, minor = stat.tty >> 8 & 0xFFF, stat.tty & 0xFF | stat.tty >> 12 & 0xFFF00
     return f"/dev/pts/{(major - _PTS_MAJORS.start) * 256 + minor}" if major in _PTS_MAJORS else None
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who connected a Unix socket. `pid` is 0 when the peer lives in a pid namespace that we cannot see."""
-
-    pid: int
-    uid: int
-    gid: int
-
-
-def peer_of(sock: socket.socket | TransportSocket) -> Peer:
-    """The process at the other end, as it was when it connected (SO_PEERCRED, unix(7)): the kernel's word."""
-    layout = struct.Struct("3i")
-    return Peer(*layout.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, layout.size)))
 
 
 # ----------------------------------------------------------------------------- waiting for, ending processes
@@ -400,100 +342,9 @@ def death_with_parent() -> Callable[[], None]:
 
     When the thread that forked it dies, to be exact: fork in the main thread. Its own children are not bound.
     """
-    prctl = _libc().prctl  # looked up here: between fork and exec as little as possible should happen
+    prctl = libc().prctl  # looked up here: between fork and exec as little as possible should happen
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
     return bind
-
-
-# --------------------------------------------------------------------------------------------- watching files
-
-IN_MODIFY = 0x2
-IN_CLOSE_NOWRITE = 0x10
-IN_MODIFY = 0x2
-IN_CHANGES = IN_MODIFY | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
-"""A file of a directory was written to, closed after that, moved away or there, made, or removed."""
-IN_Q_OVERFLOW = 0x4000
-IN_IGNORED = 0x8000
-
-_EVENT = struct.Struct("iIII")  # wd, mask, cookie, length of the name that follows
-_EVENT_MAX_BYTES = _EVENT.size + 255 + 1
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _checked(result: int, path: str | None = None) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
-    return result
-
-
-class FileWatch:
-    """Tells what happens to files and in directories (inotify(7)).
-
-    Keep one for long: a user has 128 of them by default, and closing one takes the kernel up to 20 ms
-    (measured), while adding and removing a path takes a microsecond. Blind on network mounts.
-    It belongs to the event loop that runs when it is made.
-    """
-
-    def __init__(self) -> None:
-        """Raises OSError when the user's inotify instances are used up."""
-        self._loop = asyncio.get_running_loop()
-        self._told: dict[int, Callable[[int, str], None]] = {}
-        self._fd = _checked(_libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
-        self._loop.add_reader(self._fd, self._read)
-
-    def add(self, path: str, mask: int, told: Callable[[int, str], None]) -> int:
-        """Call `told` with (mask, name) for each event; `name` is that of the file in a directory, else "".
-
-        Returns a number for `remove`. The same file again replaces mask and callback and keeps the number.
-        When events were lost every callback gets IN_Q_OVERFLOW; the last event of a watch whose file is
-        gone is IN_IGNORED. Raises OSError: FileNotFoundError, or ENOSPC when the user's watches are used up.
-        """
-        number = _checked(_libc().inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
-        self._told[number] = told
-        return number
-
-    def remove(self, number: int) -> None:
-        """`told` is not called after this. Idempotent."""
-        if self._told.pop(number, None) is not None:
-            # EINVAL: the file is gone and took the watch with it.
-            _libc().inotify_rm_watch(self._fd, number)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._fd, 64 * _EVENT_MAX_BYTES)
-        except BlockingIOError:
-            return
-        at = 0
-        while at < len(data):
-            number, mask, _cookie, length = _EVENT.unpack_from(data, at)
-            at += _EVENT.size + length
-            name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
-            if mask & IN_Q_OVERFLOW:
-                for told in tuple(self._told.values()):
-                    told(mask, "")
-            elif (one := self._told.get(number)) is not None:
-                if mask & IN_IGNORED:
-                    del self._told[number]
-                one(mask, name)
-
-    def close(self) -> None:
-        """Idempotent."""
-        if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-            self._told.clear()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()

@@ -1,0 +1,45 @@
+"""The platform: the supported kernels, the boot id, the limit of open files, the C library."""
+
+import ctypes
+import functools
+import platform
+import re
+import resource
+
+from sm.errors import PlatformUnsupported
+
+KERNEL_MIN = (5, 4)
+
+
+def check_platform() -> None:
+    """Raise PlatformUnsupported, in one sentence, unless this is Linux with a kernel of 5.4 or newer."""
+    system, release = platform.system(), platform.release()
+    if system != "Linux":
+        raise PlatformUnsupported(f"sm runs on Linux only (WSL2 included), and this is {system or 'unknown'}")
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if version is None or (int(version[1]), int(version[2])) < KERNEL_MIN:
+        raise PlatformUnsupported(f"sm needs a Linux kernel of 5.4 or newer, and this is {release}")
+
+
+@functools.cache
+def boot_id() -> str:
+    """A name for the time since the machine started; another one after each reboot."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def raise_fd_limit() -> None:
+    """Let this process open 8,192 files, or as many as the hard limit allows: each live agent takes one.
+
+    No more, because what it starts (a tmux server, and so agents) inherits the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """The C library of this process, with errno kept for `ctypes.get_errno`."""
+    return ctypes.CDLL(None, use_errno=True)
