@@ -2,38 +2,38 @@
 
 from pathlib import Path
 
-from sm.core.models import CallerKind, TrustLevel
-from sm.policy.access import Action, Relation, Standing, may
+from sm.core.states import CallerKind, TrustLevel
+from sm.policy.access import Action, Position, Relation, may
 
 DOCUMENT = Path("docs/security.md")
 BEGIN, END = "<!-- begin: python -m tests.policy_table -->", "<!-- end -->"
 COLUMNS = {
-    Relation.SELF: "a session to itself",
-    Relation.DESCENDANT: "to what is below it",
-    Relation.TEAM: "to its team",
-    Relation.FOREIGN: "to another workspace",
+    Position.SELF: "a session to itself",
+    Position.DESCENDANT: "to what is below it",
+    Position.TEAM: "to its team",
+    Position.FOREIGN: "to another workspace",
 }
 NO, YES, SEEN = "-", "yes", "yes (1)"
 _MODES = [(mine, theirs) for mine in TrustLevel for theirs in TrustLevel]
 
 
-def cell(action: Action, relation: Relation) -> str:
+def cell(action: Action, position: Position) -> str:
     """What sessions may do. Raises AssertionError for what the words of the table do not cover."""
     allowed = {
-        modes for modes in _MODES if may(Standing(CallerKind.SESSION, modes[0], relation, modes[1]), action)
+        modes for modes in _MODES if may(Relation(CallerKind.SESSION, modes[0], position, modes[1]), action)
     }
     hidden = (TrustLevel.SANDBOXED, TrustLevel.DIRECT)
     words = {frozenset[tuple[TrustLevel, TrustLevel]](): NO, frozenset(_MODES): YES}
     words[frozenset(_MODES) - {hidden}] = SEEN
-    assert frozenset(allowed) in words, (action, relation, allowed)
+    assert frozenset(allowed) in words, (action, position, allowed)
     return words[frozenset(allowed)]
 
 
 def table() -> str:
     rows = [["action", "the operator", *COLUMNS.values()], ["---"] * (2 + len(COLUMNS))]
     for action in Action:
-        operator = YES if may(Standing(CallerKind.OPERATOR), action) else NO
-        rows.append([action.value, operator, *(cell(action, relation) for relation in COLUMNS)])
+        operator = YES if may(Relation(CallerKind.OPERATOR), action) else NO
+        rows.append([action.value, operator, *(cell(action, position) for position in COLUMNS)])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -4,20 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.models import OPERATOR, Caller, CallerKind, Session, TrustLevel
+from sm.core.models import OPERATOR, Caller, Session
+from sm.core.states import CallerKind, TrustLevel
 from sm.policy.access import (
     Action,
+    Position,
     Relation,
-    Standing,
     may,
     may_at_all,
-    standing,
+    relation,
     visible,
     visible_workspace,
 )
 from tests.samples import session
 
-SELF, BELOW, TEAM, FOREIGN = Relation.SELF, Relation.DESCENDANT, Relation.TEAM, Relation.FOREIGN
+SELF, BELOW, TEAM, FOREIGN = Position.SELF, Position.DESCENDANT, Position.TEAM, Position.FOREIGN
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
 
 # For each action six words. The first: whether the operator may. The others: what a session may do it to, where
@@ -56,32 +57,32 @@ def test_the_table_has_a_row_for_every_action() -> None:
 
 
 @pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("position", list(Position))
 @pytest.mark.parametrize(("mode", "target_mode"), MODES)
 def test_a_session_may_do_what_the_table_says(
-    action: Action, relation: Relation, mode: TrustLevel, target_mode: TrustLevel
+    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
 ) -> None:
-    allowed = LETTERS[relation] in ROWS[action.name][1 + MODES.index((mode, target_mode))]
-    assert may(Standing(CallerKind.SESSION, mode, relation, target_mode), action) is allowed
+    allowed = LETTERS[position] in ROWS[action.name][1 + MODES.index((mode, target_mode))]
+    assert may(Relation(CallerKind.SESSION, mode, position, target_mode), action) is allowed
 
 
 @pytest.mark.parametrize("action", list(Action))
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("position", list(Position))
 @pytest.mark.parametrize(("mode", "target_mode"), MODES)
 def test_the_operator_may_do_everything_but_speak_for_a_session(
-    action: Action, relation: Relation, mode: TrustLevel, target_mode: TrustLevel
+    action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
 ) -> None:
     allowed = ROWS[action.name][0] == "yes"
-    assert may(Standing(CallerKind.OPERATOR, mode, relation, target_mode), action) is allowed
+    assert may(Relation(CallerKind.OPERATOR, mode, position, target_mode), action) is allowed
 
 
 @pytest.mark.parametrize("action", list(Action))
 def test_nothing_is_possible_on_what_the_caller_may_not_see(action: Action) -> None:
     hidden = [
-        Standing(CallerKind.SESSION, mode, relation, target_mode)
-        for relation in Relation
+        Relation(CallerKind.SESSION, mode, position, target_mode)
+        for position in Position
         for mode, target_mode in MODES
-        if relation is FOREIGN or (relation is not SELF and (mode, target_mode) == (SANDBOXED, DIRECT))
+        if position is FOREIGN or (position is not SELF and (mode, target_mode) == (SANDBOXED, DIRECT))
     ]
     assert len(hidden) == 6
     assert not any(may(each, action) for each in hidden)
@@ -101,7 +102,7 @@ def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -
 
 
 @pytest.mark.parametrize(
-    ("viewer", "target", "seen"),
+    ("caller_session", "target", "seen"),
     [
         ((None, "direct"), (None, "direct"), True),
         ((None, "direct"), (None, "sandboxed"), True),
@@ -117,9 +118,9 @@ def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -
     ],
 )
 def test_a_session_sees_its_workspace_and_a_sandboxed_one_only_its_equals(
-    viewer: tuple[str | None, str], target: tuple[str | None, str], seen: bool
+    caller_session: tuple[str | None, str], target: tuple[str | None, str], seen: bool
 ) -> None:
-    looking = _of(viewer[0], TrustLevel(viewer[1]), "aaaaaaaa")
+    looking = _of(caller_session[0], TrustLevel(caller_session[1]), "aaaaaaaa")
     assert visible(looking, _of(target[0], TrustLevel(target[1]))) is seen
 
 
@@ -130,16 +131,19 @@ def test_everybody_sees_itself_and_the_operator_sees_all() -> None:
 
 
 def test_how_two_sessions_stand_is_read_from_workspace_effective_mode_and_tree() -> None:
-    viewer, target = _of("team", SANDBOXED, "aaaaaaaa"), _of("team", DIRECT)
-    stands = standing(viewer, target, below=False)
-    assert stands == Standing(CallerKind.SESSION, SANDBOXED, TEAM, DIRECT)
-    assert standing(viewer, target, below=True).relation is BELOW
-    assert standing(viewer, viewer, below=False).relation is SELF
-    assert standing(None, target, below=False).kind is CallerKind.OPERATOR
+    caller_session, target = _of("team", SANDBOXED, "aaaaaaaa"), _of("team", DIRECT)
+    stands = relation(caller_session, target, is_descendant=False)
+    assert stands == Relation(CallerKind.SESSION, SANDBOXED, TEAM, DIRECT)
+    assert relation(caller_session, target, is_descendant=True).position is BELOW
+    assert relation(caller_session, caller_session, is_descendant=False).position is SELF
+    assert relation(None, target, is_descendant=False).kind is CallerKind.OPERATOR
 
 
 def test_what_stands_below_but_in_another_workspace_is_foreign() -> None:
-    assert standing(_of("team", DIRECT, "aaaaaaaa"), _of("other", DIRECT), below=True).relation is FOREIGN
+    assert (
+        relation(_of("team", DIRECT, "aaaaaaaa"), _of("other", DIRECT), is_descendant=True).position
+        is FOREIGN
+    )
 
 
 def test_a_session_sees_the_workspace_that_it_is_in_and_no_other() -> None:

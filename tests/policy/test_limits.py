@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from sm.core.models import Exit, Process, Session, Status
+from sm.core.models import Exit, Process, Session
+from sm.core.states import Status
 from sm.errors import LimitReached, RateLimited
 from sm.policy.limits import (
     Counts,

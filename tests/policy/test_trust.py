@@ -1,6 +1,6 @@
 import pytest
 
-from sm.core.models import TrustLevel
+from sm.core.states import TrustLevel
 from sm.policy.trust import child_trust, normalize_trust_level
 
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from sm.core.models import Session, Status, TrustLevel
+from sm.core.models import Session
+from sm.core.states import Status, TrustLevel
 from sm.errors import NotFound
-from sm.policy.access import Relation
+from sm.policy.access import Position
 from sm.sessions.tree import Family, matches
 from tests.samples import session
 
@@ -21,25 +22,25 @@ def family(*sessions: Session) -> Family:
 
 
 @pytest.mark.parametrize(
-    ("viewer", "target", "relation"),
+    ("caller_session", "target", "position"),
     [
-        (ROOT, ROOT, Relation.SELF),
-        (ROOT, CHILD, Relation.DESCENDANT),
-        (ROOT, GRANDCHILD, Relation.DESCENDANT),
-        (ROOT, OTHER, Relation.TEAM),
-        (CHILD, ROOT, Relation.TEAM),
-        (GRANDCHILD, CHILD, Relation.TEAM),
+        (ROOT, ROOT, Position.SELF),
+        (ROOT, CHILD, Position.DESCENDANT),
+        (ROOT, GRANDCHILD, Position.DESCENDANT),
+        (ROOT, OTHER, Position.TEAM),
+        (CHILD, ROOT, Position.TEAM),
+        (GRANDCHILD, CHILD, Position.TEAM),
     ],
 )
 def test_relations_follow_the_tree_downwards_only(
-    viewer: Session, target: Session, relation: Relation
+    caller_session: Session, target: Session, position: Position
 ) -> None:
-    assert family().standing(viewer, target).relation is relation
+    assert family().standing(caller_session, target).position is position
 
 
 def test_a_ring_of_parents_ends_the_search() -> None:
     ring = family(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
-    assert ring.standing(OTHER, CHILD).relation is Relation.TEAM
+    assert ring.standing(OTHER, CHILD).position is Position.TEAM
     assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
 
 
@@ -93,12 +94,12 @@ def test_what_names_nothing_is_not_found(reference: str) -> None:
 
 
 def test_not_there_and_not_yours_are_one_answer() -> None:
-    viewer = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
-    sessions = family(ROOT, viewer)
+    caller_session = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
+    sessions = family(ROOT, caller_session)
     messages = []
     for reference in (ROOT.id, "dddd5555"):
         with pytest.raises(NotFound) as caught:
-            sessions.find(viewer, reference)
+            sessions.find(caller_session, reference)
         messages.append((caught.value.message.replace(reference, "ID"), caught.value.hint))
     assert messages[0] == messages[1]
 

@@ -1,8 +1,8 @@
-"""What a caller may do: one function per action, over how the two stand to each other. Pure.
+"""Decides what a caller may do: one function per action, of the relation between caller and target. Pure.
 
-`server.py` says who calls, the manager how the caller stands to the session that is meant. Every rule reads the
-effective mode, what a session really runs in, never the trust level that was asked for. Nothing is possible on
-what a caller may not see: `may` asks that first, whatever the action.
+The server identifies the caller, the manager its relation to the target session. Every rule reads the effective mode
+that a session runs in, never the requested trust level. `may` first asks whether the caller may see the target, for
+every action.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from sm.core.models import Caller, CallerKind, Session, TrustLevel
+from sm.core.models import Caller, Session
+from sm.core.states import CallerKind, TrustLevel
 
 
 class Action(StrEnum):
@@ -39,8 +40,10 @@ class Action(StrEnum):
     STOP_DAEMON = "stop the daemon"
 
 
-class Relation(StrEnum):
-    """What the target is to the calling session. Of several the first: below it and elsewhere is elsewhere."""
+class Position(StrEnum):
+    """The position of the target relative to the calling session. The first that fits counts: a descendant in another
+    workspace is foreign.
+    """
 
     SELF = "self"
     FOREIGN = "foreign"
@@ -51,131 +54,131 @@ class Relation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Who stands how to whom. Of the operator only `kind` counts.
+class Relation:
+    """The relation of a caller to a target. For the operator only `kind` counts.
 
-    A workspace as the target is SELF for the sessions in it, else FOREIGN; so is what is about no session at all.
+    A workspace as the target is SELF for the sessions in it, else FOREIGN. An action without a target is FOREIGN.
     """
 
     kind: CallerKind
     mode: TrustLevel = TrustLevel.SANDBOXED
     """The caller's effective mode."""
-    relation: Relation = Relation.FOREIGN
+    position: Position = Position.FOREIGN
     target_mode: TrustLevel = TrustLevel.DIRECT
     """The target's effective mode."""
 
     @property
-    def operator(self) -> bool:
+    def is_operator(self) -> bool:
         return self.kind is CallerKind.OPERATOR
 
     @property
-    def itself(self) -> bool:
-        return self.kind is CallerKind.SESSION and self.relation is Relation.SELF
+    def is_self(self) -> bool:
+        return self.kind is CallerKind.SESSION and self.position is Position.SELF
 
     @property
-    def below(self) -> bool:
-        return self.kind is CallerKind.SESSION and self.relation is Relation.DESCENDANT
+    def is_descendant(self) -> bool:
+        return self.kind is CallerKind.SESSION and self.position is Position.DESCENDANT
 
 
 # The rules
 
 
-def may_see(s: Standing) -> bool:
+def may_see(relation: Relation) -> bool:
     """The operator everything; a session itself and its team, a sandboxed one of its team what is sandboxed too."""
-    if s.operator or s.relation is Relation.SELF:
+    if relation.is_operator or relation.position is Position.SELF:
         return True
-    if s.relation is Relation.FOREIGN:
+    if relation.position is Position.FOREIGN:
         return False
-    return s.mode is TrustLevel.DIRECT or s.target_mode is TrustLevel.SANDBOXED
+    return relation.mode is TrustLevel.DIRECT or relation.target_mode is TrustLevel.SANDBOXED
 
 
-def may_send(s: Standing) -> bool:
+def may_send(relation: Relation) -> bool:
     """Whoever sees it; a session not to itself."""
-    return s.operator or (may_see(s) and not s.itself)
+    return relation.is_operator or (may_see(relation) and not relation.is_self)
 
 
-def may_spawn(s: Standing) -> bool:
+def may_spawn(relation: Relation) -> bool:
     """A session gets children of its own, and gives some to what stands below it."""
-    return s.operator or s.itself or s.below
+    return relation.is_operator or relation.is_self or relation.is_descendant
 
 
-def may_report(s: Standing) -> bool:
+def may_report(relation: Relation) -> bool:
     """Only a session itself knows what it did: complete, checkpoint, note, ask, its agent's hooks."""
-    return s.itself
+    return relation.is_self
 
 
-def may_kill(s: Standing) -> bool:
+def may_kill(relation: Relation) -> bool:
     """The operator, and whoever it stands below: since one agent killed all others (lessons.md, Authority)."""
-    return s.operator or s.below
+    return relation.is_operator or relation.is_descendant
 
 
-def may_read(s: Standing) -> bool:
+def may_read(relation: Relation) -> bool:
     """What is said and done in it: its terminal, its actions, its log, a summary of them."""
-    return s.operator or s.below
+    return relation.is_operator or relation.is_descendant
 
 
-def may_answer(s: Standing) -> bool:
+def may_answer(relation: Relation) -> bool:
     """What it asks, and whether it is done: approve, deny, answer."""
-    return s.operator or s.below
+    return relation.is_operator or relation.is_descendant
 
 
-def may_archive(s: Standing) -> bool:
-    return s.operator or s.below
+def may_archive(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_remove(s: Standing) -> bool:
-    return s.operator or s.below
+def may_remove(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_reparent(s: Standing) -> bool:
+def may_reparent(relation: Relation) -> bool:
     """The one that is moved; whom it is given to must be one that the caller may spawn a child of."""
-    return s.operator or s.below
+    return relation.is_operator or relation.is_descendant
 
 
-def may_attach(s: Standing) -> bool:
-    return s.operator or s.below
+def may_attach(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_interrupt(s: Standing) -> bool:
-    return s.operator or s.below
+def may_interrupt(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_restore(s: Standing) -> bool:
-    return s.operator or s.below
+def may_restore(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_fork(s: Standing) -> bool:
-    return s.operator or s.below
+def may_fork(relation: Relation) -> bool:
+    return relation.is_operator or relation.is_descendant
 
 
-def may_see_workspace(s: Standing) -> bool:
+def may_see_workspace(relation: Relation) -> bool:
     """A session the one that it is in."""
-    return s.operator or s.itself
+    return relation.is_operator or relation.is_self
 
 
-def may_manage_workspaces(s: Standing) -> bool:
-    return s.operator
+def may_manage_workspaces(relation: Relation) -> bool:
+    return relation.is_operator
 
 
-def may_restore_all(s: Standing) -> bool:
-    return s.operator
+def may_restore_all(relation: Relation) -> bool:
+    return relation.is_operator
 
 
-def may_adopt(s: Standing) -> bool:
+def may_adopt(relation: Relation) -> bool:
     """Whoever adopts says what an agent was trusted with that nobody here has started."""
-    return s.operator
+    return relation.is_operator
 
 
-def may_add_arguments(s: Standing) -> bool:
+def may_add_arguments(relation: Relation) -> bool:
     """They reach the agent CLI unread, and could give it any permission. `child_agents.allow_args` opens it."""
-    return s.operator
+    return relation.is_operator
 
 
-def may_stop_daemon(s: Standing) -> bool:
-    return s.operator
+def may_stop_daemon(relation: Relation) -> bool:
+    return relation.is_operator
 
 
-_RULES: Mapping[Action, Callable[[Standing], bool]] = {
+_RULES: Mapping[Action, Callable[[Relation], bool]] = {
     Action.SEE: may_see,
     Action.SPAWN: may_spawn,
     Action.KILL: may_kill,
@@ -202,49 +205,50 @@ _RULES: Mapping[Action, Callable[[Standing], bool]] = {
 # Asking them
 
 
-def may(standing: Standing, action: Action) -> bool:
-    """Whether a caller that stands so may do `action`; never to what it may not see."""
-    return may_see(standing) and _RULES[action](standing)
+def may(relation: Relation, action: Action) -> bool:
+    """Whether a caller in this relation may do `action`; never to a target that it may not see."""
+    return may_see(relation) and _RULES[action](relation)
 
 
 def may_at_all(caller: Caller, action: Action) -> bool:
     """Whether `caller` may do `action`, one that is about no session."""
-    return may(Standing(caller.kind), action)
+    return may(Relation(caller.kind), action)
 
 
-def standing(viewer: Session | None, target: Session, *, below: bool) -> Standing:
-    """How `viewer` (None: the operator) stands to `target`. `below`: whether that is one of its descendants."""
-    if viewer is None:
-        return Standing(CallerKind.OPERATOR)
-    relation = _relation(viewer, target, below=below)
-    return Standing(CallerKind.SESSION, viewer.effective_mode, relation, target.effective_mode)
+def relation(caller_session: Session | None, target: Session, *, is_descendant: bool) -> Relation:
+    """The relation of `caller_session` (None: the operator) to `target`."""
+    if caller_session is None:
+        return Relation(CallerKind.OPERATOR)
+    position = _position(caller_session, target, is_descendant=is_descendant)
+    return Relation(CallerKind.SESSION, caller_session.effective_mode, position, target.effective_mode)
 
 
-def _relation(viewer: Session, target: Session, *, below: bool) -> Relation:
-    if viewer.id == target.id:
-        return Relation.SELF
-    if viewer.workspace != target.workspace:
-        return Relation.FOREIGN
-    return Relation.DESCENDANT if below else Relation.TEAM
+def _position(caller_session: Session, target: Session, *, is_descendant: bool) -> Position:
+    if caller_session.id == target.id:
+        return Position.SELF
+    if caller_session.workspace != target.workspace:
+        return Position.FOREIGN
+    return Position.DESCENDANT if is_descendant else Position.TEAM
 
 
-def visible(viewer: Session | None, target: Session) -> bool:
-    """Whether `target` exists for `viewer` (None: the operator). "Not there" and "not yours" are one answer."""
-    if viewer is None:
+def visible(caller_session: Session | None, target: Session) -> bool:
+    """Whether `target` exists for `caller_session` (None: the operator). "Not there" and "not yours" are one answer."""
+    if caller_session is None:
         return True
-    relation = _relation(viewer, target, below=False)  # a descendant is no more to be seen than a team
-    return _sees(viewer.effective_mode, relation, target.effective_mode)
+    # A descendant is as visible as any session of the team.
+    position = _position(caller_session, target, is_descendant=False)
+    return _sees(caller_session.effective_mode, position, target.effective_mode)
 
 
 @cache
-def _sees(mode: TrustLevel, relation: Relation, target_mode: TrustLevel) -> bool:
+def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
     """Asked of every session for every list: kept, there are but sixteen answers."""
-    return may_see(Standing(CallerKind.SESSION, mode, relation, target_mode))
+    return may_see(Relation(CallerKind.SESSION, mode, position, target_mode))
 
 
-def visible_workspace(viewer: Session | None, slug: str) -> bool:
-    """Whether the workspace `slug` exists for `viewer` (None: the operator)."""
-    if viewer is None:
+def visible_workspace(caller_session: Session | None, slug: str) -> bool:
+    """Whether the workspace `slug` exists for `caller_session` (None: the operator)."""
+    if caller_session is None:
         return True
-    relation = Relation.SELF if viewer.workspace == slug else Relation.FOREIGN
-    return may(Standing(CallerKind.SESSION, viewer.effective_mode, relation), Action.SEE_WORKSPACE)
+    position = Position.SELF if caller_session.workspace == slug else Position.FOREIGN
+    return may(Relation(CallerKind.SESSION, caller_session.effective_mode, position), Action.SEE_WORKSPACE)

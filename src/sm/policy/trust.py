@@ -1,6 +1,6 @@
 """Trust levels: the only map from what a person writes to what the code reads (design section 7)."""
 
-from sm.core.models import TrustLevel
+from sm.core.states import TrustLevel
 
 _MEANING = {
     "direct": TrustLevel.DIRECT,

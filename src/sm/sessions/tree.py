@@ -7,7 +7,7 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Session
 from sm.core.text import folded
 from sm.errors import NotFound
-from sm.policy.access import Standing, standing, visible
+from sm.policy.access import Relation, relation, visible
 
 _PREFIX_MIN = 4
 _WORD_MAX = 200
@@ -51,9 +51,9 @@ class Family:
                 yield child
                 waiting.append(child.id)
 
-    def standing(self, viewer: Session | None, target: Session) -> Standing:
+    def standing(self, viewer: Session | None, target: Session) -> Relation:
         """How `viewer` (None: the operator) stands to `target`, for `policy`."""
-        return standing(viewer, target, below=viewer is not None and self._is_below(viewer, target))
+        return relation(viewer, target, is_descendant=viewer is not None and self._is_below(viewer, target))
 
     def _is_below(self, viewer: Session, target: Session) -> bool:
         seen = {target.id}
