@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from sm.client.http import Client, new_key
-from sm.core.models import Exit, Launch, Mode, Session, Status, TrustLevel
+from sm.core.models import Exit, Launch, Session
+from sm.core.states import Mode, Status, TrustLevel
 from sm.store import Store, Transaction
 
 SM = str(Path(sys.executable).with_name("sm"))

@@ -10,18 +10,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from sm.core.messages import (
-    BY_RULE,
-    Answer,
-    Message,
-    MessageMode,
-    MessageState,
-    Question,
-    Request,
-    RequestKind,
-    RequestState,
-)
-from sm.core.models import Capabilities, Exit, Process, Session, Status, TrustLevel, Workspace
+from sm.core.messages import Message
+from sm.core.models import Capabilities, Exit, Process, Session, Workspace
+from sm.core.requests import BY_RULE, Answer, Question, Request
+from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, Status, TrustLevel
 from sm.core.usage import Position, ToolUse, Usage
 from sm.store import Store, Transaction
 from tests.samples import AT, LAUNCH, session

@@ -20,6 +20,7 @@ from sm.core.models import Process
 from sm.errors import SmError
 from sm.linux.processes import is_alive
 from tests.load import scaled, until
+from tests.private_tmux import private_server
 
 SM = str(Path(sys.executable).with_name("sm"))
 
@@ -57,6 +58,7 @@ class Instance:
             "SM_HOME": str(self.home),
             "TMUX_TMPDIR": str(self.tmux_dir),
         }
+        self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     # The command
@@ -171,16 +173,10 @@ class Instance:
     # tmux
 
     def tmux(self, *arguments: str, check: bool = True) -> str:
-        ended = subprocess.run(
-            ["tmux", "-L", self.socket_name, *arguments],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=scaled(20),
-            check=False,
-        )
-        assert not check or ended.returncode == 0, ended
-        return ended.stdout
+        """The output of one tmux command on the server of this instance."""
+        ended = self.tmux_server.cmd(*arguments)
+        assert not check or ended.returncode == 0, (arguments, ended.stderr)
+        return "".join(f"{line}\n" for line in ended.stdout)
 
     def end(self) -> None:
         """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""

@@ -16,9 +16,17 @@ from sm import __version__
 from sm.api.agent_sockets import AGENT_ROUTES
 from sm.api.context import WAIT_MAX_S
 from sm.config.model import Sandbox
-from sm.core.messages import MessageMode, MessageState, RequestKind, RequestState
-from sm.core.models import EventType, Mode, Status, TrustLevel
 from sm.core.observation import Source
+from sm.core.states import (
+    EventType,
+    MessageMode,
+    MessageState,
+    Mode,
+    RequestKind,
+    RequestState,
+    Status,
+    TrustLevel,
+)
 from sm.errors import BY_CODE
 from sm.requests.dialogs import Outcome
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER

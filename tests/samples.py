@@ -1,6 +1,7 @@
 """Sessions as data, for tests of pure modules and of the store."""
 
-from sm.core.models import Launch, Mode, Session, Status, TrustLevel
+from sm.core.models import Launch, Session
+from sm.core.states import Mode, Status, TrustLevel
 
 AT = "2026-01-27T15:10:00.000Z"
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from sm.api.auth import Tokens
-from sm.core.models import Exit, Process, Session, Status, TrustLevel
-from sm.core.tokens import digest
+from sm.core.models import Exit, Process, Session, digest
+from sm.core.states import Status, TrustLevel
 from sm.errors import Unauthenticated
-from sm.linux.processes import Peer, identify
+from sm.linux.processes import identify
+from sm.linux.sockets import Peer
 from tests.samples import session
 
 TOKEN = "5a" * 32

@@ -1,7 +1,8 @@
 from dataclasses import fields, replace
 
 from sm.api.views import event_json, nest, pruned, session_json
-from sm.core.models import Event, EventType, Exit, Process, Session, Status
+from sm.core.models import Event, Exit, Process, Session
+from sm.core.states import EventType, Status
 from sm.core.timestamps import iso
 from tests.samples import AT, session
 

@@ -27,7 +27,7 @@ from sm.config import (
 )
 from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES
 from sm.config.model import NOT_YET, Prices
-from sm.core.models import TrustLevel
+from sm.core.states import TrustLevel
 from sm.errors import ConfigError, UsageError
 
 ROOT = Path(__file__).parents[2]

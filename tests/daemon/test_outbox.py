@@ -8,7 +8,7 @@ import pytest
 
 from sm.core.models import Exit, Process
 from sm.daemon.outbox import left_behind
-from sm.linux import processes as hostos
+from sm.linux import processes
 from tests import samples
 
 pytestmark = pytest.mark.processes
@@ -17,7 +17,7 @@ ID, OTHER = "1a2b3c4d", "5e6f7a8b"
 
 
 def identified(pid: int) -> Process:
-    found = hostos.identify(pid)
+    found = processes.identify(pid)
     assert found is not None
     return found
 
@@ -42,7 +42,7 @@ def left(old: Process) -> Iterator[tuple[Process, Process]]:
         assert shell.stdout is not None
         below = identified(int(shell.stdout.readline()))
         yield identified(shell.pid), below
-        hostos.signal_process(below, 9)
+        processes.signal_process(below, 9)
         shell.kill()
 
 

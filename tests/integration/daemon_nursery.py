@@ -20,10 +20,12 @@ from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Starts
 from sm.store import Store, Transaction
-from sm.terminals.tmux.create import Opening
+from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 
-PARTS = {part.__name__: part for part in (HostSandbox, Manager, Opening, Starts, Store, Tmux, Transaction)}
+PARTS = {
+    part.__name__: part for part in (HostSandbox, Manager, PaneCreator, Starts, Store, Tmux, Transaction)
+}
 
 
 def crash_at(point: str) -> None:

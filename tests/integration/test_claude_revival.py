@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from sm.core.models import Process
-from sm.linux import processes as hostos
+from sm.linux import platform, processes
 from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
@@ -100,12 +100,12 @@ def test_a_wait_in_the_background_of_a_killed_claude_takes_nothing_of_the_next_o
     session_id = before["session_id"]
 
     def waits() -> list[int]:
-        everything = hostos.process_tree(Process(0, f"{hostos.boot_id()}/0"))
+        everything = processes.process_tree(Process(0, f"{platform.boot_id()}/0"))
         return [
             each.pid
             for each in everything
-            if "inbox" in hostos.command_line(each.pid)
-            and hostos.environ_value(each.pid, "SM_SESSION_ID") == session_id
+            if "inbox" in processes.command_line(each.pid)
+            and processes.environ_value(each.pid, "SM_SESSION_ID") == session_id
         ]
 
     (old,) = until(waits, "it waits in the background")

@@ -31,8 +31,8 @@ POINTS = [
         ("Store.transaction", 1),  # the session, its event and the order to start it
         ("Transaction.effect", 1),  # half-way through the same
         ("Tmux.open", 1),
-        ("Opening._make_session", 1),
-        ("Opening._start_agent", 1),
+        ("PaneCreator._make_session", 1),
+        ("PaneCreator._start_agent", 1),
         ("Starts.launching", 1),
         ("HostSandbox.wait_started", 1),
         ("Starts.started", 1),

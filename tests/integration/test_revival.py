@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sm.client.http import Client, new_key
-from sm.core.tokens import digest
+from sm.core.models import digest
 from tests.instance import SM, Instance, until
 from tests.integration.test_crash_in_spawn import Nursery, agents_of, left_over, starts
 from tests.integration.test_endings import gone, rows, tmux_server, written
@@ -376,7 +376,7 @@ POINTS = [
     "Tmux.close after 1",
     "HostSandbox.prepare after 2",
     "Tmux.open before 1",
-    "Opening._start_agent after 1",
+    "PaneCreator._start_agent after 1",
     "Tmux.open after 1",
     "HostSandbox.wait_started after 1",
     "Starts.started before 1",

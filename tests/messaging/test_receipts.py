@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sm.config import Config
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind
-from sm.core.models import EventType, Status
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, Notice
 from sm.core.observation import Source
+from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Status
 from sm.core.text import letter
 from sm.messaging.messages import INBOX, TERMINAL, Messages
 from sm.messaging.receipts import Receipts

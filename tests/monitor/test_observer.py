@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from sm.config import Config
-from sm.core.models import Process, Status
+from sm.core.models import Process
 from sm.core.observation import Source
+from sm.core.states import Status
 from sm.core.timestamps import iso
-from sm.linux import processes as hostos
+from sm.linux import processes
 from sm.monitor.agent import USES_MAX
 from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
@@ -95,7 +96,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     config, world = Config(), World()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
     notices = Notices(config, now)
-    process = hostos.identify(os.getpid())
+    process = processes.identify(os.getpid())
     assert process is not None
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         manager = Manager(

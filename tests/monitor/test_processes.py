@@ -10,9 +10,10 @@ import pytest
 
 from sm.config import Config
 from sm.core.effects import EffectKind
-from sm.core.models import Launch, Process, Session, Signal, SignalKind, Status
+from sm.core.models import Launch, Process, Session, Signal
+from sm.core.states import SignalKind, Status
 from sm.daemon.recovery import recover
-from sm.linux import processes as hostos
+from sm.linux import processes
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
@@ -73,7 +74,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
 def ended() -> Process:
     """A process that is gone."""
     child = subprocess.Popen(["sleep", "1000"])
-    process = hostos.identify(child.pid)
+    process = processes.identify(child.pid)
     child.kill()
     child.wait()
     assert process is not None
@@ -83,7 +84,7 @@ def ended() -> Process:
 async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
     """A session whose first process was `old`, in its second one; as it was in the first, and the new pane."""
     pane = await parts.tmux.open(ID, f"command-{ID}", "/", ("sleep", "1000"))
-    new = hostos.identify(pane.pid)
+    new = processes.identify(pane.pid)
     first = replace(
         samples.session(ID), provider="command", status=Status.RUNNING, process=old, terminal=f"command-{ID}"
     )

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from sm.core.models import Checkpoint, Session, Status
+from sm.core.models import Checkpoint, Session
+from sm.core.states import Status
 from sm.core.usage import ToolUse, Usage
 from sm.monitor.progress import Measurements, TokenCounts, report, seconds_between
 from tests.samples import AT, session

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from sm.core.models import Launch, Session, Status
+from sm.core.models import Launch, Session
+from sm.core.states import Status
 from sm.monitor.summary import EXTRACT, Act, Summary, arguments, environment, extract, question
 from tests import claude_cli
 from tests.load import scaled, until_async

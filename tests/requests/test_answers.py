@@ -2,7 +2,8 @@
 
 import pytest
 
-from sm.core.messages import Question, Request, RequestKind, RequestState
+from sm.core.requests import Question, Request
+from sm.core.states import RequestKind, RequestState
 from sm.errors import InvalidText, UsageError
 from sm.requests.answers import chosen
 from tests.samples import AT

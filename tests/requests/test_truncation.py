@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from sm.core.messages import Question, RequestKind
+from sm.core.requests import Question
+from sm.core.states import RequestKind
 from sm.providers.readers import Dialog
 from sm.requests.truncation import asked_of
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.messages import Message, MessageMode, MessageState
-from sm.core.models import OPERATOR, Caller, CallerKind, EventType, Session, Status
+from sm.core.messages import Message
+from sm.core.models import OPERATOR, Caller, Session
+from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Status
 from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
 from sm.state.quota import Counting

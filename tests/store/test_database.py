@@ -15,22 +15,8 @@ import pytest
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, decide
-from sm.core.models import (
-    OPERATOR,
-    Caller,
-    CallerKind,
-    Checkpoint,
-    EventType,
-    Exit,
-    Mode,
-    Process,
-    RequestKey,
-    Session,
-    Signal,
-    SignalKind,
-    Status,
-    TrustLevel,
-)
+from sm.core.models import OPERATOR, Caller, Checkpoint, Exit, Process, RequestKey, Session, Signal
+from sm.core.states import CallerKind, EventType, Mode, SignalKind, Status, TrustLevel
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS

@@ -14,19 +14,19 @@ import pytest
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
-from sm.core.messages import (
-    Answer,
-    Message,
+from sm.core.messages import Message, Notice
+from sm.core.models import Checkpoint, Exit, Session, Signal
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import (
+    EventType,
     MessageMode,
     MessageState,
-    Notice,
     NoticeKind,
-    Question,
-    Request,
     RequestKind,
     RequestState,
+    SignalKind,
+    Status,
 )
-from sm.core.models import Checkpoint, EventType, Exit, Session, Signal, SignalKind, Status
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS

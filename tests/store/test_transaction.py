@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import sm
-from sm.core.models import OPERATOR, EventType, RequestKey
+from sm.core.models import OPERATOR, RequestKey
+from sm.core.states import EventType
 from sm.errors import IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, durable
 from sm.store.batch import Turn

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.models import Status
+from sm.core.states import Status
 from sm.core.usage import Position, ToolUse, Usage
 from sm.errors import InternalError
 from sm.store import Store, Transaction, backups

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.models import Capabilities, TrustLevel, Workspace
+from sm.core.models import Capabilities, Workspace
+from sm.core.states import TrustLevel
 from sm.errors import IllegalState
 from sm.store import Store, Transaction
 from sm.store.migrations import MIGRATIONS

@@ -2,14 +2,16 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from libtmux.common import tmux_cmd
+
 from sm.terminals.tmux.terminals import Tmux
 from tests.load import scaled, until_async
+from tests.private_tmux import private_server
 
 INSTANCE = "0b5e55ed-1111-4222-8333-444455556666"
 T = TypeVar("T")
@@ -31,6 +33,7 @@ class World:
             "SHELL": "/bin/sh",
         }
         (self.home / ".tmux.conf").write_text(conf)
+        self.server = private_server(socket_name or "default", self.home, self.environment)
 
     @property
     def socket_path(self) -> Path:
@@ -40,23 +43,14 @@ class World:
         within_s = scaled() if timeout_s is None else timeout_s
         return Tmux(instance, self.socket_name, 200, 50, 5000, self.environment, timeout_s=within_s)
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """tmux as a person would run it: another witness than the code under test."""
-        argv = ("tmux", "-L", self.socket_name or "default", *command)
-        return subprocess.run(
-            argv,
-            env=self.environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=scaled(20),
-            check=False,
-        )
+    def run(self, *command: str) -> tmux_cmd:
+        """One tmux command, run by libtmux: a witness that is independent of the code under test."""
+        return self.server.cmd(*command)
 
     def tmux(self, *command: str) -> list[str]:
         done = self.run(*command)
         assert done.returncode == 0, f"tmux {command}: {done.stderr}"
-        return done.stdout.splitlines()
+        return done.stdout
 
     def server_pid(self) -> int:
         (line,) = self.tmux("display-message", "-p", "#{pid}")
@@ -64,14 +58,14 @@ class World:
 
     def sessions(self) -> list[str]:
         """The names of all sessions; none when there is no server."""
-        return self.run("list-sessions", "-F", "#{session_name}").stdout.split()
+        return [session.session_name or "" for session in self.server.sessions]
 
     async def end(self) -> None:
         """End the server, which is ours alone, and wait until it is gone."""
-        asked = self.run("display-message", "-p", "#{pid}")
-        self.run("kill-server")
-        if asked.stdout.strip():
-            await until(lambda: ended(int(asked.stdout)))
+        asked = self.run("display-message", "-p", "#{pid}").stdout
+        self.server.kill()
+        if asked:
+            await until(lambda: ended(int(asked[0])))
         shutil.rmtree(self.home)
 
 

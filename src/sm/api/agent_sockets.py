@@ -17,7 +17,8 @@ from aiohttp import web
 from sm.api.auth import Contained, Tokens
 from sm.api.middleware import ByToken
 from sm.api.sockets import Bounds, Door, Site, listen
-from sm.core.models import Session, TrustLevel
+from sm.core.models import Session
+from sm.core.states import TrustLevel
 from sm.errors import ExternalError, SmError, StorageFull
 from sm.paths import Places
 from sm.store import Store

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.lifecycle import is_live
-from sm.core.models import OPERATOR, Caller, CallerKind, Session, TrustLevel
-from sm.core.tokens import digest
+from sm.core.models import OPERATOR, Caller, Session, digest
+from sm.core.states import CallerKind, TrustLevel
 from sm.errors import NotPermitted, TerminalError, Unauthenticated
-from sm.linux.processes import Peer, ancestry, environ_value, identify, is_alive, tty_of
-from sm.terminals.base import Terminals
+from sm.linux.processes import ancestry, environ_value, identify, is_alive, tty_of
+from sm.linux.sockets import Peer
+from sm.terminals.base import Lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Identity:
     """Finds out who a peer is. `tty_owner` knows the panes that the daemon watches, without asking tmux."""
 
     def __init__(
-        self, sessions: Mapping[str, Session], terminals: Terminals, tty_owner: Callable[[str], str | None]
+        self, sessions: Mapping[str, Session], terminals: Lifecycle, tty_owner: Callable[[str], str | None]
     ) -> None:
         self._sessions = sessions
         self._terminals = terminals

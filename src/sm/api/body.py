@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
-from sm.core.models import EventType, RequestKey, Session, Status
+from sm.core.models import RequestKey, Session
+from sm.core.states import EventType, Status
 from sm.errors import ProtocolMismatch, UsageError
 from sm.sessions.tree import matches
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER

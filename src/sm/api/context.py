@@ -97,7 +97,7 @@ class Daemon:
 def reads(daemon: Daemon, caller: Caller, session: Session) -> bool:
     """Whether what is said and done in a session is for the caller, who may see that it is there; its own is."""
     standing = daemon.manager.family.standing(daemon.manager.viewer(caller), session)
-    return standing.itself or may(standing, Action.READ)
+    return standing.is_self or may(standing, Action.READ)
 
 
 async def last_output(daemon: Daemon, session: Session) -> list[str]:

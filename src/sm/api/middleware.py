@@ -25,7 +25,7 @@ from sm.errors import (
     UsageError,
     WaitTimeout,
 )
-from sm.linux.processes import peer_of
+from sm.linux.sockets import peer_of
 from sm.store.audit import REFUSED, Record
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sm.core.messages import Message, Request
+from sm.core.messages import Message
 from sm.core.models import Checkpoint, Event, Session, Workspace
+from sm.core.requests import Request
 from sm.core.timestamps import iso
 
 

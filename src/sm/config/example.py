@@ -6,7 +6,7 @@ import yaml
 from pydantic import BaseModel
 
 from sm.config.model import NOT_YET, Command, Config, Prices
-from sm.core.models import TrustLevel
+from sm.core.states import TrustLevel
 
 _HEAD = """\
 # Configuration of sm: every key, with its default. It lies in $SM_HOME/config.yaml, else in

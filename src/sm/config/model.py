@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sm.core.models import IDENTITY, TrustLevel
+from sm.core.models import IDENTITY
 from sm.core.observation import Source
+from sm.core.states import TrustLevel
 from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
 

@@ -29,7 +29,7 @@ from sm.daemon.spool import replay
 from sm.daemon.upkeep import upkeep
 from sm.daemon.wiring import Parts, build, terminals_of
 from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, TerminalError
-from sm.linux.processes import check_platform, raise_fd_limit
+from sm.linux.platform import check_platform, raise_fd_limit
 from sm.paths import Places, places
 from sm.store import Store
 from sm.terminals.tmux.terminals import Tmux

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sm.api.agent_sockets import AgentSockets
+from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
@@ -32,7 +33,8 @@ from sm.errors import (
     TerminalUnreachable,
     UsageError,
 )
-from sm.linux.processes import ancestry, boot_id, environ_value, process_tree
+from sm.linux.platform import boot_id
+from sm.linux.processes import ancestry, environ_value, process_tree
 from sm.messaging.composer import Composing
 from sm.monitor.processes import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
@@ -44,7 +46,7 @@ from sm.sessions.spawn import Starts, process_of
 from sm.store import Effect, Store
 from sm.store.persisting import persist
 from sm.terminals.archives import Archives
-from sm.terminals.base import Pane, Stranger, Terminals
+from sm.terminals.base import ForeignPane, Keyboard, Lifecycle, Pane
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +72,10 @@ def _end_queue(session_id: str) -> str:
     return f"{session_id}/end"
 
 
+class OutboxTerminals(Keyboard, Lifecycle, Protocol):
+    """The parts of terminals that effects need."""
+
+
 class Outbox:
     """Runs effects concurrently, and those of one queue in order."""
 
@@ -78,7 +84,7 @@ class Outbox:
         store: Store,
         manager: Manager,
         starts: Starts,
-        terminals: Terminals,
+        terminals: OutboxTerminals,
         sandbox: Sandbox,
         watcher: Watcher,
         notifiers: Mapping[str, Notifier],
@@ -169,7 +175,7 @@ class Outbox:
         await self._until_known(effect)
 
     async def _until_known(self, effect: Effect) -> None:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await self._carry_out(effect)
@@ -179,8 +185,7 @@ class Outbox:
                 StorageFull,
             ) as error:  # nothing may be concluded, or written: ask again later
                 log.warning("put off an effect: %s", error.message, extra={"sm_session": effect.session_id})
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await asyncio.sleep(backoff.next_s())
             except Exception:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
@@ -273,7 +278,7 @@ class Outbox:
         """Take over an agent that runs already. Repeated, it marks the same pane again."""
         adopted = effect.payload["adopt"]
         process = process_of(adopted)
-        stranger = Stranger(str(adopted["pane_id"]), int(adopted["pane_pid"]))
+        stranger = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
         try:
             pane = await self._terminals.adopt(
                 session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
@@ -372,7 +377,7 @@ class Outbox:
             await self._manager.taken(effect)
         # From when it happened: neither a restart nor the effects before this one in the queue give it more time.
         give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
-        pause_s = _TELL_PAUSE_S
+        backoff = Backoff(_TELL_PAUSE_S, _LONGEST_TELL_PAUSE_S)
         while True:
             try:
                 await notifier.tell(effect.payload.get("url"), effect.payload["body"])
@@ -382,8 +387,7 @@ class Outbox:
                     await self._finish(effect, dead=error.message)
                     return
                 log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_TELL_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
         await self._finish(effect)
 
 

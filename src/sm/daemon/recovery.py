@@ -7,16 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
-from sm.core.models import Session, Status
+from sm.core.models import Session
+from sm.core.states import Status
 from sm.errors import NoServer, StorageFull, TerminalError
-from sm.linux.processes import boot_id, is_alive
+from sm.linux.platform import boot_id
+from sm.linux.processes import is_alive
 from sm.monitor.processes import Watcher
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Lost, Manager
 from sm.store import Store
-from sm.terminals.base import Pane, Terminals
+from sm.terminals.base import Lifecycle, Pane
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def unsettled(store: Store) -> list[Session]:
 
 
 async def recover(
-    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+    sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
 ) -> bool:
     """Bring these sessions in line with the world.
 
@@ -81,13 +84,12 @@ async def recover(
 
 
 async def recover_later(
-    sessions: Sequence[Session], manager: Manager, terminals: Terminals, watcher: Watcher
+    sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
 ) -> None:
     """Ask again until there is an answer, while the daemon serves already."""
-    pause_s = _FIRST_PAUSE_S
+    backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        await asyncio.sleep(backoff.next_s())
         if await recover(sessions, manager, terminals, watcher):
             return
 

@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 
 from sm.api.body import fingerprint
-from sm.core.models import Caller, CallerKind, RequestKey, Session
+from sm.core.models import Caller, RequestKey, Session, digest
+from sm.core.states import CallerKind
 from sm.core.timestamps import iso
-from sm.core.tokens import digest
 from sm.errors import SmError, StorageFull, UsageError
-from sm.linux.files import read_at_most
+from sm.linux.files import read_or_empty
 from sm.monitor.observer import Observer
 from sm.sessions.reports import Reports
 from sm.wire import SPOOL_MAX_BYTES
@@ -128,7 +128,7 @@ def _of_session(session: "os.DirEntry[str]") -> list[Report]:
             if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
                 continue
             try:
-                text = read_at_most(file.path, left)
+                text = read_or_empty(file.path, left)
                 left -= len(text)
                 value = orjson.loads(text)
                 if not isinstance(value["key"], str) or not isinstance(value["token"], str):

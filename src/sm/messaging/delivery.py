@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from contextlib import suppress
-from typing import assert_never
+from typing import Protocol, assert_never
 
+from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
-from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState
-from sm.core.models import Session, Signal, SignalKind, Status
+from sm.core.messages import SM_ITSELF, Message
+from sm.core.models import Session, Signal
+from sm.core.states import MessageMode, MessageState, SignalKind, Status
 from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
 from sm.core.wording import sender_label
 from sm.errors import (
@@ -28,7 +30,7 @@ from sm.providers.base import Composer, Input
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
-from sm.terminals.base import Terminals
+from sm.terminals.base import Keyboard, Screen
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,10 @@ _BEING_TYPED = "it is being typed"
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
+class DeliveryTerminals(Keyboard, Screen, Protocol):
+    """The parts of terminals that delivery needs."""
+
+
 class Typist:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
@@ -54,7 +60,7 @@ class Typist:
         store: Store,
         manager: Manager,
         messages: Messages,
-        terminals: Terminals,
+        terminals: DeliveryTerminals,
         composing: Composing,
         receipts: Receipts,
     ) -> None:
@@ -143,8 +149,10 @@ class Typist:
         return provider.composer if provider.input_of(session.agent_type) is Input.COMPOSER else None
 
     async def _serve(self, session_id: str) -> None:
-        pause_s = _FIRST_PAUSE_S
         try:
+            session = self._store.sessions.get(session_id)
+            reads_lines = session is None or self._composer(session) is None
+            backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S if reads_lines else _LONGEST_HELD_S)
             while (message := self._next(session_id)) is not None:
                 again_s: float | None = None
                 session = self._store.sessions[session_id]
@@ -164,10 +172,10 @@ class Typist:
                         message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
                     )
                 if held:
+                    pause_s = backoff.next_s()
                     await self._pause(message, pause_s if again_s is None else again_s)
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S if composer is None else _LONGEST_HELD_S)
                 else:
-                    pause_s = _FIRST_PAUSE_S
+                    backoff.reset()
                     await asyncio.sleep(SETTLE_S)
         finally:
             self._busy.discard(session_id)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, NoticeKind, Request, RequestKind
-from sm.core.models import Caller, EventType, RequestKey, Session, Signal, SignalKind, Status
+from sm.core.messages import SM_ITSELF, Message
+from sm.core.models import Caller, RequestKey, Session, Signal
+from sm.core.requests import Request
+from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
 from sm.core.text import MESSAGE_MAX, accepted, letter, typed
 from sm.core.timestamps import later
 from sm.core.wording import message_settled, sender_label
@@ -178,7 +180,7 @@ class Messages:
         viewer, sessions = self._manager.viewer(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
         standings = [self._manager.family.standing(viewer, end) for end in ends if end is not None]
-        if viewer is None or any(s.itself or may(s, Action.READ) for s in standings):
+        if viewer is None or any(s.is_self or may(s, Action.READ) for s in standings):
             return message
         raise _no_message(message_id)
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, MessageState
-from sm.core.models import Status
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
 from sm.core.observation import Source
+from sm.core.states import MessageState, Status
 from sm.core.text import MARK, letter, marked
 from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from sm.core.lifecycle import is_ended
-from sm.core.messages import SM_ITSELF, Message, MessageMode, MessageState, Notice, NoticeKind, RequestState
-from sm.core.models import Status
+from sm.core.messages import SM_ITSELF, Message, Notice
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState, Status
 from sm.core.timestamps import iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from sm.core.messages import IN_ITS_QUEUE, Message, MessageState
+from sm.core.messages import IN_ITS_QUEUE, Message
 from sm.core.models import Session
+from sm.core.states import MessageState
 from sm.linux.processes import is_alive
 from sm.messaging.messages import busy
 from sm.messaging.outcome import Proof

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from sm.core.lifecycle import is_live
-from sm.core.models import Process, Status
+from sm.core.models import Process
 from sm.core.observation import Activity, Source
+from sm.core.states import Status
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Agent
@@ -29,7 +30,7 @@ from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.terminals.base import Terminals
+from sm.terminals.base import Screen, TerminalEvents
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,10 @@ _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
 _HOOKS_WAITING_MAX = 32
+
+
+class ObserverTerminals(Screen, TerminalEvents, Protocol):
+    """The parts of terminals that the observer needs."""
 
 
 class Observer:
@@ -51,7 +56,7 @@ class Observer:
         self,
         store: Store,
         manager: Manager,
-        terminals: Terminals,
+        terminals: ObserverTerminals,
         usage: UsageMeter,
         *,
         transcripts_every_s: float,

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
@@ -12,7 +14,7 @@ from sm.linux.processes import ProcessWatch, is_alive, tty_of
 from sm.monitor.observer import Observer
 from sm.sessions.manager import Lost, Manager
 from sm.store import Store
-from sm.terminals.base import Pane, Terminals
+from sm.terminals.base import Lifecycle, Pane, Screen, TerminalEvents
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +35,16 @@ class _AgentProcess:
     pane: Pane | None
 
 
+class WatcherTerminals(Lifecycle, Screen, TerminalEvents, Protocol):
+    """The parts of terminals that the watcher needs."""
+
+
 class Watcher:
     """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals, observer: Observer) -> None:
+    def __init__(
+        self, store: Store, manager: Manager, terminals: WatcherTerminals, observer: Observer
+    ) -> None:
         """`observer` learns which processes come and go, and which terminals print."""
         self._store = store
         self._manager = manager
@@ -137,7 +145,7 @@ class Watcher:
 
     async def _tell_end(self, watched: _AgentProcess) -> None:
         """Tell the manager how the process ended, however long it takes to find out and to write down."""
-        session_id, pause_s = watched.session_id, _FIRST_PAUSE_S
+        session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         if self._is_newest(watched):
             await self.read_last(session_id)
         while self._is_newest(watched):
@@ -149,8 +157,7 @@ class Watcher:
             except Exception:
                 log.exception("failed to finish an ending", extra={"sm_session": session_id})
             self.unverified.add(session_id)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
         self._over(watched)
 
     async def _finish_end(self, watched: _AgentProcess) -> None:

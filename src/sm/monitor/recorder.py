@@ -1,8 +1,9 @@
 """What is concluded of an agent goes into its session's record: what it does and why, and what it talks in."""
 
 from sm.core.lifecycle import is_ended
-from sm.core.models import Session, Signal, SignalKind, Status
+from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Source
+from sm.core.states import SignalKind, Status
 from sm.core.timestamps import iso
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter

@@ -14,7 +14,7 @@ from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import FIRST_TURN_S
 from sm.store import Store
-from sm.terminals.base import Terminals
+from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
 
@@ -25,7 +25,7 @@ class Sources:
     def __init__(
         self,
         store: Store,
-        terminals: Terminals,
+        terminals: Screen,
         usage: UsageMeter,
         files: FileEvents,
         recorder: Recorder,

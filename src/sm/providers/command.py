@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from sm.config import Command
-from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest
+from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.states import SignalKind
 from sm.core.usage import Usage
 from sm.errors import UsageError
 from sm.providers.base import AgentPlan, Composer, Input, Start

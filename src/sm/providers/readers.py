@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sm.core.messages import Question, Request, RequestKind
 from sm.core.models import Process
 from sm.core.observation import Observation
+from sm.core.requests import Question, Request
+from sm.core.states import RequestKind
 from sm.core.usage import ActionLine, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0

@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.messages import Answer, Question, Request, RequestKind, RequestState
-from sm.core.models import Caller, RequestKey, Session, Signal, SignalKind
+from sm.core.models import Caller, RequestKey, Session, Signal
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import RequestKind, RequestState, SignalKind
 from sm.core.text import MESSAGE_MAX, REPORT_MAX, accepted
 from sm.core.timestamps import later
 from sm.core.wording import outcome
@@ -97,7 +98,7 @@ class Requests:
 
     def _hears(self, viewer: Session | None, session: Session) -> bool:
         standing = self._manager.family.standing(viewer, session)
-        return standing.itself or may(standing, Action.ANSWER)
+        return standing.is_self or may(standing, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
         """`r57` as the caller may see it. Raises NotFound."""

@@ -17,9 +17,10 @@ from enum import StrEnum
 from typing import Any
 
 from sm.config import Config
-from sm.core.messages import BY_RULE, BY_TERMINAL, Answer, Request, RequestKind, RequestState
-from sm.core.models import Caller, Session, Status
+from sm.core.models import Caller, Session
 from sm.core.observation import Activity
+from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
+from sm.core.states import RequestKind, RequestState, Status
 from sm.core.text import folded
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
@@ -41,7 +42,7 @@ from sm.state.requests import (
 )
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
-from sm.terminals.base import Terminals
+from sm.terminals.base import Screen
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Told:
 class Dialogs:
     """The requests that hooks wait for. `requests` and `messages` bring the answers, `dialog_routes` the hooks."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Terminals, config: Config) -> None:
+    def __init__(self, store: Store, manager: Manager, terminals: Screen, config: Config) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals

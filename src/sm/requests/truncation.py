@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from sm.core.messages import Question
+from sm.core.requests import Question
 from sm.providers.readers import Dialog
 from sm.state.requests import Asked
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from sm.core.models import TrustLevel
+from sm.core.states import TrustLevel
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox

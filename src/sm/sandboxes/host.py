@@ -15,9 +15,10 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 
+from sm.core.backoff import Backoff
 from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed, ExternalError, ProgramMissing, StorageFull, UsageError
-from sm.linux import processes as hostos
+from sm.linux import inotify, processes
 from sm.paths import Places
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 START_BOUND_S = 10.0
 # How soon to look again, at first: only for what inotify cannot tell (network mounts, its limits).
 _PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 # The exit code with which the script says that it could not enter the working directory; `exec` fails with
@@ -87,7 +89,7 @@ class HostSandbox:
         self._grace_s = grace_s
         self._shell = shell
         self._way_in: tuple[str, ...] | None = None
-        self._files: hostos.FileWatch | None = None
+        self._files: inotify.FileWatch | None = None
         self._closed: dict[str, asyncio.Event] = {}
 
     def _script_of(self, session_id: str) -> str:
@@ -141,10 +143,11 @@ class HostSandbox:
         closed = self._closed.setdefault(name, asyncio.Event())
         self._listen()
         try:
-            pause_s = _PAUSE_S
+            backoff = Backoff(_PAUSE_S, _LONGEST_PAUSE_S)
+            pause_s = backoff.next_s()
             while True:
                 closed.clear()
-                process = hostos.identify(pid)
+                process = processes.identify(pid)
                 if process is None or not _in_launch(pid, script):
                     break
                 if loop.time() > deadline:
@@ -153,7 +156,7 @@ class HostSandbox:
                     async with asyncio.timeout(pause_s):
                         await closed.wait()
                         continue
-                pause_s = min(pause_s * 2, 0.5)
+                pause_s = backoff.next_s()
         finally:
             self._closed.pop(name, None)
         _remove(script)
@@ -164,7 +167,7 @@ class HostSandbox:
     def _still_in_launch(self, session_id: str, process: Process, script: str) -> Process:
         # A text file without #! is not executed by bash but read by it as it is, so the process looks like
         # the launch for ever. Whatever it is, it is no launch script if that is not open in it.
-        if hostos.has_open(process.pid, script):
+        if processes.has_open(process.pid, script):
             raise AgentStartFailed(
                 f"the agent of session {session_id} did not start within {START_BOUND_S:.0f} s",
                 "its terminal may show why; a working directory that does not answer is the usual reason",
@@ -174,20 +177,20 @@ class HostSandbox:
     def _listen(self) -> None:
         try:
             if self._files is None:
-                self._files = hostos.FileWatch()
+                self._files = inotify.FileWatch()
             # Each time: it costs a microsecond, and the directory may be a new one.
-            self._files.add(self._places.launch, hostos.IN_CLOSE_NOWRITE, self._on_closed)
+            self._files.add(self._places.launch, inotify.IN_CLOSE_NOWRITE, self._on_closed)
         except OSError as error:
             log.debug("could not watch the launch directory", extra={"sm_signal": str(error)})
 
     def _on_closed(self, mask: int, name: str) -> None:
         for each, closed in self._closed.items():
-            if each == name or mask & hostos.IN_Q_OVERFLOW:
+            if each == name or mask & inotify.IN_Q_OVERFLOW:
                 closed.set()
 
     async def end(self, process: Process, *, force: bool) -> None:
         """See `Sandbox`. Raises ExternalError when something of it cannot be ended."""
-        left = await hostos.end_tree(process, self._grace_s, force=force)
+        left = await processes.end_tree(process, self._grace_s, force=force)
         if left:
             pids = ", ".join(str(each.pid) for each in left)
             raise ExternalError(
@@ -235,11 +238,11 @@ def _remove(*paths: str) -> None:
 
 def _in_launch(pid: int, script: str) -> bool:
     """Whether a process is still on its way to the agent: a fork of the terminal server, `env`, or the shell."""
-    argv = hostos.command_line(pid)
+    argv = processes.command_line(pid)
     if not argv or argv[-1] == script:  # no argv: in the middle of an execve
         return True
     # Between the server's fork and its first execve the child still shows the server's own command line.
-    return argv == hostos.command_line(next(iter(hostos.ancestry(pid)[1:2]), 0))
+    return argv == processes.command_line(next(iter(processes.ancestry(pid)[1:2]), 0))
 
 
 # ------------------------------------------------------------------------------- why an agent could not start

@@ -5,18 +5,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sm.core.effects import EffectKind
-from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest, TrustLevel
+from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest
+from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import IllegalState, NoServer, NoTerminal, NotFound, UsageError
-from sm.linux import processes as hostos
-from sm.linux.files import read_at_most
+from sm.linux import processes
+from sm.linux.files import read_or_empty
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.store import Store
-from sm.terminals.base import Stranger, Terminals
+from sm.terminals.base import ForeignPane, Lifecycle
 
 _PUBLISHED_MAX_BYTES = 64 * 1024
 _USUAL_TYPE = "general-purpose"
@@ -31,7 +32,7 @@ class Adoptions:
         manager: Manager,
         starts: Starts,
         spawning: Spawning,
-        terminals: Terminals,
+        terminals: Lifecycle,
         providers: Mapping[str, Provider],
     ) -> None:
         self._store = store
@@ -73,9 +74,9 @@ class Adoptions:
         request = SpawnRequest(
             agent_type=agent_type or _usual_type(provider),
             name=name,
-            working_dir=hostos.working_dir(process.pid),
+            working_dir=processes.working_dir(process.pid),
             trust=trust or TrustLevel.DIRECT.value,
-            environment=hostos.environment(process.pid),
+            environment=processes.environment(process.pid),
         )
         planned = await self._spawning.plan(caller, request, None, None, runs=True)
         if planned.session.provider != provider.name:
@@ -91,7 +92,7 @@ class Adoptions:
             conversation=await self._conversation(provider, planned.launch, process),
             token_hash=None,  # a process that runs already cannot be given a token
         )
-        flags = provider.flags_of(hostos.command_line(process.pid))
+        flags = provider.flags_of(processes.command_line(process.pid))
         launch = replace(planned.launch, flags=flags)
         planned = replace(planned, session=session, launch=launch)
         adopted = {"pane_id": pane.pane_id, "pane_pid": pane.pid, **as_payload(process)}
@@ -107,7 +108,7 @@ class Adoptions:
             await self._starts.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
         )
 
-    def _refuse_a_session(self, pane: Stranger) -> None:
+    def _refuse_a_session(self, pane: ForeignPane) -> None:
         if pane.taken:
             raise IllegalState(
                 f"pane {pane.pane_id} stands in a terminal that sm has made, or that another sm uses",
@@ -117,17 +118,17 @@ class Adoptions:
         if known is not None and known.exit is None:
             raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")
 
-    async def _agent_in(self, pane: Stranger) -> tuple[Process, Provider]:
+    async def _agent_in(self, pane: ForeignPane) -> tuple[Process, Provider]:
         """The one agent among the pane's process and what it started; what an agent itself started is none."""
-        root = hostos.identify(pane.pid)
-        tree = [] if root is None else await asyncio.to_thread(hostos.process_tree, root)
+        root = processes.identify(pane.pid)
+        tree = [] if root is None else await asyncio.to_thread(processes.process_tree, root)
         found: dict[int, tuple[Process, Provider]] = {}
         for process in tree:
-            argv = hostos.command_line(process.pid)
+            argv = processes.command_line(process.pid)
             for provider in self._providers.values():
                 if argv and provider.adopts(argv):
                     found[process.pid] = (process, provider)
-        top = [each for pid, each in found.items() if not found.keys() & set(hostos.ancestry(pid)[1:])]
+        top = [each for pid, each in found.items() if not found.keys() & set(processes.ancestry(pid)[1:])]
         if len(top) == 1:
             return top[0]
         if not top:
@@ -143,7 +144,7 @@ class Adoptions:
         if reader is None:
             return None
         path = reader.path(launch.environment, process.pid)
-        text = await asyncio.to_thread(read_at_most, path, _PUBLISHED_MAX_BYTES)
+        text = await asyncio.to_thread(read_or_empty, path, _PUBLISHED_MAX_BYTES)
         return reader.conversation(text, process) if text else None
 
 

@@ -7,7 +7,8 @@ from dataclasses import astuple, dataclass, replace
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
-from sm.core.models import Caller, EventType, RequestKey, Session, TrustLevel
+from sm.core.models import Caller, RequestKey, Session
+from sm.core.states import EventType, TrustLevel
 from sm.core.wording import subject
 from sm.core.worktrees import main_of, overlap, within
 from sm.errors import IllegalState, NotPermitted, UsageError

@@ -4,7 +4,8 @@ import os
 from collections.abc import Collection, Mapping
 
 from sm.config import Config
-from sm.core.models import Session, TrustLevel
+from sm.core.models import Session
+from sm.core.states import TrustLevel
 from sm.paths import Places
 
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
-from sm.core.messages import RequestKind
-from sm.core.models import Caller, EventType, RequestKey, Session, Status
+from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
+from sm.core.states import EventType, RequestKind, Status
 from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.policy.access import Action
 from sm.sessions.manager import Manager

@@ -12,11 +12,12 @@ from typing import Any
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
-from sm.core.messages import Notice, NoticeKind
-from sm.core.models import Caller, EventType, Exit, Process, Session, Signal, SignalKind, Status
+from sm.core.messages import Notice
+from sm.core.models import Caller, Exit, Process, Session, Signal
+from sm.core.states import EventType, NoticeKind, SignalKind, Status
 from sm.core.wording import moved, subject
 from sm.errors import NotFound, NotPermitted, SmError
-from sm.policy.access import Action, Standing, may, may_at_all
+from sm.policy.access import Action, Relation, may, may_at_all
 from sm.providers.base import Provider
 from sm.sessions.tree import Family
 from sm.state.endings import Endings
@@ -105,7 +106,7 @@ class Manager:
                     raise self._refused(error, caller, action, reference, "no such session for it") from None
                 raise
         standing = self.family.standing(viewer, target)
-        related = None if viewer is None else f"to it: {standing.relation}"
+        related = None if viewer is None else f"to it: {standing.position}"
         if not may(standing, action):
             who = "the operator" if viewer is None else f"session {viewer.id}"
             refusal = NotPermitted(f"{who} may not {action} session {target.id}")
@@ -267,10 +268,10 @@ class Manager:
         return after
 
 
-def _goes_without_saying(standing: Standing, action: Action) -> bool:
+def _goes_without_saying(standing: Relation, action: Action) -> bool:
     """Whether an allowed action is not recorded: what a session does to itself, and what is asked for all the time."""
-    polled = action is Action.SEE or (standing.operator and action is Action.READ)
-    return polled or standing.itself
+    polled = action is Action.SEE or (standing.is_operator and action is Action.READ)
+    return polled or standing.is_self
 
 
 def _is_process_of(session: Session, process: Process | None, open: Open) -> bool:

@@ -6,23 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
-from sm.capabilities.grants import Equipment, Equipping
+from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
-from sm.core.models import (
-    Caller,
-    CallerKind,
-    Capabilities,
-    Launch,
-    Mode,
-    Session,
-    SpawnRequest,
-    Status,
-    TrustLevel,
-    Workspace,
-)
+from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, title_kept
+from sm.core.states import CallerKind, Mode, Status, TrustLevel
 from sm.core.text import PROMPT_MAX, accepted, folded
-from sm.core.tokens import digest
 from sm.core.worktrees import outside
 from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError
 from sm.paths import Places
@@ -68,7 +57,7 @@ class Spawning:
         self._whereabouts = Whereabouts(config, workspaces)
         self._environments = Environments(config, places)
         self._types = AgentTypes(config, places)
-        self._equipping = Equipping(_defaults(config))
+        self._granter = Granter(_defaults(config))
         self._now = now
 
     async def plan(
@@ -114,15 +103,15 @@ class Spawning:
             title=None if request.title is None else title_kept(request.title),
             **tree,
         )
-        equipment = Equipment() if runs else await self._equip(session, provider, inherited)
-        start = self._start(session, parent, inherited, provider, types, equipment)
+        grants = Grants() if runs else await self._grants(session, provider, inherited)
+        start = self._start(session, parent, inherited, provider, types, grants)
         plan = provider.plan(
             replace(request, prompt=prompt),
             replace(start, at_most=_at_most(caller, session, parent, above, kind)),
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
-        launch = self._launch(session, plan, inherited, provider, equipment, has_prompt=prompt is not None)
-        told = (*warnings, *types.unread, *equipment.warnings, *plan.warnings)
+        launch = self._launch(session, plan, inherited, provider, grants, has_prompt=prompt is not None)
+        told = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
         return Planned(session, launch, prompt, token, told)
 
     async def plan_again(
@@ -147,11 +136,11 @@ class Spawning:
             return replace(launch, environment=environment), secrets.token_hex(32), ()
         types = await self._types.found(place, launch.inherited, wanted=session.agent_type)
         conversation = _conversation(session)
-        equipment = await self._equip(session, provider, launch.inherited)
-        start = self._start(session, parent, launch.inherited, provider, types, equipment)
+        grants = await self._grants(session, provider, launch.inherited)
+        start = self._start(session, parent, launch.inherited, provider, types, grants)
         plan = provider.resume(start, launch.flags, conversation, fork=False)
-        again = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
-        told = (*_untold(session, types), *types.unread, *equipment.warnings, *plan.warnings)
+        again = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
+        told = (*_untold(session, types), *types.unread, *grants.warnings, *plan.warnings)
         return again, secrets.token_hex(32), told
 
     async def plan_fork(
@@ -188,13 +177,13 @@ class Spawning:
         types = await self._types.found(
             self._whereabouts.workspace_of(original), launch.inherited, wanted=original.agent_type
         )
-        equipment = await self._equip(session, provider, launch.inherited)
-        start = self._start(session, parent, launch.inherited, provider, types, equipment)
+        grants = await self._grants(session, provider, launch.inherited)
+        start = self._start(session, parent, launch.inherited, provider, types, grants)
         most = _at_most(caller, session, parent, above, types.known(original.agent_type))
         plan = provider.resume(replace(start, at_most=most), launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
-        forked = self._launch(session, plan, launch.inherited, provider, equipment, has_prompt=False)
-        told = (*_untold(session, types), *types.unread, *equipment.warnings, *plan.warnings)
+        forked = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
+        told = (*_untold(session, types), *types.unread, *grants.warnings, *plan.warnings)
         return Planned(session, forked, None, token, told)
 
     async def agent_types(
@@ -248,10 +237,10 @@ class Spawning:
         inherited: Mapping[str, str],
         provider: Provider,
         types: Catalog,
-        equipment: Equipment,
+        grants: Grants,
     ) -> Start:
         kind = types.known(session.agent_type)
-        mcp_file = self._places.mcp_file(session.id) if equipment.servers else None
+        mcp_file = self._places.mcp_file(session.id) if grants.servers else None
         return Start(
             session=session,
             sm=f"{self._places.bin}/sm",
@@ -260,14 +249,14 @@ class Spawning:
             prompt_file=self._places.prompt_file(session.id),
             agent=AgentConfig() if kind is None else kind.agent,
             agent_types={each.name: each.agent.description for each in types.usable},
-            given=replace(equipment.given, mcp_file=mcp_file),
+            given=replace(grants.given, mcp_file=mcp_file),
         )
 
-    async def _equip(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Equipment:
+    async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
         """What the session is given of MCP servers and skills, as they are now. Raises UsageError."""
         workspace = self._whereabouts.workspace_of(session)
         given = without(inherited, provider.never_inherited)
-        return await self._equipping.equip(session, workspace, provider, given)
+        return await self._granter.grants(session, workspace, provider, given)
 
     def _launch(
         self,
@@ -275,7 +264,7 @@ class Spawning:
         plan: AgentPlan,
         inherited: Mapping[str, str],
         provider: Provider,
-        equipment: Equipment,
+        grants: Grants,
         *,
         has_prompt: bool,
     ) -> Launch:
@@ -290,7 +279,7 @@ class Spawning:
             prompt_file=plan.prompt_file,
             flags=plan.flags,
             has_prompt=has_prompt,
-            mcp_config=equipment.mcp_config(environment),
+            mcp_config=grants.mcp_config(environment),
         )
 
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import Question, RequestKind
-from sm.core.models import Caller, Checkpoint, EventType, Mode, RequestKey, Session, Signal, SignalKind
+from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
+from sm.core.requests import Question
+from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, UsageError

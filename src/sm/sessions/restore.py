@@ -7,11 +7,11 @@ from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import Caller, EventType, Launch, RequestKey, Session, Signal, SignalKind, Status
-from sm.core.tokens import digest
+from sm.core.models import Caller, Launch, RequestKey, Session, Signal, digest
+from sm.core.states import EventType, SignalKind, Status
 from sm.core.wording import subject
 from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
-from sm.linux import processes as hostos
+from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Answer, Lost, Manager
@@ -19,7 +19,7 @@ from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.sessions.tree import Family
 from sm.store import Store, Transaction
-from sm.terminals.base import Pane, Terminals
+from sm.terminals.base import Lifecycle, Pane
 
 RESTORE = "restore"
 """The source of a restored session's status."""
@@ -45,7 +45,7 @@ class Revival:
         starts: Starts,
         spawning: Spawning,
         sandbox: Sandbox,
-        terminals: Terminals,
+        terminals: Lifecycle,
     ) -> None:
         self._store = store
         self._manager = manager
@@ -314,7 +314,7 @@ def _refuse(session: Session) -> None:
 
 def _refuse_a_strange_process(session: Session, pane: Pane | None) -> None:
     """Somebody may have started another program in the terminal of an ended session (tmux respawn-pane)."""
-    if pane is None or pane.dead or pane.foreign or hostos.identify(pane.pid) is None:
+    if pane is None or pane.dead or pane.foreign or processes.identify(pane.pid) is None:
         return
     raise IllegalState(
         f"process {pane.pid} runs in the terminal of session {session.id}, and is not its agent",

@@ -9,20 +9,9 @@ from typing import Any
 from sm.capabilities.agent_types import Catalog
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import (
-    Caller,
-    EventType,
-    Exit,
-    Launch,
-    Process,
-    RequestKey,
-    Session,
-    Signal,
-    SignalKind,
-    SpawnRequest,
-    Status,
-)
+from sm.core.models import Caller, Exit, Launch, Process, RequestKey, Session, Signal, SpawnRequest
 from sm.core.observation import Source
+from sm.core.states import EventType, SignalKind, Status
 from sm.core.wording import spawned, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from sm.config import sandbox_settings
-from sm.core.models import Caller, Capabilities, RequestKey, Session, TrustLevel, Workspace
+from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
+from sm.core.states import TrustLevel
 from sm.core.text import accepted, folded
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, NotFound, UsageError
 from sm.policy.access import Action, visible, visible_workspace

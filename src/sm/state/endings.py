@@ -7,8 +7,9 @@ from typing import Any
 from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, MessageState
-from sm.core.models import EventType, Session, Signal, SignalKind, Status
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF
+from sm.core.models import Session, Signal
+from sm.core.states import EventType, MessageState, SignalKind, Status
 from sm.core.wording import label, message_settled, sender_label, subject
 from sm.state.notices import Notices, hearer
 from sm.state.requests import call_off

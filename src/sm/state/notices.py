@@ -10,8 +10,10 @@ from typing import Any
 from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
-from sm.core.messages import SM_ITSELF, Message, Notice, NoticeKind, Request
-from sm.core.models import Checkpoint, EventType, Session, Status
+from sm.core.messages import SM_ITSELF, Message, Notice
+from sm.core.models import Checkpoint, Session
+from sm.core.requests import Request
+from sm.core.states import EventType, NoticeKind, Status
 from sm.core.wording import asked, ending, idle, milestone, undelivered
 from sm.store import Transaction
 

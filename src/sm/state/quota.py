@@ -1,7 +1,8 @@
 """Limits inside a transaction: counts what there is, and refuses one more where `limits` says so."""
 
 from sm.core.lifecycle import is_live
-from sm.core.models import Caller, CallerKind, Session
+from sm.core.models import Caller, Session
+from sm.core.states import CallerKind
 from sm.policy.limits import (
     Bounds,
     counted,

@@ -5,18 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sm.core.messages import (
-    SM_ITSELF,
-    Answer,
-    Message,
-    MessageMode,
-    MessageState,
-    Question,
-    Request,
-    RequestKind,
-    RequestState,
-)
-from sm.core.models import EventType, Session
+from sm.core.messages import SM_ITSELF, Message
+from sm.core.models import Session
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import EventType, MessageMode, MessageState, RequestKind, RequestState
 from sm.core.text import quoted
 from sm.core.wording import decider, outcome, request_opened, request_settled
 from sm.errors import IllegalState

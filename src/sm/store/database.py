@@ -18,7 +18,8 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import aiosqlite
 
-from sm.core.models import Caller, Checkpoint, Event, EventType, Launch, RequestKey, Session, Workspace
+from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.states import EventType
 from sm.core.timestamps import iso
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.batch import Changes, Turn

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiosqlite
 
-from sm.core.messages import Message, MessageState, Notice, Request
+from sm.core.messages import Message, Notice
+from sm.core.requests import Request
+from sm.core.states import MessageState
 from sm.errors import IllegalState, NotFound
 from sm.store.rows import (
     MESSAGE_COLUMNS,

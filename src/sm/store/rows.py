@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from sm.core.messages import (
-    Answer,
-    Message,
+from sm.core.messages import Message, Notice
+from sm.core.models import Capabilities, Exit, Launch, Process, Session, Workspace
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import (
     MessageMode,
     MessageState,
-    Notice,
+    Mode,
     NoticeKind,
-    Question,
-    Request,
     RequestKind,
     RequestState,
+    Status,
+    TrustLevel,
 )
-from sm.core.models import Capabilities, Exit, Launch, Mode, Process, Session, Status, TrustLevel, Workspace
 
 
 def encoded(value: object) -> str:

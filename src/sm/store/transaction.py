@@ -10,7 +10,8 @@ import aiosqlite
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
-from sm.core.models import Caller, Checkpoint, Event, EventType, Launch, RequestKey, Session, Workspace
+from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.states import EventType
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey

@@ -1,25 +1,25 @@
-"""What an ended session's terminal showed, kept as a file: `archives/ID.txt`, 0600 in a directory of 0700."""
+"""Keeps the output of an ended session's terminal as a file: `archives/ID.txt`, 0600 in a directory of 0700."""
 
 import asyncio
 import os
 from contextlib import suppress
 
-from sm.terminals.base import Terminals
+from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
 
 
 class Archives:
-    def __init__(self, directory: str, terminals: Terminals) -> None:
+    def __init__(self, directory: str, screen: Screen) -> None:
         self._directory = directory
-        self._terminals = terminals
+        self._screen = screen
 
     def path(self, session_id: str) -> str:
         return f"{self._directory}/{session_id}.txt"
 
     async def keep(self, session_id: str, terminal: str) -> str | None:
         """Keep what this terminal shows; why it could not be written, if so. Raises NoTerminal, NoServer."""
-        lines = await self._terminals.capture(terminal, _LINES_MAX)
+        lines = await self._screen.capture(terminal, _LINES_MAX)
         try:
             await asyncio.to_thread(_write, self._directory, self.path(session_id), lines)
         except OSError as error:

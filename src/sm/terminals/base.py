@@ -1,4 +1,4 @@
-"""Terminals: where an agent's process lives and what a person attaches to."""
+"""Terminals: where an agent's process lives and what a person attaches to. A contract of four protocols."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Pane:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class ForeignPane:
     """A pane as anybody may name it, most of all one that somebody else has made."""
 
     pane_id: str
@@ -41,13 +41,12 @@ class Stranger:
     """It stands in a terminal that was made by `sm`, or is used by another instance."""
 
 
-class Terminals(Protocol):
-    """All terminals of this instance.
+class Lifecycle(Protocol):
+    """Makes, finds, adopts and removes terminals, and tells how they ended.
 
-    Three answers are never one value: an empty result means that the server was asked and there is
-    none; `NoServer` means that no terminal server runs (so no terminal lives); `TerminalUnreachable` means that
-    nothing may be concluded. Every call is bounded in time and may be repeated. Reconnecting is the
-    implementation's business: after a failure the next call tries again.
+    Three answers are never one value: an empty result means that the server was asked and there is none; `NoServer`
+    means that no terminal server runs, so no terminal lives; `TerminalUnreachable` means that nothing is known. Every
+    call of the four protocols is bounded in time and may be repeated. After a failure the next call connects again.
     """
 
     async def snapshot(self) -> Mapping[str, Pane]:
@@ -63,10 +62,10 @@ class Terminals(Protocol):
         returned as it is. Raises TerminalError (also when the name belongs to somebody else).
         """
 
-    async def look(self, target: str) -> Stranger:
+    async def look(self, target: str) -> ForeignPane:
         """The pane that `target` names to the terminal server. Raises NoTerminal, also when its process has ended."""
 
-    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
+    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
         """Make a pane that stands already this session's terminal `name`, where it stands and as it is called.
 
         `foreign`: see `Pane`. Nothing that is done to the terminal ends what is in such a pane. Raises NoTerminal
@@ -86,6 +85,13 @@ class Terminals(Protocol):
     async def close(self, name: str) -> None:
         """Remove a terminal; release one that is `foreign`. One that is not there is fine, and so is no server."""
 
+    async def session_of_tty(self, tty: str) -> str | None:
+        """The session id carried by the terminal session that `tty` belongs to, split panes included."""
+
+
+class Screen(Protocol):
+    """Reads terminals, and shows them to a person."""
+
     async def capture(self, name: str, lines: int) -> list[str]:
         """The last `lines` lines of history and screen, without trailing blank ones. Raises NoTerminal."""
 
@@ -96,6 +102,13 @@ class Terminals(Protocol):
         """As `visible`, with their styles as escape sequences (ECMA-48, SGR). Raises NoTerminal when its process has
         ended.
         """
+
+    def attach_command(self, name: str) -> tuple[str, ...]:
+        """The argv that attaches a person's terminal to terminal `name`."""
+
+
+class Keyboard(Protocol):
+    """Types into terminals."""
 
     async def paste(self, name: str, text: str) -> None:
         """Paste a text of any number of lines as it is, bracketed where the program takes that; no Enter.
@@ -121,14 +134,16 @@ class Terminals(Protocol):
         Raises NoTerminal, TerminalBusy when nothing was pressed, TerminalUnreachable when nobody knows.
         """
 
-    async def session_of_tty(self, tty: str) -> str | None:
-        """The session id carried by the terminal session that `tty` belongs to, split panes included."""
 
-    def attach_command(self, name: str) -> tuple[str, ...]:
-        """The argv that attaches a person's terminal to terminal `name`."""
+class TerminalEvents(Protocol):
+    """Reports changes of all terminals, each kind to one listener."""
 
     def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
         """Call `told` with {session id: activity_s} whenever some of them moved (at most about once a second)."""
 
     def on_titles(self, told: Callable[[Mapping[str, str]], None]) -> None:
         """As `on_activity`, with the first character of each terminal's title that is another now."""
+
+
+class Terminals(Lifecycle, Screen, Keyboard, TerminalEvents, Protocol):
+    """All terminals of this instance."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.core.messages import Answer, Question, Request, RequestKind, RequestState
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import RequestKind, RequestState
 from sm.providers.claude.hooks import ClaudeHookReader
 from sm.providers.claude.values import digest
 from sm.providers.readers import Dialog

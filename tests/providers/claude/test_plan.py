@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sm.config import AgentConfig, Claude, Config, ModelArgs
-from sm.core.models import Exit, Session, SignalKind, SpawnRequest, Status
+from sm.core.models import Exit, Session, SpawnRequest
+from sm.core.states import SignalKind, Status
 from sm.errors import IllegalState, UsageError
 from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, Given, Input, Start

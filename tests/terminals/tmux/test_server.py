@@ -158,7 +158,7 @@ async def test_user_whose_window_size_is_manual_keeps_their_server(world: World,
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
     world.tmux("set-option", "-gw", "window-size", "manual")
-    if older(world.run("-V").stdout, (3, 4)):
+    if older(world.run("-V").stdout[0], (3, 4)):
         with pytest.raises(TerminalError, match="manual"):
             await tmux.open("99999999", "command-99999999", "/", FOREVER)
         async with world.terminals() as others:

@@ -8,9 +8,11 @@ from aiohttp import web
 from sm.api.body import Body, number, read_body, read_key
 from sm.api.context import CALLER, WAIT_MAX_S, Daemon, hold, json_answer
 from sm.api.views import message_json, request_json
-from sm.core.lifecycle import ENDED_OF_ANY_KIND, is_ended, reached
-from sm.core.messages import Message, MessageMode, MessageState, Request
-from sm.core.models import Session, Status
+from sm.core.lifecycle import is_ended, reached
+from sm.core.messages import Message
+from sm.core.models import Session
+from sm.core.requests import Request
+from sm.core.states import ENDED_OF_ANY_KIND, MessageMode, MessageState, Status
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
 from sm.messaging.messages import BATCH_MAX, Letter

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from sm.api.body import Body, moment, read_body, read_key
 from sm.api.context import CALLER, Daemon, hold, json_answer
-from sm.core.messages import Request
+from sm.core.requests import Request
 from sm.errors import NotPermitted, UsageError
 from sm.requests.dialogs import Outcome, Told
 from sm.wire import KEY_HEADER

@@ -8,7 +8,8 @@ import os.path
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from sm.core.messages import Answer, Question, Request, RequestKind
+from sm.core.requests import Answer, Question, Request
+from sm.core.states import RequestKind
 from sm.core.text import folded, marked
 from sm.providers.claude.values import digest
 from sm.providers.readers import Dialog

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from sm.core.messages import Request
 from sm.core.observation import Activity, Observation, Source
+from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.usage import ToolUse
 from sm.providers.claude.actions import tool_line

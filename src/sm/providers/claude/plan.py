@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from sm.config import Claude, ModelArgs
-from sm.core.models import Exit, Session, Signal, SignalKind, SpawnRequest, Status
+from sm.core.models import Exit, Session, Signal, SpawnRequest
+from sm.core.states import SignalKind, Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError

@@ -12,14 +12,14 @@ where to look for activity:
 import contextlib
 
 from sm.errors import NoServer, NoTerminal
-from sm.terminals.base import Pane, Stranger
+from sm.terminals.base import ForeignPane, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder
 from sm.terminals.tmux.server import Server
 
 
-class Adoption:
+class PaneAdopter:
     """Marks the panes of others, and takes the marks off again. `look`, `adopt` and `release` are as in `Terminals`."""
 
     def __init__(self, instance: str, server: Server, finder: Finder) -> None:
@@ -27,7 +27,7 @@ class Adoption:
         self._server = server
         self._finder = finder
 
-    async def look(self, target: str) -> Stranger:
+    async def look(self, target: str) -> ForeignPane:
         if not target or not target.isprintable() or target.startswith("-"):
             raise NoTerminal("that is no name of a pane")
         fields = "#{pane_id} #{pane_pid} x#{pane_dead} x#{@sm_instance} #{@sm_agent}"
@@ -37,7 +37,7 @@ class Adoption:
             pane_id, pid, dead, owner, agent = line.split(" ", 4)
             instance, _, rest = agent.partition(" ")
             taken = owner != "x" or instance not in ("", self._instance)
-            pane = Stranger(pane_id, int(pid), rest.split(" ")[0] or None, taken)
+            pane = ForeignPane(pane_id, int(pid), rest.split(" ")[0] or None, taken)
         except Refused as refused:
             raise NoTerminal(refused.text) from None
         except ValueError:
@@ -46,7 +46,7 @@ class Adoption:
             raise NoTerminal("its process has ended")
         return pane
 
-    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
+    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
         tag = panes.tag(self._instance, session_id, name)
         to = ("-t", pane.pane_id)
         show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")

@@ -29,7 +29,7 @@ _SPARE_S = 3600
 _LAST_WORDS = "exec sleep 1"
 
 
-class Opening:
+class PaneCreator:
     """Opens terminals of `width` and `height` cells with a history of `history_limit` lines."""
 
     def __init__(

@@ -18,7 +18,7 @@ _SETTLE_S_PER_CHARACTER: Final = 1 / 100_000
 _COMMAND_MAX_BYTES: Final = 4096
 
 
-class Keyboard:
+class TmuxKeyboard:
     """Types into the living terminals that `finder` finds; each method is as in `Terminals`.
 
     `scratch` is a directory for texts that are too long for a command.

@@ -18,14 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from sm.core.backoff import Backoff
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import Pane, Stranger
+from sm.terminals.base import ForeignPane, Pane
 from sm.terminals.tmux import panes
-from sm.terminals.tmux.adopt import Adoption
+from sm.terminals.tmux.adopt import PaneAdopter
 from sm.terminals.tmux.control import Refused
-from sm.terminals.tmux.create import Opening
-from sm.terminals.tmux.keys import Keyboard
+from sm.terminals.tmux.create import PaneCreator
+from sm.terminals.tmux.keys import TmuxKeyboard
 from sm.terminals.tmux.lookup import Finder, not_there
 from sm.terminals.tmux.server import Server
 from sm.terminals.tmux.subscription import Subscription
@@ -68,9 +69,9 @@ class Tmux:
         self._instance = instance
         self._server = Server(instance, socket_name, environment, timeout_s, umask, before_exec)
         self._finder = Finder(instance, self._server)
-        self._opening = Opening(instance, self._server, self._finder, width, height, history_limit)
-        self._adoption = Adoption(instance, self._server, self._finder)
-        self._keyboard = Keyboard(self._server, self._finder, scratch)
+        self._creator = PaneCreator(instance, self._server, self._finder, width, height, history_limit)
+        self._adopter = PaneAdopter(instance, self._server, self._finder)
+        self._keyboard = TmuxKeyboard(self._server, self._finder, scratch)
         self._subscription = Subscription(instance, self._server)
 
     async def __aenter__(self) -> Self:
@@ -83,7 +84,7 @@ class Tmux:
 
     async def aclose(self) -> None:
         """End our tmux client. Every session stays; a later call would connect again."""
-        await self._opening.aclose()
+        await self._creator.aclose()
         await self._server.aclose()
 
     async def retire(self) -> None:
@@ -108,7 +109,7 @@ class Tmux:
         """As in `Terminals`. After TerminalUnreachable, ask again: a terminal that was made is found."""
         # A task of its own, so that a cancelled caller leaves no terminal half made: what was begun is
         # finished and then removed, unless it stood before.
-        opening = asyncio.create_task(self._opening.open(session_id, name, working_dir, argv))
+        opening = asyncio.create_task(self._creator.open(session_id, name, working_dir, argv))
         try:
             pane, _ = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -121,19 +122,19 @@ class Tmux:
             raise
         return pane
 
-    async def look(self, target: str) -> Stranger:
-        return await self._adoption.look(target)
+    async def look(self, target: str) -> ForeignPane:
+        return await self._adopter.look(target)
 
-    async def adopt(self, session_id: str, name: str, pane: Stranger, *, foreign: bool) -> Pane:
-        return await self._adoption.adopt(session_id, name, pane, foreign=foreign)
+    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
+        return await self._adopter.adopt(session_id, name, pane, foreign=foreign)
 
     async def release(self, name: str) -> None:
-        await self._adoption.release(name)
+        await self._adopter.release(name)
 
     async def ending(self, pane: Pane) -> Exit:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + EXIT_STATUS_TIMEOUT_S
-        pause_s = 0.002
+        backoff = Backoff(0.002, 0.1)
         show = ("display-message", "-p", "-t", pane.pane_id, f"{self._instance} - - {panes.ROW}")
         while True:
             await self._nudge()
@@ -148,8 +149,7 @@ class Tmux:
                 return now.exit
             if pane.foreign or loop.time() > deadline:
                 return Exit()
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.1)
+            await asyncio.sleep(backoff.next_s())
 
     async def _nudge(self) -> None:
         """Make tmux look for ended children.
@@ -173,7 +173,7 @@ class Tmux:
             # Somebody may have moved the pane elsewhere, or hold it through another session of a group.
             for pane, adopted in {(pane, adopted) for _, pane, adopted in found if pane != "-"}:
                 if adopted == f"x{panes.FOREIGN}":
-                    await self._adoption.unmark(pane)
+                    await self._adopter.unmark(pane)
                 else:
                     await self._server.kill("kill-pane", pane)
         self._finder.closed(name)

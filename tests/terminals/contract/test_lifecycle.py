@@ -1,60 +1,18 @@
-"""What every kind of terminals owes its callers (`sm.terminals.base.Terminals`), on the real thing.
-
-There is no fake of it: a private tmux server starts in some milliseconds.
-"""
+"""The contract of Lifecycle: open, adopt, close, snapshot, endings, who owns a tty."""
 
 import asyncio
-import contextlib
 import os
-import pty
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError
 from sm.terminals.base import Pane, Terminals
-from tests.terminals.world import World, ended, sh, until, until_async
-
-ID = "1a2b3c4d"
-NAME = "command-1a2b3c4d"
-FOREVER = sh("exec sleep 1000")
-
-
-@pytest.fixture(params=["default server", "server of its own"])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    world = World(None if request.param == "default server" else "sm-contract")
-    yield world
-    await world.end()
-
-
-@pytest.fixture
-async def terminals(world: World) -> AsyncIterator[Terminals]:
-    async with world.terminals() as terminals:
-        yield terminals
-
-
-async def gone(pid: int) -> None:
-    await until(lambda: ended(pid))
-
-
-def commands_below(pid: int) -> set[bytes]:
-    """The command lines of the children that run; each argument ends in NUL."""
-    found = set()
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found.add(Path(f"/proc/{child}/cmdline").read_bytes())
-    return found
-
-
-async def line_of(terminals: Terminals, name: str, lines: int = 20) -> list[str]:
-    """What the terminal shows, once it shows something."""
-    return await until_async(lambda: terminals.capture(name, lines))
+from tests.terminals.contract.samples import FOREVER, ID, NAME, commands_below, ends_with, gone, line_of
+from tests.terminals.world import World, sh, until, until_async
 
 
 async def test_no_server_is_another_answer_than_no_terminals(terminals: Terminals, world: World) -> None:
@@ -276,157 +234,6 @@ async def test_terminal_that_is_not_there_is_no_terminal(terminals: Terminals, c
         await (terminals.capture(NAME, 5) if call == "capture" else terminals.type_line(NAME, "x"))
 
 
-async def test_capture_gives_the_last_lines_of_history_and_screen(terminals: Terminals) -> None:
-    await terminals.open(ID, NAME, "/", sh("seq 1 900; echo; echo '  end  '; echo; sleep 1000"))
-    await until_async(lambda: ends_with(terminals, "  end"))
-    assert await terminals.capture(NAME, 3) == ["900", "", "  end"]
-    assert await terminals.capture(NAME, 400) == [str(n) for n in range(503, 901)] + ["", "  end"]
-    assert len(await terminals.capture(NAME, 5000)) == 902
-    assert await terminals.capture(NAME, 0) == []
-
-
-async def ends_with(terminals: Terminals, line: str) -> bool:
-    return (await terminals.capture(NAME, 1)) == [line]
-
-
-async def test_capture_joins_lines_that_were_wrapped(terminals: Terminals) -> None:
-    long = "x" * 999
-    await terminals.open(
-        ID, NAME, "/", sh(f"for i in $(seq 40); do echo ${{i}}{long}; done; echo end; sleep 1000")
-    )
-    await until_async(lambda: ends_with(terminals, "end"))
-    assert await terminals.capture(NAME, 31) == [f"{n}{long}" for n in range(11, 41)] + ["end"]
-
-
-async def test_capture_of_an_ended_agent_shows_its_output_alone(terminals: Terminals) -> None:
-    pane = await terminals.open(ID, NAME, "/", sh("echo one; printf two; exec sleep 1000"))
-    await until_async(lambda: ends_with(terminals, "two"))
-    os.kill(pane.pid, signal.SIGKILL)
-    await gone(pane.pid)
-    await terminals.ending(pane)
-    assert await terminals.capture(NAME, 10) == ["one", "two"]
-
-
-async def test_typed_line_arrives_with_one_enter(terminals: Terminals, world: World) -> None:
-    out = world.home / "out"
-    script = f"stty -echo; echo ready; while IFS= read -r line; do printf '%s\\n' \"$line\" >> {out}; done"
-    await terminals.open(ID, NAME, "/", sh(script))
-    await line_of(terminals, NAME)
-    lines = ["hello", "-n 'quoted' \"$HOME\" #{pid};", "Enter", "", "ünïcode ☃", "x" * 4000]
-    for line in lines:
-        await terminals.type_line(NAME, line)
-    await until(lambda: out.exists() and len(out.read_text().split("\n")) > len(lines))
-    assert out.read_text() == "".join(f"{line}\n" for line in lines)
-
-
-async def test_typing_leaves_copy_mode(terminals: Terminals, world: World) -> None:
-    await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
-    world.tmux("copy-mode", "-t", f"={NAME}:")
-    await terminals.type_line(NAME, "this")
-    await until_async(lambda: ends_with(terminals, "got this"))
-
-
-async def test_typing_to_an_ended_process_is_refused(terminals: Terminals) -> None:
-    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
-    await gone(pane.pid)
-    await terminals.ending(pane)
-    with pytest.raises(NoTerminal):
-        await terminals.type_line(NAME, "anybody?")
-
-
-RAW = """
-import os, sys, termios, tty
-tty.setraw(0)
-sys.stdout.write("\\033[?2004hready\\r\\n"); sys.stdout.flush()
-with open(sys.argv[1], "wb", buffering=0) as out:
-    while True:
-        out.write(os.read(0, 65536))
-"""
-
-
-@pytest.mark.parametrize("size", [10, 4_097, 150_000])
-async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
-    terminals: Terminals, tmp_path: Path, size: int
-) -> None:
-    out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
-    await until_async(lambda: ends_with(terminals, "ready"))
-    text = ("x;é" * size)[:size]
-    await terminals.type_line(NAME, text)
-    await until(lambda: out.read_bytes().endswith(b"\r"))
-    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
-
-
-@pytest.mark.parametrize("size", [10, 4_097, 150_000])
-async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
-    terminals: Terminals, world: World, tmp_path: Path, size: int
-) -> None:
-    out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
-    await until_async(lambda: ends_with(terminals, "ready"))
-    world.tmux("copy-mode", "-t", f"={NAME}:")
-    text = ("x;\né\t" * size)[:size] + "\n "
-    await terminals.paste(NAME, text)
-    await until(lambda: out.read_bytes().endswith(b"\x1b[201~"))
-    await terminals.press(NAME, "Enter")
-    await until(lambda: out.read_bytes().endswith(b"\r"))
-    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
-
-
-async def test_styles_are_shown_where_they_are_asked_for(terminals: Terminals) -> None:
-    await terminals.open(ID, NAME, "/", sh(r"printf 'a \033[2mdim\033[0m b'; exec sleep 1000"))
-    await until_async(lambda: ends_with(terminals, "a dim b"))
-    assert (await terminals.styled(NAME))[0].startswith("a \x1b[2mdim\x1b[0m")
-    assert (await terminals.visible(NAME))[0] == "a dim b"
-    assert len(await terminals.styled(NAME)) == len(await terminals.visible(NAME))
-
-
-@pytest.mark.parametrize("call", ["styled", "paste"])
-async def test_nothing_stands_in_the_box_of_a_process_that_has_ended(terminals: Terminals, call: str) -> None:
-    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
-    await gone(pane.pid)
-    await terminals.ending(pane)
-    with pytest.raises(NoTerminal):
-        await (terminals.styled(NAME) if call == "styled" else terminals.paste(NAME, "anybody?"))
-
-
-async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(
-    terminals: Terminals, tmp_path: Path
-) -> None:
-    out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
-    await until(out.exists)
-    await terminals.paste(NAME, "half")
-    await until_async(lambda: ends_with(terminals, "half"))
-    assert not await terminals.enter_if_unsent(NAME, "another text")
-    assert await terminals.enter_if_unsent(NAME, "half")
-    await until(lambda: out.read_text() == "half\n")
-    assert not await terminals.enter_if_unsent(NAME, "half")
-
-
-async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
-    terminals: Terminals, tmp_path: Path
-) -> None:
-    out = tmp_path / "read"
-    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
-    await until(out.exists)
-    text = "0123456789" * 90
-    await terminals.paste(NAME, text)
-    await until_async(lambda: ends_with(terminals, text))
-    assert await terminals.enter_if_unsent(NAME, text)
-    await until(lambda: out.read_text() == text + "\n")
-
-
-async def test_a_key_reaches_the_process_out_of_copy_mode_too(terminals: Terminals, world: World) -> None:
-    await terminals.open(
-        ID, NAME, "/", sh("trap 'echo interrupted; exit' INT; echo ready; while :; do sleep 0.1; done")
-    )
-    await until_async(lambda: ends_with(terminals, "ready"))
-    world.tmux("copy-mode", "-t", f"={NAME}:")
-    await terminals.press(NAME, "C-c")
-    await until_async(lambda: ends_with(terminals, "^Cinterrupted"))
-
-
 async def test_the_terminal_of_an_ended_agent_names_nobody(terminals: Terminals) -> None:
     """The kernel gives its number to the next terminal."""
     first = await terminals.open(ID, NAME, "/", sh("exit 0"))
@@ -463,47 +270,3 @@ async def test_agents_pane_is_found_whatever_a_person_opens_beside_it(
     assert (found.pane_id, found.pid, found.tty) == (pane.pane_id, pane.pid, pane.tty)
     await terminals.type_line(NAME, "it")
     await until_async(lambda: ends_with(terminals, "got it"))
-
-
-async def test_attach_command_shows_the_terminal_to_a_person(terminals: Terminals, world: World) -> None:
-    pane = await terminals.open(ID, NAME, "/", FOREVER)
-    master, slave = pty.openpty()
-    # As from inside of another tmux, with another socket directory: neither may lead it astray.
-    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": str(world.home)}
-    person = subprocess.Popen(
-        terminals.attach_command(NAME),
-        env=environment,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    try:
-        await until(lambda: NAME in "".join(world.tmux("list-clients", "-F", "#{session_name}\n")))
-        assert (await terminals.snapshot())[ID].pid == pane.pid
-    finally:
-        world.run("detach-client", "-s", f"={NAME}")
-        os.close(master)
-        os.close(slave)
-        person.wait(20)
-
-
-async def test_activity_names_the_sessions_that_printed(terminals: Terminals, world: World) -> None:
-    told: list[Mapping[str, int]] = []
-    terminals.on_activity(told.append)
-    quiet = await terminals.open(ID, NAME, "/", FOREVER)
-    await terminals.open("99999999", "command-99999999", "/", sh("while read line; do echo $line; done"))
-
-    def seen(session_id: str) -> set[int]:
-        return {moved[session_id] for moved in told if session_id in moved}
-
-    await until(lambda: seen(ID) and seen("99999999"))
-
-    async def moved_again() -> bool:
-        # window_activity has whole seconds: type until one has passed.
-        await terminals.type_line("command-99999999", "ping")
-        return len(seen("99999999")) > 2
-
-    await until_async(moved_again)
-    assert sum(ID in moved for moved in told) == 1
-    assert (await terminals.snapshot())[ID].pid == quiet.pid

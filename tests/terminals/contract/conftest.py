@@ -1,0 +1,24 @@
+"""Each test of the contract runs on the default tmux server and on a named one.
+
+There is no fake: a private tmux server starts in some milliseconds.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sm.terminals.base import Terminals
+from tests.terminals.world import World
+
+
+@pytest.fixture(params=["default server", "server of its own"])
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    world = World(None if request.param == "default server" else "sm-contract")
+    yield world
+    await world.end()
+
+
+@pytest.fixture
+async def terminals(world: World) -> AsyncIterator[Terminals]:
+    async with world.terminals() as terminals:
+        yield terminals

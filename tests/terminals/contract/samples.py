@@ -1,0 +1,37 @@
+"""Terminals, and questions about them, for the contract suite."""
+
+import contextlib
+from pathlib import Path
+
+from sm.terminals.base import Terminals
+from tests.terminals.world import ended, sh, until, until_async
+
+ID = "1a2b3c4d"
+
+
+NAME = "command-1a2b3c4d"
+
+
+FOREVER = sh("exec sleep 1000")
+
+
+async def gone(pid: int) -> None:
+    await until(lambda: ended(pid))
+
+
+async def line_of(terminals: Terminals, name: str, lines: int = 20) -> list[str]:
+    """What the terminal shows, once it shows something."""
+    return await until_async(lambda: terminals.capture(name, lines))
+
+
+async def ends_with(terminals: Terminals, line: str) -> bool:
+    return (await terminals.capture(NAME, 1)) == [line]
+
+
+def commands_below(pid: int) -> set[bytes]:
+    """The command lines of the children that run; each argument ends in NUL."""
+    found = set()
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.add(Path(f"/proc/{child}/cmdline").read_bytes())
+    return found

@@ -1,0 +1,123 @@
+"""The contract of Keyboard: typing into terminals."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sm.errors import NoTerminal
+from sm.terminals.base import Terminals
+from tests.terminals.contract.samples import ID, NAME, ends_with, gone, line_of
+from tests.terminals.world import World, sh, until, until_async
+
+
+async def test_typed_line_arrives_with_one_enter(terminals: Terminals, world: World) -> None:
+    out = world.home / "out"
+    script = f"stty -echo; echo ready; while IFS= read -r line; do printf '%s\\n' \"$line\" >> {out}; done"
+    await terminals.open(ID, NAME, "/", sh(script))
+    await line_of(terminals, NAME)
+    lines = ["hello", "-n 'quoted' \"$HOME\" #{pid};", "Enter", "", "ünïcode ☃", "x" * 4000]
+    for line in lines:
+        await terminals.type_line(NAME, line)
+    await until(lambda: out.exists() and len(out.read_text().split("\n")) > len(lines))
+    assert out.read_text() == "".join(f"{line}\n" for line in lines)
+
+
+async def test_typing_leaves_copy_mode(terminals: Terminals, world: World) -> None:
+    await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    await terminals.type_line(NAME, "this")
+    await until_async(lambda: ends_with(terminals, "got this"))
+
+
+async def test_typing_to_an_ended_process_is_refused(terminals: Terminals) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
+    await gone(pane.pid)
+    await terminals.ending(pane)
+    with pytest.raises(NoTerminal):
+        await terminals.type_line(NAME, "anybody?")
+
+
+RAW = """
+import os, sys, termios, tty
+tty.setraw(0)
+sys.stdout.write("\\033[?2004hready\\r\\n"); sys.stdout.flush()
+with open(sys.argv[1], "wb", buffering=0) as out:
+    while True:
+        out.write(os.read(0, 65536))
+"""
+
+
+@pytest.mark.parametrize("size", [10, 4_097, 150_000])
+async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
+    terminals: Terminals, tmp_path: Path, size: int
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    text = ("x;é" * size)[:size]
+    await terminals.type_line(NAME, text)
+    await until(lambda: out.read_bytes().endswith(b"\r"))
+    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
+
+
+@pytest.mark.parametrize("size", [10, 4_097, 150_000])
+async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
+    terminals: Terminals, world: World, tmp_path: Path, size: int
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", (sys.executable, "-c", RAW, str(out)))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    text = ("x;\né\t" * size)[:size] + "\n "
+    await terminals.paste(NAME, text)
+    await until(lambda: out.read_bytes().endswith(b"\x1b[201~"))
+    await terminals.press(NAME, "Enter")
+    await until(lambda: out.read_bytes().endswith(b"\r"))
+    assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
+
+
+@pytest.mark.parametrize("call", ["styled", "paste"])
+async def test_nothing_stands_in_the_box_of_a_process_that_has_ended(terminals: Terminals, call: str) -> None:
+    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
+    await gone(pane.pid)
+    await terminals.ending(pane)
+    with pytest.raises(NoTerminal):
+        await (terminals.styled(NAME) if call == "styled" else terminals.paste(NAME, "anybody?"))
+
+
+async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(
+    terminals: Terminals, tmp_path: Path
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
+    await until(out.exists)
+    await terminals.paste(NAME, "half")
+    await until_async(lambda: ends_with(terminals, "half"))
+    assert not await terminals.enter_if_unsent(NAME, "another text")
+    assert await terminals.enter_if_unsent(NAME, "half")
+    await until(lambda: out.read_text() == "half\n")
+    assert not await terminals.enter_if_unsent(NAME, "half")
+
+
+async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
+    terminals: Terminals, tmp_path: Path
+) -> None:
+    out = tmp_path / "read"
+    await terminals.open(ID, NAME, "/", sh(f"cat > {out}"))
+    await until(out.exists)
+    text = "0123456789" * 90
+    await terminals.paste(NAME, text)
+    await until_async(lambda: ends_with(terminals, text))
+    assert await terminals.enter_if_unsent(NAME, text)
+    await until(lambda: out.read_text() == text + "\n")
+
+
+async def test_a_key_reaches_the_process_out_of_copy_mode_too(terminals: Terminals, world: World) -> None:
+    await terminals.open(
+        ID, NAME, "/", sh("trap 'echo interrupted; exit' INT; echo ready; while :; do sleep 0.1; done")
+    )
+    await until_async(lambda: ends_with(terminals, "ready"))
+    world.tmux("copy-mode", "-t", f"={NAME}:")
+    await terminals.press(NAME, "C-c")
+    await until_async(lambda: ends_with(terminals, "^Cinterrupted"))
