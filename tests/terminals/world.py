@@ -58,12 +58,12 @@ class World:
 
     def sessions(self) -> list[str]:
         """The names of all sessions; none when there is no server."""
-        return [session.session_name or "" for session in self.server.sessions]
+        return self.run("list-sessions", "-F", "#{session_name}").stdout
 
     async def end(self) -> None:
         """End the server, which is ours alone, and wait until it is gone."""
         asked = self.run("display-message", "-p", "#{pid}").stdout
-        self.server.kill()
+        self.run("kill-server")
         if asked:
             await until(lambda: ended(int(asked[0])))
         shutil.rmtree(self.home)
