@@ -12,9 +12,9 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool
 
+from sm.api.openapi import document
 from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER
 from tests.load import scaled
-from tests.openapi import document
 
 BASE_URL = "http://sm"
 _TIMEOUT_S = 60.0  # more than the daemon may wait for anything: a hang has a name

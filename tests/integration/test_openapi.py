@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
 from tests.instance import Instance, until
-from tests.openapi import document
 from tests.speaking import Speaker
 
 DOOR = Path(__file__).with_name("door.py")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
+from sm.api.openapi import document
 from sm.paths import Places
 from tests.instance import Instance
-from tests.openapi import document
 from tests.speaking import BASE_URL, Speaker
 
 EXAMPLES = 6

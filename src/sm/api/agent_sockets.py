@@ -16,7 +16,7 @@ from aiohttp import web
 
 from sm.api.auth import Contained, Tokens
 from sm.api.middleware import ByToken
-from sm.api.sockets import Bounds, Door, Site, listen
+from sm.api.sockets import Bounds, Listener, Site, listen
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.errors import ExternalError, SmError, StorageFull
@@ -24,66 +24,6 @@ from sm.paths import Places
 from sm.store import Store
 
 log = logging.getLogger(__name__)
-
-AGENT_ROUTES = frozenset(
-    {
-        "GET /v1/health",
-        "GET /v1/status",
-        "GET /v1/me",
-        "GET /v1/who",
-        "GET /v1/others",
-        "GET /v1/sessions",
-        "POST /v1/sessions",
-        "GET /v1/sessions/{ref}",
-        "GET /v1/sessions/{ref}/children",
-        "GET /v1/sessions/{ref}/progress",
-        "GET /v1/sessions/{ref}/checkpoints",
-        "GET /v1/sessions/{ref}/why",
-        "GET /v1/sessions/{ref}/actions",
-        "GET /v1/sessions/{ref}/output",
-        "POST /v1/sessions/{ref}/what",
-        "POST /v1/sessions/{ref}/kill",
-        "POST /v1/sessions/{ref}/interrupt",
-        "POST /v1/sessions/{ref}/restore",
-        "POST /v1/sessions/{ref}/fork",
-        "POST /v1/sessions/{ref}/reparent",
-        "POST /v1/sessions/{ref}/archive",
-        "POST /v1/sessions/{ref}/unarchive",
-        "POST /v1/sessions/{ref}/remove",
-        "POST /v1/sessions/me/checkpoints",
-        "POST /v1/sessions/me/note",
-        "POST /v1/sessions/me/complete",
-        "POST /v1/messages",
-        "GET /v1/messages",
-        "GET /v1/messages/{id}",
-        "GET /v1/audience",
-        "GET /v1/inbox",
-        "POST /v1/inbox/take",
-        "POST /v1/inbox/confirm",
-        "POST /v1/wait",
-        "POST /v1/wait/heard",
-        "GET /v1/requests",
-        "POST /v1/requests",
-        "GET /v1/requests/{ref}",
-        "POST /v1/requests/{ref}/answer",
-        "POST /v1/requests/{ref}/taken",
-        "GET /v1/events",
-        "GET /v1/events/stream",
-        "POST /v1/hooks",
-        "POST /v1/hooks/dialog",
-        "POST /v1/hooks/dialog/taken",
-        "GET /v1/agents",
-        "GET /v1/workspaces",
-        "GET /v1/workspaces/{slug}",
-    }
-)
-"""What exists on an agent socket. Everything else is the operator's alone, or names what only this host has, and is
-on `sm.sock` only: a new route is there until it is written down here (tests/integration/test_agent_sockets.py names
-both kinds). What each caller may do with one is policy.py's to say, as on `sm.sock`."""
-
-
-def for_agents(routes: list[web.RouteDef]) -> list[web.RouteDef]:
-    return [route for route in routes if f"{route.method} {route.path}" in AGENT_ROUTES]
 
 
 class AgentSockets:
@@ -140,8 +80,10 @@ class AgentSockets:
             self._runner = runner
         tokens = Tokens(self._store.session_of_token, workspace, self._contained)
         name = f"{workspace or 'no workspace'} socket"
-        door = Door(name, self._bounds, ByToken(tokens).visit, "what only the operator may do is not there")
-        await Site(self._runner, door, listen(path)).start()
+        listener = Listener(
+            name, self._bounds, ByToken(tokens).identify, "what only the operator may do is not there"
+        )
+        await Site(self._runner, listener, listen(path)).start()
 
     async def close(self) -> None:
         """Idempotent. The directories stay: they are mounted into containers that go on."""

@@ -1,98 +1,98 @@
-"""What a request says: typed access to its body, query and headers. Whatever is wrong with it is a UsageError."""
+"""The body of a request: its bytes, the JSON object in them, and the model that checks the fields."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import orjson
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
-from sm.core.models import RequestKey, Session
-from sm.core.states import EventType, Status
+from sm.core.models import RequestKey
 from sm.errors import ProtocolMismatch, UsageError
-from sm.sessions.tree import matches
 from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
-T = TypeVar("T")
 
-
-class Parcel:
-    """The bytes of a body as they were received, counted until they are taken."""
+class BodyBuffer:
+    """The received bytes of a body. `count` is told every change of their number."""
 
     def __init__(self, count: Callable[[int], None]) -> None:
         self._count = count
         self._content = bytearray()
 
     def add(self, piece: bytes) -> int:
-        """Return how many bytes there are now."""
+        """Append `piece` and return the number of bytes."""
         self._content += piece
         self._count(len(piece))
         return len(self._content)
 
     def take(self) -> bytearray:
-        """All of it, once: nothing is kept or counted of a request that is only held."""
+        """Return all bytes and drop them: a request that waits keeps and counts no body."""
         content, self._content = self._content, bytearray()
         self._count(-len(content))
         return content
 
 
-BODY = web.RequestKey("body", Parcel)
-"""The whole body of a request, which `edge.py` has received within its bounds."""
+BODY = web.RequestKey("body", BodyBuffer)
+"""The complete body of a request. The middleware receives it within the bounds of the socket."""
 _DIGITS_MAX = 9
 _DEPTH_MAX = 100
-"""How deep a body may nest. It is written again, in a digest at least, and orjson reads more than it writes."""
-_NUMBER_MAX = 10**18
+"""How deep a body may nest. The daemon writes bodies again, and orjson reads deeper values than it writes."""
+_SECONDS = "must be a number of seconds, at most a day"
+_LIST = "must be a list"
+_WHOLE_NUMBERS = "must be a list of whole numbers"
+_TOO_LARGE = "has a number that nothing can have"
+_OF_FIELD = {
+    "string_type": "must be a str",
+    "bool_type": "must be a bool",
+    "list_type": _LIST,
+    "dict_type": "must be a dict",
+    "float_type": _SECONDS,
+    "finite_number": _SECONDS,
+    "greater_than_equal": _SECONDS,
+    "less_than_equal": _SECONDS,
+}
+_OF_ITEM = {
+    "string_type": "must be a list of texts",
+    "int_type": _WHOLE_NUMBERS,
+    "int_from_float": _WHOLE_NUMBERS,
+    "greater_than_equal": _TOO_LARGE,
+    "less_than_equal": _TOO_LARGE,
+}
 
 
-class Body:
-    """The JSON object of a request: UsageError for a wrong type, unknown fields are ignored."""
+class Body(BaseModel):
+    """The model of a request's body. A missing field has its default; unknown fields are ignored."""
 
-    def __init__(self, value: Mapping[str, Any]) -> None:
-        self.value = value
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
-    def _get(self, name: str, type: type[T]) -> T | None:
-        value = self.value.get(name)
-        if value is None or isinstance(value, type):
-            return value
-        raise UsageError(f"{name} must be a {type.__name__}")
-
-    def text(self, name: str) -> str | None:
-        return self._get(name, str)
-
-    def flag(self, name: str) -> bool:
-        return self._get(name, bool) or False
-
-    def number(self, name: str) -> float | None:
-        value = self.value.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
-            raise UsageError(f"{name} must be a number of seconds, at most a day")
-        return float(value)
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        value = self._get(name, list) or []
-        if not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{name} must be a list of texts")
-        return tuple(value)
-
-    def numbers(self, name: str) -> tuple[int, ...]:
-        value = self._get(name, list) or []
-        if not all(isinstance(item, int) and not isinstance(item, bool) for item in value):
-            raise UsageError(f"{name} must be a list of whole numbers")
-        if any(abs(item) > _NUMBER_MAX for item in value):
-            raise UsageError(f"{name} has a number that nothing can have")
-        return tuple(value)
-
-    def mapping(self, name: str, of: type[T]) -> dict[str, T]:
-        value = self._get(name, dict) or {}
-        if not all(isinstance(item, of) for item in value.values()):
-            raise UsageError(f"the values of {name} must be of type {of.__name__}")
-        return value
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """The checked fields of `value`. Raises UsageError."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise UsageError(_refusal(error.errors(include_url=False)[0])) from None
 
 
-async def read_body(request: web.Request) -> Body:
+class EmptyBody(Body):
+    """A body without fields."""
+
+
+def _refusal(error: ErrorDetails) -> str:
+    """The one place where pydantic's error types become the words of the product."""
+    name, *inner = error["loc"]
+    if not inner:
+        return f"{name} {_OF_FIELD[error['type']]}"
+    if isinstance(inner[0], int):
+        return f"{name} {_OF_ITEM[error['type']]}"
+    return f"the values of {name} must be of type str"
+
+
+async def read_json(request: web.Request) -> dict[str, Any]:
+    """The JSON object in the body of the request. Raises UsageError."""
     raw = request[BODY].take()
     try:
         value = orjson.loads(raw) if raw else {}
@@ -102,7 +102,7 @@ async def read_body(request: web.Request) -> Body:
         raise UsageError("the body must be a JSON object")
     if raw.count(b"{") + raw.count(b"[") > _DEPTH_MAX and not _is_shallow(value):
         raise UsageError(f"the body is nested more than {_DEPTH_MAX} deep")
-    return Body(value)
+    return value
 
 
 def _is_shallow(value: object) -> bool:
@@ -121,22 +121,24 @@ def _within(value: object) -> Iterable[object]:
 
 
 def fingerprint(action: str, body: Mapping[str, Any]) -> str:
-    """What must be equal for two requests with one Idempotency-Key to be one: all but how long they wait."""
+    """A digest of everything that must be equal in two requests with one Idempotency-Key: all but `wait_s`."""
     asked = {name: value for name, value in body.items() if name != "wait_s"}
     text = orjson.dumps([action, asked], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 
-def read_key(request: web.Request, body: Body) -> RequestKey | None:
+def read_key(request: web.Request, body: Mapping[str, Any]) -> RequestKey | None:
+    """The Idempotency-Key of the request; None without one. Raises UsageError."""
     text = request.headers.get(KEY_HEADER)
     if text is None:
         return None
     if not (0 < len(text) <= KEY_MAX and text.isascii() and text.isprintable()):
         raise UsageError(f"{KEY_HEADER} must be 1 to {KEY_MAX} printable ASCII characters")
-    return RequestKey(text, fingerprint(request.path, body.value))
+    return RequestKey(text, fingerprint(request.path, body))
 
 
 def check_protocol(request: web.Request) -> None:
+    """Raises ProtocolMismatch for a client that speaks a newer protocol."""
     asked = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
     if not asked.isdecimal() or len(asked) > _DIGITS_MAX or int(asked) > PROTOCOL:
         raise ProtocolMismatch(
@@ -144,43 +146,14 @@ def check_protocol(request: web.Request) -> None:
         )
 
 
-def moment(text: str | None, name: str) -> str:
-    """`text` as it is, which must be a time with its zone, after 1970."""
+def moment(text: str, name: str) -> str:
+    """`text`, if it is a time after 1970 with its zone. Raises UsageError."""
     try:
-        at = datetime.fromisoformat(text or "")
+        at = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{name} must be a time, ISO 8601") from None
     if at.tzinfo is None:
         raise UsageError(f"{name} must name its zone")
     if at.timestamp() < 0:
         raise UsageError(f"{name} must be after 1970")
-    return text or ""
-
-
-def narrowed(request: web.Request, sessions: Iterable[Session]) -> list[Session]:
-    """Those that `status` and `search` of the query ask for."""
-    words = request.query.get("search", "")
-    if words:
-        sessions = [s for s in sessions if matches(s, words)]
-    wanted = request.query.get("status", "all")
-    if wanted == "all":
-        return list(sessions)
-    if wanted not in Status.__members__.values():
-        raise UsageError(f"unknown status {wanted[:40]}", f"use one of: all, {', '.join(Status)}")
-    return [s for s in sessions if s.status == wanted]
-
-
-def event_type(request: web.Request) -> str | None:
-    wanted = request.query.get("type")
-    if wanted is not None and wanted not in EventType.__members__.values():
-        raise UsageError(f"unknown event type {wanted[:40]}", f"use one of: {', '.join(EventType)}")
-    return wanted
-
-
-def number(request: web.Request, name: str, default: Any, most: int | None) -> Any:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not text.isdecimal() or len(text) > 18:
-        raise UsageError(f"{name} must be a whole number")
-    return min(int(text), most) if most else int(text)
+    return text

@@ -1,4 +1,4 @@
-"""What every handler of the daemon's HTTP side has: the parts, who calls, answers, and waiting on events."""
+"""The request as a handler sees it: its caller, the services, the path, and waiting while the caller is connected."""
 
 import asyncio
 import math
@@ -10,33 +10,11 @@ import orjson
 from aiohttp import web
 
 from sm.api.auth import refused
-from sm.config import Config
-from sm.core.models import Caller, Session
-from sm.errors import RateLimited, SmError, TerminalError, Unauthenticated
-from sm.messaging.messages import Messages
-from sm.messaging.timers import Mailroom
-from sm.monitor.observer import Observer
-from sm.monitor.processes import Watcher
-from sm.monitor.summary import Summary
-from sm.monitor.usage import UsageMeter
-from sm.policy.access import Action, may
-from sm.requests.answers import Requests
-from sm.requests.dialogs import Dialogs
-from sm.sessions.adopt import Adoptions
-from sm.sessions.archive import Records
-from sm.sessions.interrupt import Interrupts
-from sm.sessions.kill import Kills
-from sm.sessions.manager import Manager
-from sm.sessions.reports import Reports
-from sm.sessions.restore import Revival
-from sm.sessions.spawn import Starts
-from sm.sessions.waits import Waiting
-from sm.sessions.workspaces import Workspaces
-from sm.store import Store
-from sm.store.audit import Audit
-from sm.terminals.base import Terminals
-
-CALLER = web.RequestKey("caller", Caller)
+from sm.api.query import WAIT_MAX_S
+from sm.api.views import Views
+from sm.core.models import Caller
+from sm.errors import RateLimited, SmError, Unauthenticated
+from sm.services import Services
 
 
 def _never() -> bool:
@@ -44,68 +22,79 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """Who has come with a request, and for how long it may stay."""
+class RequestContext:
+    """The caller of a request, as the listener identified it, and how long it may stay."""
 
     caller: Caller
     following: Callable[[], AbstractContextManager[None]]
-    """To be entered while the request follows events or is held. Raises LimitReached."""
+    """Entered while the request follows events or waits. Raises LimitReached."""
     is_over: Callable[[], bool] = _never
-    """Whether the caller has lost its right meanwhile: its process is gone, or another one has its place."""
+    """Whether the caller has lost its right meanwhile: its process has ended, or another one replaced it."""
 
 
-VISIT = web.RequestKey("visit", Visit)
-WAIT_MAX_S = 25.0
-"""One request waits no longer: less than a client waits for an answer. Who wants more asks again."""
+CONTEXT = web.RequestKey("context", RequestContext)
 _LOOK_EVERY_S = 2.0
-_LAST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Daemon:
-    """What the handlers need."""
+class ApiRequest:
+    """The first argument of every handler."""
 
-    config: Config
-    store: Store
-    manager: Manager
-    starts: Starts
-    kills: Kills
-    reports: Reports
-    messages: Messages
-    requests: Requests
-    dialogs: Dialogs
-    records: Records
-    revival: Revival
-    adoptions: Adoptions
-    interrupts: Interrupts
-    waiting: Waiting
-    workspaces: Workspaces
-    mailroom: Mailroom
-    observer: Observer
-    measuring: UsageMeter
-    summary: Summary
-    terminals: Terminals
-    watcher: Watcher
-    audit: Audit
-    socket: str
-    started_s: float
-    """time.monotonic() at the start."""
-    trouble: list[str]
-    stop: Callable[[], None]
+    services: Services
+    views: Views
+    http: web.Request
 
+    @property
+    def context(self) -> RequestContext:
+        return self.http[CONTEXT]
 
-def reads(daemon: Daemon, caller: Caller, session: Session) -> bool:
-    """Whether what is said and done in a session is for the caller, who may see that it is there; its own is."""
-    standing = daemon.manager.family.standing(daemon.manager.viewer(caller), session)
-    return standing.is_self or may(standing, Action.READ)
+    @property
+    def caller(self) -> Caller:
+        return self.http[CONTEXT].caller
 
+    @property
+    def name(self) -> str:
+        """The name in the path: a reference, a slug or a number."""
+        (found,) = self.http.match_info.values()
+        return found
 
-async def last_output(daemon: Daemon, session: Session) -> list[str]:
-    """The last lines of its terminal, none where that is gone. For callers who may read the session."""
-    try:
-        return await daemon.terminals.capture(session.terminal, _LAST_LINES)
-    except TerminalError:
-        return []
+    def connected(self) -> bool:
+        """Whether the caller still waits for the answer."""
+        transport = self.http.transport
+        return transport is not None and not transport.is_closing()
+
+    async def hold(self, condition: Callable[[], bool], wait_s: float) -> bool:
+        """Wait until `condition` holds, checked after every change; return whether it does after `wait_s` at most.
+
+        Raises ConnectionResetError when the caller has gone, since nothing may be done in its name any more;
+        Unauthenticated when the process whose token it shows has ended; LimitReached when too many wait on its socket.
+        """
+        if not condition():
+            if wait_s <= 0:
+                return False
+            with self.context.following():
+                if not await self.comes(condition, min(wait_s, WAIT_MAX_S)):
+                    return False
+        if not self.connected():
+            raise ConnectionResetError("the caller has gone")
+        return True
+
+    async def comes(self, condition: Callable[[], bool], wait_s: float) -> bool:
+        """Like `hold`, without counting a follower."""
+        loop, store, context = asyncio.get_running_loop(), self.services.store, self.context
+        deadline = loop.time() + wait_s
+        while not condition():
+            left = deadline - loop.time()
+            if left <= 0:
+                return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LOOK_EVERY_S)):
+                    await store.changed(lambda: condition() or context.is_over())
+            if context.is_over():
+                raise refused()
+            if not self.connected():
+                raise ConnectionResetError("the caller has gone")
+        return True
 
 
 def json_answer(value: object) -> web.Response:
@@ -113,7 +102,7 @@ def json_answer(value: object) -> web.Response:
 
 
 def refusal(error: SmError, status: int | None = None) -> web.Response:
-    """An error as it is answered; `status` where HTTP has one of its own for it."""
+    """The answer for an error; `status` where HTTP has a status of its own for the error."""
     body: dict[str, object] = {"code": error.code, "message": _sendable(error.message)}
     body["hint"] = None if error.hint is None else _sendable(error.hint)
     headers = {}
@@ -132,43 +121,3 @@ def refusal(error: SmError, status: int | None = None) -> web.Response:
 def _sendable(text: str) -> str:
     """A path or a header may hold bytes that are no text."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def connected(request: web.Request) -> bool:
-    """Whether somebody is still there to be answered."""
-    return request.transport is not None and not request.transport.is_closing()
-
-
-async def hold(request: web.Request, store: Store, condition: Callable[[], bool], wait_s: float) -> bool:
-    """Wait until `condition` holds, asked again after every change; whether it does after `wait_s` at most.
-
-    Raises ConnectionResetError when the caller has gone: nothing may be done in its name any more; Unauthenticated
-    when the process that it shows the token of has; LimitReached when too many wait on its socket.
-    """
-    if not condition():
-        if wait_s <= 0:
-            return False
-        with request[VISIT].following():
-            if not await comes(request, store, condition, min(wait_s, WAIT_MAX_S)):
-                return False
-    if not connected(request):
-        raise ConnectionResetError("the caller has gone")
-    return True
-
-
-async def comes(request: web.Request, store: Store, condition: Callable[[], bool], wait_s: float) -> bool:
-    """As `hold`, and without counting a follower."""
-    loop, visit = asyncio.get_running_loop(), request[VISIT]
-    deadline = loop.time() + wait_s
-    while not condition():
-        left = deadline - loop.time()
-        if left <= 0:
-            return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(left, _LOOK_EVERY_S)):
-                await store.changed(lambda: condition() or visit.is_over())
-        if visit.is_over():
-            raise refused()
-        if not connected(request):
-            raise ConnectionResetError("the caller has gone")
-    return True

@@ -10,8 +10,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sm.api.auth import Identity, Tokens
 from sm.api.body import BODY, check_protocol
-from sm.api.context import CALLER, VISIT, Visit, refusal
-from sm.api.sockets import BODY_MAX_BYTES, Door, door_of
+from sm.api.context import CONTEXT, RequestContext, refusal
+from sm.api.sockets import BODY_MAX_BYTES, Listener, listener_of
 from sm.core.models import Caller
 from sm.errors import (
     InternalError,
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def edge(record: Record) -> Middleware:
-    """The middleware of every application: a handler finds CALLER, VISIT and BODY in the request.
+    """The middleware of every application: a handler finds CONTEXT and BODY in the request.
 
     Every refusal that is not in the audit log yet goes there by `record`.
     """
@@ -48,18 +48,17 @@ def edge(record: Record) -> Middleware:
 async def _answered(request: web.Request, handler: Handler, record: Record) -> web.StreamResponse:
     try:
         check_protocol(request)
-        door = door_of(request)
-        visit = request[VISIT] = await door.visit(request)
-        request[CALLER] = visit.caller
-        by_session = visit.caller.session_id is not None  # nothing that agents send keeps the operator out
-        async with door.received(request, counted=by_session) as body:
+        listener = listener_of(request)
+        request[CONTEXT] = context = await listener.identify(request)
+        by_session = context.caller.session_id is not None  # nothing that agents send keeps the operator out
+        async with listener.received(request, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
     except SmError as error:
         _record(record, request, error)
         response = refusal(error)
     except web.HTTPException as error:
-        response = refusal(_of_http(error, door_of(request)), error.status)
+        response = refusal(_of_http(error, listener_of(request)), error.status)
     except ConnectionResetError:
         raise
     except Exception:
@@ -80,7 +79,8 @@ def _record(record: Record, request: web.Request, error: SmError) -> None:
 
     The name of the handler says what was asked for. A NotFound has the caller's own words in it.
     """
-    caller = request.get(CALLER)
+    context = request.get(CONTEXT)
+    caller = None if context is None else context.caller
     if error.recorded or isinstance(error, StorageFull):
         return
     if isinstance(error, NotFound):
@@ -101,13 +101,13 @@ def _who(request: web.Request) -> str:
     """A caller that was not let in."""
     peer = None if request.transport is None else peer_of(request.transport.get_extra_info("socket"))
     found = "gone" if peer is None else f"pid {peer.pid}, uid {peer.uid}"
-    return f"unknown ({door_of(request).name}; {found})"
+    return f"unknown ({listener_of(request).name}; {found})"
 
 
-def _of_http(error: web.HTTPException, door: Door) -> SmError:
+def _of_http(error: web.HTTPException, listener: Listener) -> SmError:
     match error.status:
         case 404 | 405:
-            return ProtocolMismatch("this daemon does not know that request", door.unknown_hint)
+            return ProtocolMismatch("this daemon does not know that request", listener.unknown_hint)
         case 408:
             return WaitTimeout("the body of the request did not arrive in time")
         case 413:
@@ -123,13 +123,13 @@ class ByKernel:
         self._identity = identity
         self._callers: WeakKeyDictionary[asyncio.BaseTransport, Caller] = WeakKeyDictionary()
 
-    async def visit(self, door: Door, request: web.Request) -> Visit:
+    async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         transport = _transport(request)
         caller = self._callers.get(transport)
         if caller is None:
             caller = await self._identity.caller(peer_of(transport.get_extra_info("socket")))
             self._callers[transport] = caller
-        return Visit(caller, door.following)
+        return RequestContext(caller, listener.following)
 
 
 class ByToken:
@@ -138,10 +138,10 @@ class ByToken:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    async def visit(self, door: Door, request: web.Request) -> Visit:
+    async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         peer = peer_of(_transport(request).get_extra_info("socket"))
         holder = self._tokens.holder(peer, request.headers.getall("Authorization", ()))
-        return Visit(holder.caller, door.following, lambda: not self._tokens.still(holder))
+        return RequestContext(holder.caller, listener.following, lambda: not self._tokens.still(holder))
 
 
 def _transport(request: web.Request) -> asyncio.Transport:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from aiohttp import http_exceptions, web
 
-from sm.api.body import Parcel
-from sm.api.context import Visit, refusal
+from sm.api.body import BodyBuffer
+from sm.api.context import RequestContext, refusal
 from sm.errors import InvalidPath, LimitReached, UsageError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
@@ -42,8 +42,8 @@ BOUNDS = Bounds()
 AGENT_BOUNDS = Bounds(connections=64, followers=32, bodies_bytes=4 * 1024 * 1024)
 
 
-class Door:
-    """One listening socket: `visit` finds out who a request comes from, and raises NotPermitted.
+class Listener:
+    """One listening socket: `identify` finds out who a request comes from, and raises NotPermitted.
 
     `name` says in the audit log whom it is for, `unknown_hint` what to do about a request that does not exist there.
     """
@@ -52,19 +52,19 @@ class Door:
         self,
         name: str,
         bounds: Bounds,
-        visit: Callable[["Door", web.Request], Awaitable[Visit]],
+        identify: Callable[["Listener", web.Request], Awaitable[RequestContext]],
         unknown_hint: str = "sm daemon restart, after an upgrade",
     ) -> None:
         self.name = name
         self.bounds = bounds
         self.unknown_hint = unknown_hint
-        self._visit = visit
+        self._identify = identify
         self._connections = 0
         self._followers = 0
         self._bodies_bytes = 0
 
-    async def visit(self, request: web.Request) -> Visit:
-        return await self._visit(self, request)
+    async def identify(self, request: web.Request) -> RequestContext:
+        return await self._identify(self, request)
 
     def enter(self) -> bool:
         """Count a connection; False when it is one too many. What entered must `leave`."""
@@ -90,14 +90,14 @@ class Door:
             self._followers -= 1
 
     @asynccontextmanager
-    async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[Parcel]:
+    async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[BodyBuffer]:
         """The body of the request, if `counted` until it is taken. Raises LimitReached, and what HTTP has for it."""
-        parcel = Parcel(self._count if counted else lambda size: None)
+        buffer = BodyBuffer(self._count if counted else lambda size: None)
         try:
-            await self._receive(request, parcel)
-            yield parcel
+            await self._receive(request, buffer)
+            yield buffer
         finally:
-            parcel.take()
+            buffer.take()
 
     def _count(self, size: int) -> None:
         self._bodies_bytes += size
@@ -107,7 +107,7 @@ class Door:
                 "repeat it in a moment",
             )
 
-    async def _receive(self, request: web.Request, parcel: Parcel) -> None:
+    async def _receive(self, request: web.Request, buffer: BodyBuffer) -> None:
         most = BODY_MAX_BYTES
         announced = request.content_length or 0
         if announced > most:
@@ -115,7 +115,7 @@ class Door:
         try:
             async with asyncio.timeout(self.bounds.within_s):
                 while piece := await request.content.readany():
-                    size = parcel.add(piece)
+                    size = buffer.add(piece)
                     if size > most:
                         raise web.HTTPRequestEntityTooLarge(most, size)
         except TimeoutError:
@@ -125,45 +125,45 @@ class Door:
 
 
 class Connection(web.RequestHandler):
-    """One connection through a door."""
+    """One connection through a listener."""
 
-    __slots__ = ("_entered", "_stuck", "door")
+    __slots__ = ("_entered", "_stuck", "listener")
 
-    def __init__(self, server: web.Server, door: Door, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: web.Server, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             server,
             loop=loop,
             # For a connection on which no whole head has come: since it was made, or since the answer before.
-            keepalive_timeout=door.bounds.within_s,
+            keepalive_timeout=listener.bounds.within_s,
             lingering_time=_LINGER_S,
             access_log=None,  # type: ignore[arg-type]  # as AppRunner's own documentation has it
             auto_decompress=False,
         )
-        self.door = door
+        self.listener = listener
         self._entered = False
         self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._entered = self.door.enter()
+        self._entered = self.listener.enter()
         if self._entered:
             super().connection_made(transport)
             return
         assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(_full(self.door))
+        transport.write(_full(self.listener))
         transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._stuck is not None:
             self._stuck.cancel()
         if self._entered:
-            self.door.leave()
+            self.listener.leave()
             super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Its reader has not taken the answer yet; an answer that nobody takes is not kept for ever."""
         super().pause_writing()
         if self.transport is not None:
-            self._stuck = self._loop.call_later(self.door.bounds.within_s, self.transport.abort)
+            self._stuck = self._loop.call_later(self.listener.bounds.within_s, self.transport.abort)
 
     def resume_writing(self) -> None:
         if self._stuck is not None:
@@ -188,8 +188,8 @@ class Connection(web.RequestHandler):
         return answer
 
 
-def _full(door: Door) -> bytes:
-    error = LimitReached(f"this socket has {door.bounds.connections} connections, and takes no more")
+def _full(listener: Listener) -> bytes:
+    error = LimitReached(f"this socket has {listener.bounds.connections} connections, and takes no more")
     answer = refusal(error, 503)
     body = answer.body
     assert isinstance(body, bytes)
@@ -201,32 +201,32 @@ def _full(door: Door) -> bytes:
 
 
 class Site(web.BaseSite):
-    """A door of an application. Closes the socket when it is stopped; its file stays."""
+    """A listener of an application. Closes the socket when it is stopped; its file stays."""
 
-    __slots__ = ("_door", "_sock")
+    __slots__ = ("_listener", "_sock")
 
-    def __init__(self, runner: web.AppRunner, door: Door, sock: socket.socket) -> None:
+    def __init__(self, runner: web.AppRunner, listener: Listener, sock: socket.socket) -> None:
         super().__init__(runner)
-        self._door = door
+        self._listener = listener
         self._sock = sock
 
     @property
     def name(self) -> str:
-        return self._door.name
+        return self._listener.name
 
     async def start(self) -> None:
         await super().start()
         loop, server = asyncio.get_running_loop(), self._runner.server
         assert server is not None
         self._server = await loop.create_unix_server(
-            lambda: Connection(server, self._door, loop), sock=self._sock, backlog=_BACKLOG
+            lambda: Connection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
         )
 
 
-def door_of(request: web.Request) -> Door:
+def listener_of(request: web.Request) -> Listener:
     connection = request.protocol
     assert isinstance(connection, Connection)
-    return connection.door
+    return connection.listener
 
 
 def listen(path: str) -> socket.socket:

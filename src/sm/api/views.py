@@ -1,15 +1,83 @@
-"""The documented JSON of everything the daemon shows (design section 13). Pure."""
+"""The documented JSON of everything that the daemon shows (docs/protocol.md)."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
+import orjson
+
+from sm.api.answers import (
+    CheckpointView,
+    EventView,
+    LetterView,
+    MessageView,
+    RequestView,
+    SessionView,
+    WorkspaceView,
+)
+from sm.core.lifecycle import is_live
 from sm.core.messages import Message
-from sm.core.models import Checkpoint, Event, Session, Workspace
+from sm.core.models import Caller, Checkpoint, Event, Session, Workspace
 from sm.core.requests import Request
 from sm.core.timestamps import iso
+from sm.messaging.messages import Letter
+from sm.services import Services
 
 
-def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> dict[str, Any]:
+class Views:
+    """Shows sessions, events and workspaces as their caller may see them.
+
+    The JSON text of a session is cached until the session changes, since lists are long and often asked for.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._texts: dict[str, tuple[Session, int | None, bool, orjson.Fragment]] = {}
+
+    def session(self, caller: Caller, session: Session) -> SessionView:
+        """The session as the caller sees it. Only the session itself sees a parent that is hidden from it."""
+        monitor = self._services.monitor
+        shown = self._services.sessions.without_hidden_names(caller, session)
+        return session_json(shown, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
+
+    def sessions(self, caller: Caller, sessions: Sequence[Session]) -> list[SessionView]:
+        """As `session`, with a cached text wherever the caller sees the whole session."""
+        shown = self._services.sessions.without_hidden_names
+        views = [self._text(s) if shown(caller, s) is s else self.session(caller, s) for s in sessions]
+        return cast("list[SessionView]", views)  # orjson writes a fragment as the object that it holds
+
+    def _text(self, session: Session) -> orjson.Fragment:
+        monitor = self._services.monitor
+        activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
+        kept = self._texts.get(session.id)
+        if kept is not None and kept[0] is session and kept[1:3] == (activity_s, stale):
+            return kept[3]
+        text = orjson.Fragment(orjson.dumps(session_json(session, activity_s, stale=stale)))
+        self._texts[session.id] = (session, activity_s, stale, text)
+        return text
+
+    def forget(self, session_id: str) -> None:
+        """Drop the cached text of a removed session."""
+        self._texts.pop(session_id, None)
+
+    def event(self, caller: Caller, event: Event) -> EventView:
+        sessions = self._services.sessions
+        caller_session = sessions.caller_session(caller)
+        own = caller_session is None or caller_session.id == event.session_id
+        if not own and sessions.is_hidden(caller_session, event.parent_session_id):
+            event = replace(event, parent_session_id=None)
+        return event_json(event)
+
+    def workspace(self, caller: Caller, workspace: Workspace) -> WorkspaceView:
+        sessions = self._services.workspaces.sessions(caller, workspace.slug)
+        return workspace_json(workspace, len(sessions), sum(is_live(s.status) for s in sessions))
+
+    def request(self, request: Request) -> RequestView:
+        session = self._services.store.sessions.get(request.session_id)
+        return request_json(request, session.display_name if session else None)
+
+
+def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> SessionView:
     """One session, without `children`. `activity_s`: when its terminal last printed something."""
     return {
         "session_id": session.id,
@@ -52,8 +120,8 @@ def session_json(session: Session, activity_s: int | None = None, *, stale: bool
     }
 
 
-def workspace_json(workspace: Workspace, sessions: int, live: int) -> dict[str, Any]:
-    """One workspace. `capabilities`: a list of names, or "all"; `trust_level` null: as the configuration says."""
+def workspace_json(workspace: Workspace, sessions: int, live: int) -> WorkspaceView:
+    """One workspace, and the number of its sessions, in all and live."""
     given = workspace.capabilities
     return {
         "slug": workspace.slug,
@@ -73,20 +141,18 @@ def workspace_json(workspace: Workspace, sessions: int, live: int) -> dict[str, 
     }
 
 
-def nest(
-    parents: Iterable[dict[str, Any]], children: Mapping[str, list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """The sessions, each with its own in `children`, all the way down."""
-    nested = []
+def nest(parents: Iterable[SessionView], children: Mapping[str, list[SessionView]]) -> list[SessionView]:
+    """The sessions, each with its descendants in `children`."""
+    nested: list[SessionView] = []
     for parent in parents:
         below = nest(children.get(parent["session_id"], ()), children)
         nested.append({**parent, "children": below})
     return nested
 
 
-def pruned(tree: Iterable[dict[str, Any]], wanted: Collection[str]) -> list[dict[str, Any]]:
-    """The nested sessions whose id is wanted, and those above them: a tree has no gaps."""
-    kept = []
+def pruned(tree: Iterable[SessionView], wanted: Collection[str]) -> list[SessionView]:
+    """The nested sessions whose id is wanted, and all their ancestors: a tree has no gaps."""
+    kept: list[SessionView] = []
     for node in tree:
         below = pruned(node["children"], wanted)
         if below or node["session_id"] in wanted:
@@ -94,7 +160,7 @@ def pruned(tree: Iterable[dict[str, Any]], wanted: Collection[str]) -> list[dict
     return kept
 
 
-def event_json(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> EventView:
     return {
         "seq": event.seq,
         "type": event.type,
@@ -106,7 +172,7 @@ def event_json(event: Event) -> dict[str, Any]:
     }
 
 
-def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
+def checkpoint_json(checkpoint: Checkpoint) -> CheckpointView:
     return {
         "timestamp": checkpoint.timestamp,
         "message": checkpoint.message,
@@ -114,8 +180,8 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def message_json(message: Message, text: str | None = None) -> dict[str, Any]:
-    shown = {
+def message_json(message: Message) -> MessageView:
+    return {
         "message_id": message.id,
         "session_id": message.session_id,
         "from": message.sender,
@@ -128,12 +194,17 @@ def message_json(message: Message, text: str | None = None) -> dict[str, Any]:
         "acknowledged_at": message.acknowledged_at,
         "expires_at": message.expires_at,
     }
-    return shown if text is None else {**shown, "text": text}
 
 
-def request_json(request: Request) -> dict[str, Any]:
-    """`options` are those of the only question; `answer` is what was decided, null before. An `open` one with an
-    `answer` is one whose dialog has not taken it yet. `agent`: the sub-agent that asks, null: the agent itself.
+def letter_json(letter: Letter) -> LetterView:
+    return {**message_json(letter.message), "text": letter.text, "shown": letter.shown}
+
+
+def request_json(request: Request, name: str | None) -> RequestView:
+    """A request of the session that is called `name`.
+
+    `options` are the options of the only question. `answer` is null before the decision; an `open` request with
+    an `answer` waits for its dialog to take the answer. `agent` null: the agent itself asks, no sub-agent.
     """
     answer = request.answer
     return {
@@ -157,4 +228,5 @@ def request_json(request: Request) -> dict[str, Any]:
         "reason": request.reason,
         "created_at": request.created_at,
         "expires_at": request.expires_at,
+        "name": name,
     }

@@ -21,7 +21,7 @@ from aiohttp import web
 
 from sm import __version__
 from sm.api.middleware import ByKernel
-from sm.api.sockets import AGENT_BOUNDS, BOUNDS, Bounds, Door, Site, listen
+from sm.api.sockets import AGENT_BOUNDS, BOUNDS, Bounds, Listener, Site, listen
 from sm.config import Loaded, load
 from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
@@ -146,7 +146,7 @@ async def run(
             later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            await Site(runner, Door("sm.sock", bounds, ByKernel(parts.identity).visit), sock).start()
+            await Site(runner, Listener("sm.sock", bounds, ByKernel(parts.identity).identify), sock).start()
             await parts.agent_sockets.serve(parts.server.agent_app)
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.tell({"ready": True})

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Identity, anywhere
-from sm.api.context import Daemon
 from sm.api.sockets import Bounds
 from sm.config import Config, Loaded
 from sm.core.timestamps import iso
@@ -19,6 +18,7 @@ from sm.messaging.messages import Messages
 from sm.messaging.receipts import Receipts
 from sm.messaging.timers import Mailroom
 from sm.monitor.listeners import AgentListener
+from sm.monitor.monitor import Monitor
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.summary import Summary
@@ -30,6 +30,7 @@ from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.sandboxes.host import HostSandbox
 from sm.server import Server
+from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
@@ -174,35 +175,48 @@ def build(
         composing,
     )
     what = config.claude
-    server = Server(
-        Daemon(
-            config=config,
+    workspaces = Workspaces(store, manager, starts)
+    requests = Requests(store, manager, reports, dialogs)
+    services = Services(
+        sessions=Sessions(
             store=store,
             manager=manager,
+            workspaces=workspaces,
             starts=starts,
             kills=kills,
-            reports=reports,
-            messages=messages,
-            requests=Requests(store, manager, reports, dialogs),
-            dialogs=dialogs,
             records=Records(store, manager),
             revival=revival,
             adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
             interrupts=Interrupts(store, manager),
-            waiting=waiting,
-            workspaces=Workspaces(store, manager, starts),
             mailroom=mailroom,
+            terminals=terminals,
+        ),
+        workspaces=workspaces,
+        reports=reports,
+        requests=requests,
+        dialogs=dialogs,
+        messages=messages,
+        waits=Waits(
+            store=store,
+            manager=manager,
+            messages=messages,
+            requests=requests,
+            waiting=waiting,
+            mailroom=mailroom,
+        ),
+        monitor=Monitor(
+            config=config,
+            store=store,
+            manager=manager,
             observer=observer,
-            measuring=usage,
+            watcher=watcher,
+            usage=usage,
             summary=Summary(what.what, what.default_command, f"{place.state}/what"),
             terminals=terminals,
-            watcher=watcher,
-            audit=audit,
-            socket=place.socket,
-            started_s=started_s,
-            trouble=list(loaded.warnings),
-            stop=stop,
-        )
+        ),
+        terminals=terminals,
+        store=Reads(store),
+        daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stop),
     )
     return Parts(
         manager=manager,
@@ -219,5 +233,5 @@ def build(
         mailroom=mailroom,
         identity=Identity(store.sessions, terminals, watcher.tty_owner),
         agent_sockets=agent_sockets,
-        server=server,
+        server=Server(services, audit.record),
     )

@@ -1,0 +1,17 @@
+"""Every route of the API, by the module that holds it."""
+
+from sm.api.route import Route
+from sm.api.routes import agents, daemon, events, hooks, messages, requests, sessions, workspaces
+
+ROUTES: dict[str, list[Route]] = {
+    "daemon": daemon.routes,
+    "sessions": sessions.routes,
+    "agents": agents.routes,
+    "messages": messages.routes,
+    "requests": requests.routes,
+    "events": events.routes,
+    "hooks": hooks.routes,
+    "workspaces": workspaces.routes,
+}
+
+__all__ = ["ROUTES"]

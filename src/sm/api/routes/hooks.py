@@ -1,251 +1,146 @@
-"""The routes by which agents are observed and looked at: hooks, evidence, actions, progress, summaries."""
+"""The routes of an agent's own hooks: events, and dialogs whose hook waits for the answer."""
 
-import asyncio
-from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
-from aiohttp import web
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.body import moment, number, read_body
-from sm.api.context import CALLER, Daemon, json_answer, last_output, reads
-from sm.capabilities.agent_types import AgentType, Catalog
-from sm.core.models import Session
-from sm.core.observation import Source
-from sm.core.text import folded
-from sm.core.timestamps import iso, later
-from sm.core.usage import ToolUse
-from sm.errors import NotPermitted
-from sm.monitor.evidence import Entry, Ledger, Verdict
-from sm.monitor.progress import Measurements, TokenCounts, report, without_words
-from sm.monitor.summary import Act
-from sm.policy.access import Action
+from sm.api.answers import EmptyView
+from sm.api.body import Body, EmptyBody, moment
+from sm.api.context import ApiRequest
+from sm.api.fields import Anything, NeededText, doc
+from sm.api.route import RouteTable
+from sm.api.routes.sessions import WaitS
+from sm.core.models import RequestKey
+from sm.core.requests import Request
+from sm.core.states import RequestState
+from sm.errors import NotPermitted, UsageError
+from sm.requests.dialogs import Outcome, Told
+from sm.wire import KEY_HEADER
 
-_ACTIONS = 10
-_ACTIONS_MAX = 10_000
-_SUMMED_UP = 60
-_REASON_MAX = 200
-"""Characters of a status's reason for who may not read the session."""
-_AHEAD_S = 60.0
-"""A time that lies further ahead is not when it was: an agent can write its transcript itself. Not more than what
-`sm tail --follow` looks back, which would see nothing else until then.
-"""
+_LATE_S = 3.0
+"""A dialog whose hook arrives later than this may be over already."""
+routes = RouteTable()
 
 
-class LookRoutes:
-    """`view` shows a session as every other route does, to who has sent the request."""
-
-    def __init__(self, daemon: Daemon, view: Callable[[web.Request, Session], dict[str, Any]]) -> None:
-        self._d = daemon
-        self._view = view
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.post("/v1/hooks", self.hook),
-            web.get("/v1/agents", self.agents),
-            web.get("/v1/sessions/{ref}/why", self.why),
-            web.get("/v1/sessions/{ref}/actions", self.actions),
-            web.get("/v1/sessions/{ref}/progress", self.progress),
-            web.post("/v1/sessions/{ref}/what", self.what),
-        ]
-
-    def _find(self, request: web.Request, action: Action = Action.SEE) -> Session:
-        return self._d.manager.find(request[CALLER], request.match_info["ref"], action)
-
-    async def hook(self, request: web.Request) -> web.Response:
-        """An event of a session's own agent, told by `sm hook`."""
-        caller = request[CALLER]
-        if caller.session_id is None:
-            raise NotPermitted("only an agent's own hooks tell what it does")
-        body = await read_body(request)
-        emitted_at = moment(body.text("emitted_at"), "emitted_at")
-        await self._d.observer.hook(caller.session_id, body.mapping("payload", object), emitted_at)
-        return json_answer({})
-
-    async def agents(self, request: web.Request) -> web.Response:
-        """What `sm spawn` finds: for a session what it may spawn, for the operator what is wrong besides."""
-        query = request.query
-        named = {"HOME": query.get("home"), "CLAUDE_CONFIG_DIR": query.get("claude_config_dir")}
-        found = await self._d.starts.agent_types(
-            request[CALLER],
-            query.get("workspace"),
-            query.get("cwd"),
-            {name: value for name, value in named.items() if value},
-        )
-        is_session = request[CALLER].session_id is not None
-        shown = [t for t in found.types if (t.usable if is_session else not t.withheld)]
-        return json_answer(
-            {
-                "workspace": found.workspace.slug if found.workspace else None,
-                "agents": [agent_type_json(each) for each in shown],
-                "warnings": [] if is_session else [*_withheld(found), *found.warnings],
-            }
-        )
-
-    async def why(self, request: web.Request) -> web.Response:
-        session = self._find(request)
-        view = self._view(request, session)
-        shown = (
-            "session_id", "name", "friendly_name", "status", "status_source", "status_reason", "status_at",
-            "status_stale", "completion_message",
-        )  # fmt: skip
-        ledger = self._d.observer.ledger(session.id)
-        answer = {
-            **{key: view[key] for key in shown},
-            "evidence": [] if ledger is None else evidence_json(ledger, self._d.observer.now()),
-            "facts": await self._d.observer.facts(session.id),
-        }
-        if not reads(self._d, request[CALLER], session):
-            answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
-            answer["evidence"] = [{**each, "reason": None} for each in answer["evidence"]]
-        return json_answer(answer)
-
-    async def actions(self, request: web.Request) -> web.Response:
-        session = self._find(request, Action.READ)
-        count = number(request, "lines", _ACTIONS, _ACTIONS_MAX)
-        acts = await self._acts(session, count)
-        after = request.query.get("after")
-        if after is not None:
-            acts = [act for act in acts if act.timestamp > after]
-        return json_answer([{"timestamp": a.timestamp, "kind": a.kind, "text": a.text} for a in acts])
-
-    async def _acts(self, session: Session, count: int) -> list[Act]:
-        """What its transcript tells, and its own events, as one story; the last `count`, oldest first."""
-        reader = self._d.manager.provider(session).readers.transcripts
-        done = () if reader is None else await self._d.measuring.actions(session, reader, count)
-        events = await self._d.store.events(sessions=[session.id], limit=count)
-        now = self._d.manager.now()
-        acts = [Act(at, a.kind, a.text) for a in done if (at := _comparable(a.at, now)) is not None]
-        acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
-        acts.sort(key=lambda act: act.timestamp)
-        return acts[-count:] if count else []
-
-    async def progress(self, request: web.Request) -> web.Response:
-        session = self._find(request)
-        may_read = reads(self._d, request[CALLER], session)
-        checkpoints, measured = await asyncio.gather(
-            self._d.store.checkpoints(session.id), self._measured(session)
-        )
-        output = await last_output(self._d, session) if may_read else []
-        shown = report(session, checkpoints, output, self._d.manager.now(), measured)
-        return json_answer(shown if may_read else without_words(shown, session))
-
-    async def _measured(self, session: Session) -> Measurements | None:
-        provider = self._d.manager.provider(session)
-        if provider.readers.transcripts is None:
-            return None
-        measures = self._d.store.measures
-        positions, usages, tools, facts, estimate = await asyncio.gather(
-            measures.positions(session.id),
-            measures.usage(session.id),
-            measures.tools(session.id),
-            measures.facts(session.id),
-            measures.usual_tokens(session.agent_type),
-        )
-        model = facts.get("model")
-        todo = facts.get("todo")
-        counted = self._d.config.child_agents.progress
-        # What was counted before somebody switched it off is not all, and what nobody could read is not nothing.
-        counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
-        if not counts_tokens:
-            usages, estimate = [], None
-            facts = {name: value for name, value in facts.items() if name != "context_tokens"}
-        if not counted.enable_tool_tracking:
-            tools = {}
-            facts = {name: value for name, value in facts.items() if name != "last_tool"}
-        return Measurements(
-            tokens=TokenCounts.of(u for u in usages if not u.sidechain) if counts_tokens else None,
-            subagents=TokenCounts.of(u for u in usages if u.sidechain),
-            tools=tools,
-            last_tool=_last_tool(facts.get("last_tool"), self._d.manager.now()),
-            context_tokens=facts.get("context_tokens"),
-            context_window=provider.context_window(model) if model else None,
-            cost_usd=provider.cost_usd(usages) if usages else None,
-            current_activity=self._d.observer.activity(session.id),
-            todo=[(t["status"], t["content"]) for t in todo] if todo else None,
-            estimate=estimate,
-        )
-
-    async def what(self, request: web.Request) -> web.Response:
-        session = self._find(request, Action.READ)
-        launch, acts, screen = await asyncio.gather(
-            self._d.store.launch(session.id), self._acts(session, _SUMMED_UP), last_output(self._d, session)
-        )
-        made = await self._d.summary.of(session, launch, acts, screen)
-        return json_answer(
-            {
-                "session_id": session.id,
-                "summary": made.summary,
-                "made_by": made.made_by,
-                "reason": made.reason,
-            }
-        )
+class HookBody(Body):
+    emitted_at: Annotated[NeededText, doc("With its zone.", format="date-time")] = ""
+    provider: str | None = None
+    payload: Annotated[Anything | None, doc("The JSON that the agent CLI sent.")] = None
+    cut: Annotated[bool | None, doc("A large part of the payload is missing.")] = None
 
 
-def agent_type_json(kind: AgentType) -> dict[str, Any]:
-    agent = kind.agent
+class DialogBody(HookBody):
+    wait_s: WaitS = None
+
+
+class DialogView(TypedDict):
+    """The decision about a dialog."""
+
+    request: Annotated[str | None, doc("Null: the event is about no dialog, or about a closed one.")]
+    state: Annotated[Outcome, doc("`over`: the hook prints nothing.")]
+    output: Annotated[str | None, doc("The text that the hook prints.")]
+
+
+class DialogTakenView(TypedDict):
+    request: str
+    state: RequestState
+
+
+@routes.route(
+    "POST",
+    "/v1/hooks",
+    agents=True,
+    id="hook",
+    summary="Report an event of the calling session's own agent (`sm hook`)",
+)
+async def hook(request: ApiRequest, body: HookBody) -> EmptyView:
+    session_id = _session(request, "only an agent's own hooks tell what it does")
+    emitted_at = moment(body.emitted_at, "emitted_at")
+    await request.services.monitor.hook(session_id, body.payload or {}, emitted_at)
+    return {}
+
+
+@routes.route(
+    "POST",
+    "/v1/hooks/dialog",
+    agents=True,
+    id="dialog",
+    summary="Wait for the answer to a dialog of the calling session's own agent",
+    description="The required Idempotency-Key names the hook. A repetition with the same key, also after a restart of "
+    "the daemon, is about the same request and gets the same answer.",
+)
+async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> DialogView:
+    """Each hook has a key of its own, which finds its request again after a restart."""
+    wait_s = body.wait_s or 0
+    asked = await _asked(request, body, key)
+    del body  # a held request must not keep a whole event in memory
+    if asked is None:
+        return _told(None, Told(Outcome.OVER))
+    dialogs, number = request.services.dialogs, asked.id
+    await request.hold(lambda: dialogs.is_decided(number), wait_s)
+    return _told(asked, await dialogs.told(number))
+
+
+async def _asked(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
+    """The request of the hook, opened at its first call; None without a dialog."""
+    session_id, hook = _session(request, _ONLY_HOOKS), _hook(key)
+    services = request.services
+    emitted_at, payload = moment(body.emitted_at, "emitted_at"), body.payload or {}
+    known = await services.dialogs.known(session_id, hook)
+    if known is not None:
+        return known
+    # Before the request opens, so that the session waits for input before anybody learns of the request.
+    await services.monitor.hook(session_id, payload, emitted_at)
+    found = services.dialogs.dialog(session_id, payload, cut=bool(body.cut))
+    if found is None or await _is_over(request, session_id, emitted_at):
+        return None
+    tool_use = services.monitor.tool_use(session_id, found.agent, found.tool_digest)
+    return await services.dialogs.attach(session_id, found, hook, tool_use)
+
+
+async def _is_over(request: ApiRequest, session_id: str, emitted_at: str) -> bool:
+    """Whether somebody answered the dialog before its hook arrived: while no daemon ran, or the daemon was busy."""
+    monitor = request.services.monitor
+    if monitor.now() - datetime.fromisoformat(emitted_at).timestamp() < _LATE_S:
+        return False
+    return await monitor.blocked(session_id) is None
+
+
+@routes.route(
+    "POST",
+    "/v1/hooks/dialog/taken",
+    agents=True,
+    id="dialogTaken",
+    summary="Confirm that the hook printed the answer",
+    description="The Idempotency-Key names the hook. Idempotent.",
+    audit="taken",
+)
+async def dialog_taken(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> DialogTakenView:
+    session_id = _session(request, _ONLY_HOOKS)
+    done = await request.services.dialogs.taken(session_id, _hook(key))
+    return {"request": done.name, "state": done.state}
+
+
+_ONLY_HOOKS = "only an agent's own hooks wait for the answers to its dialogs"
+
+
+def _session(request: ApiRequest, refusal: str) -> str:
+    session_id = request.caller.session_id
+    if session_id is None:
+        raise NotPermitted(refusal)
+    return session_id
+
+
+def _hook(key: RequestKey | None) -> str:
+    if key is None:
+        raise UsageError(f"a hook names itself by {KEY_HEADER}")
+    return key.text
+
+
+def _told(request: Request | None, told: Told) -> DialogView:
     return {
-        "name": kind.name,
-        "provider": kind.provider,
-        "model": agent.model,
-        "description": agent.description,
-        "tools": None if agent.tools is None else list(agent.tools),
-        "spawnable": agent.spawnable,
-        "origin": kind.origin,
-        "problem": kind.problem,
-        "shadowed_by": kind.shadowed_by,
-        "warnings": list(kind.warnings),
+        "request": None if request is None else request.name,
+        "state": told.outcome,
+        "output": told.output,
     }
-
-
-def _withheld(found: Catalog) -> list[str]:
-    count = sum(each.withheld for each in found.types)
-    if not count:
-        return []
-    types = "1 more agent type is" if count == 1 else f"{count} more agent types are"
-    if found.workspace is None:
-        return [
-            f"{types} not given to sessions without a workspace (default_capabilities.agents in config.yaml)"
-        ]
-    slug = found.workspace.slug
-    return [f"{types} not given to sessions of workspace {slug} (sm workspace set {slug} --agents NAMES)"]
-
-
-def evidence_json(ledger: Ledger, now: float) -> list[dict[str, Any]]:
-    """What each source says, strongest first, and whether it is believed."""
-    verdict = ledger.verdict(now)
-    return [
-        _entry_json(source, ledger.entries[source], verdict) for source in Source if source in ledger.entries
-    ]
-
-
-def _entry_json(source: Source, entry: Entry, verdict: Verdict | None) -> dict[str, Any]:
-    overruled: Mapping[Source, str] = {} if verdict is None else verdict.overruled
-    return {
-        "source": source,
-        "says": entry.said.activity,
-        "reason": entry.said.reason,
-        "at": iso(entry.said.at),
-        "since": iso(entry.since),
-        "seen": iso(entry.seen),
-        "believed": source not in overruled,
-        "why_not": overruled.get(source),
-    }
-
-
-def _last_tool(value: Any, now: str) -> ToolUse | None:
-    """None also for one of which nobody knows when it was: what was stored is what an agent wrote."""
-    if not isinstance(value, Mapping) or _comparable(value.get("timestamp"), now) is None:
-        return None
-    return ToolUse("", value["name"], value["timestamp"], value.get("args") or {})
-
-
-def _comparable(at: object, now: str) -> str | None:
-    """A time in the form of all others, so that they sort; None for what is none, or lies far ahead. Never raises."""
-    if not isinstance(at, str):
-        return None
-    try:
-        shown = iso(datetime.fromisoformat(at).timestamp())
-    except (ValueError, OverflowError):
-        return None
-    return shown if shown <= later(now, _AHEAD_S) else None

@@ -1,89 +1,98 @@
-"""The routes of hooks that wait for the answer to a dialog of their agent (docs/protocol.md)."""
+"""The routes of requests: questions and permissions that sessions wait for."""
 
-from datetime import datetime
-from typing import Any
+from typing import Annotated
 
-from aiohttp import web
+from sm.api.answers import RequestView
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.fields import LongText, NeededText, Present, Seconds, doc, schema
+from sm.api.query import LISTED, Limit, Query, SessionName, WaitQuery
+from sm.api.route import RouteTable
+from sm.core.models import RequestKey
+from sm.requests.answers import Verdict
 
-from sm.api.body import Body, moment, read_body, read_key
-from sm.api.context import CALLER, Daemon, hold, json_answer
-from sm.core.requests import Request
-from sm.errors import NotPermitted, UsageError
-from sm.requests.dialogs import Outcome, Told
-from sm.wire import KEY_HEADER
-
-_LATE_S = 3.0
-"""What is heard of a dialog so long after it opened is looked at twice."""
-
-
-class DialogRoutes:
-    """Each hook has a key of its own, by which its request is found again after a restart."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        self._d = daemon
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.post("/v1/hooks/dialog", self.dialog),
-            web.post("/v1/hooks/dialog/taken", self.taken),
-        ]
-
-    async def dialog(self, request: web.Request) -> web.Response:
-        """What the hook of a dialog has to say to its agent, once somebody has answered; `open` until then."""
-        asked, wait_s = await self._asked(request)  # a whole event shall not lie in memory while it is held
-        if asked is None:
-            return json_answer(_told(None, Told(Outcome.OVER)))
-        number = asked.id
-        await hold(request, self._d.store, lambda: self._d.dialogs.is_decided(number), wait_s)
-        return json_answer(_told(asked, await self._d.dialogs.told(number)))
-
-    async def _asked(self, request: web.Request) -> tuple[Request | None, float]:
-        """The request of the hook, opened when it is heard first, and how long it waits. None: there is no dialog."""
-        session_id = _session(request)
-        body = await read_body(request)
-        emitted_at, payload = moment(body.text("emitted_at"), "emitted_at"), body.mapping("payload", object)
-        key, wait_s = _key(request, body), body.number("wait_s") or 0
-        known = await self._d.dialogs.known(session_id, key)
-        if known is not None:
-            return known, wait_s
-        # First, so that the session waits for input before anybody hears that it does.
-        await self._d.observer.hook(session_id, payload, emitted_at)
-        dialog = self._d.dialogs.dialog(session_id, payload, cut=body.flag("cut"))
-        if dialog is None or await self._is_over(session_id, emitted_at):
-            return None, wait_s
-        tool_use = self._d.observer.tool_use(session_id, dialog.agent, dialog.tool_digest)
-        return await self._d.dialogs.attach(session_id, dialog, key, tool_use), wait_s
-
-    async def _is_over(self, session_id: str, emitted_at: str) -> bool:
-        """Whether the dialog was answered before its hook was heard: while no daemon ran, or it was busy."""
-        if self._d.observer.now() - datetime.fromisoformat(emitted_at).timestamp() < _LATE_S:
-            return False
-        return await self._d.observer.blocked(session_id) is None
-
-    async def taken(self, request: web.Request) -> web.Response:
-        """The hook has said it: the request is answered."""
-        session_id = _session(request)
-        done = await self._d.dialogs.taken(session_id, _key(request, await read_body(request)))
-        return json_answer({"request": done.name, "state": done.state})
+Option = Annotated[str, schema("string", maxLength=200)]
+routes = RouteTable()
 
 
-def _session(request: web.Request) -> str:
-    session_id: str | None = request[CALLER].session_id
-    if session_id is None:
-        raise NotPermitted("only an agent's own hooks wait for the answers to its dialogs")
-    return session_id
+class RequestsQuery(Query):
+    session: SessionName | None = None
+    all: Annotated[Present, doc("Present: include closed requests.")] = False
+    limit: Limit = LISTED
 
 
-def _key(request: web.Request, body: Body) -> str:
-    key = read_key(request, body)
-    if key is None:
-        raise UsageError(f"a hook names itself by {KEY_HEADER}")
-    return key.text
+class AskBody(Body):
+    question: Annotated[NeededText, doc("", maxLength=10_000)] = ""
+    options: Annotated[list[Option] | None, doc("", maxItems=20)] = None
+    expires_s: Annotated[Seconds | None, doc("Null: a day.")] = None
 
 
-def _told(request: Request | None, told: Told) -> dict[str, Any]:
-    return {
-        "request": None if request is None else request.name,
-        "state": told.outcome,
-        "output": told.output,
-    }
+class AnswerBody(Body):
+    approved: Annotated[bool | None, doc("False also declines a question.")] = None
+    answers: Annotated[list[str] | None, doc("One for each question.")] = None
+    message: LongText | None = None
+
+
+@routes.route(
+    "GET",
+    "/v1/requests",
+    agents=True,
+    id="requests",
+    summary="List the open requests of sessions; with `all` the newest requests",
+)
+async def requests(request: ApiRequest, query: RequestsQuery) -> list[RequestView]:
+    services, caller = request.services, request.caller
+    found = await services.requests.listed(caller, all=query.all, limit=query.limit)
+    if query.session is not None:
+        session = services.sessions.find(caller, query.session)
+        found = [r for r in found if r.session_id == session.id]
+    return [request.views.request(each) for each in found]
+
+
+@routes.route(
+    "POST",
+    "/v1/requests",
+    agents=True,
+    id="ask",
+    summary="Ask the parent of the calling session, or the operator",
+)
+async def ask(request: ApiRequest, body: AskBody, key: RequestKey | None) -> RequestView:
+    options = tuple(body.options or ())
+    requests = request.services.requests
+    return request.views.request(
+        await requests.ask(request.caller, body.question, options, body.expires_s, key)
+    )
+
+
+@routes.route(
+    "GET", "/v1/requests/{ref}", agents=True, id="request", summary="Show a request", audit="request"
+)
+async def show(request: ApiRequest, query: WaitQuery) -> RequestView:
+    waits = request.services.waits
+    return request.views.request(await waits.answer(request.caller, request.name, request.hold, query.wait_s))
+
+
+@routes.route(
+    "POST",
+    "/v1/requests/{ref}/answer",
+    agents=True,
+    id="answer",
+    summary="Answer a request, or the only open request of a session; the first answer wins",
+)
+async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) -> RequestView:
+    verdict = Verdict(bool(body.approved), tuple(body.answers or ()), body.message)
+    done = await request.services.requests.answer(request.caller, request.name, verdict, key)
+    return request.views.request(done)
+
+
+@routes.route(
+    "POST",
+    "/v1/requests/{ref}/taken",
+    agents=True,
+    id="taken",
+    summary="Confirm that the asking session has its answer",
+)
+async def taken(request: ApiRequest) -> RequestView:
+    requests = request.services.requests
+    found = await requests.find(request.caller, request.name)
+    return request.views.request(await requests.taken(request.caller, found))

@@ -1,74 +1,132 @@
-"""The routes of workspaces (docs/protocol.md)."""
+"""The routes of workspaces."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from aiohttp import web
+from pydantic import ConfigDict, Field, SkipValidation, with_config
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
-from sm.api.body import read_body, read_key
-from sm.api.context import CALLER, Daemon, json_answer
-from sm.api.views import workspace_json
-from sm.core.lifecycle import is_live
-from sm.core.models import Workspace
+from sm.api.answers import ChangedWorkspaceView, Names, WorkspaceView
+from sm.api.body import Body, EmptyBody
+from sm.api.context import ApiRequest
+from sm.api.fields import REQUIRED, NeededText, Present, doc, schema
+from sm.api.query import Query
+from sm.api.route import RouteTable
+from sm.config.model import Sandbox
+from sm.core.models import RequestKey, Workspace
 
-_SETTINGS = ("working_dir", "trust", "capabilities", "strict_mcps", "sandbox")
 _NO_SANDBOX = "sandbox settings are kept, and have no effect: there is no sandbox in this version"
+routes = RouteTable()
 
 
-class WorkspaceRoutes:
-    def __init__(self, daemon: Daemon) -> None:
-        self._d = daemon
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/v1/workspaces", self.list),
-            web.post("/v1/workspaces", self.create),
-            web.get("/v1/workspaces/{slug}", self.show),
-            web.post("/v1/workspaces/{slug}", self.set),
-            web.post("/v1/workspaces/{slug}/delete", self.delete),
-        ]
-
-    async def list(self, request: web.Request) -> web.Response:
-        found = self._d.workspaces.listed(request[CALLER], deleted="deleted" in request.query)
-        return json_answer([self._view(request, workspace) for workspace in found])
-
-    async def show(self, request: web.Request) -> web.Response:
-        return json_answer(
-            self._view(request, self._d.workspaces.find(request[CALLER], request.match_info["slug"]))
-        )
-
-    async def create(self, request: web.Request) -> web.Response:
-        body = await read_body(request)
-        made, warnings = await self._d.workspaces.create(
-            request[CALLER], body.text("slug") or "", _given(body.value), read_key(request, body)
-        )
-        return await self._changed(request, made, warnings, body.value)
-
-    async def set(self, request: web.Request) -> web.Response:
-        body = await read_body(request)
-        changed = await self._d.workspaces.change(
-            request[CALLER], request.match_info["slug"], _given(body.value), read_key(request, body)
-        )
-        return await self._changed(request, changed, (), body.value)
-
-    async def delete(self, request: web.Request) -> web.Response:
-        key = read_key(request, await read_body(request))
-        slug = request.match_info["slug"]
-        return json_answer(self._view(request, await self._d.workspaces.delete(request[CALLER], slug, key)))
-
-    async def _changed(
-        self, request: web.Request, workspace: Workspace, warnings: tuple[str, ...], body: Any
-    ) -> web.Response:
-        given = body.get("capabilities")
-        if isinstance(given, dict) and "agents" in given:
-            warnings = (*warnings, *await self._d.workspaces.unmatched(request[CALLER], workspace))
-        if body.get("sandbox"):
-            warnings = (*warnings, _NO_SANDBOX)
-        return json_answer({**self._view(request, workspace), "warnings": list(warnings)})
-
-    def _view(self, request: web.Request, workspace: Workspace) -> dict[str, Any]:
-        sessions = self._d.workspaces.sessions(request[CALLER], workspace.slug)
-        return workspace_json(workspace, len(sessions), sum(is_live(s.status) for s in sessions))
+class WorkspacesQuery(Query):
+    deleted: Annotated[Present, doc("Present: include deleted workspaces.")] = False
 
 
-def _given(body: Any) -> dict[str, Any]:
-    return {name: body[name] for name in _SETTINGS if name in body}
+@with_config(ConfigDict(extra="forbid"))
+class CapabilitiesBody(TypedDict, total=False):
+    """What a workspace gives its sessions: everything (`all`), or only the named things."""
+
+    mcps: Names
+    skills: Names
+    agents: Names
+
+
+SandboxSettings = Annotated[
+    Any,
+    schema(
+        "object",
+        properties={name: {"type": "string"} for name in Sandbox.model_fields},
+        additionalProperties=False,
+    ),
+]
+Directory = Annotated[SkipValidation[str], doc("An absolute path. Sessions below it are in the workspace.")]
+
+
+class SettingsBody(Body):
+    """The settings of a workspace. The use case checks the values, and keeps settings that are missing."""
+
+    working_dir: Directory = ""
+    trust: Annotated[
+        SkipValidation[str | None], doc("`direct` or `sandboxed`; null: the level of the configuration.")
+    ] = None
+    capabilities: SkipValidation[CapabilitiesBody] = Field(default_factory=CapabilitiesBody)
+    strict_mcps: Annotated[
+        SkipValidation[bool], doc("Sessions of the workspace get only the MCP servers that sm gives them.")
+    ] = False
+    sandbox: Annotated[SandboxSettings, doc("Each value as YAML; an empty text removes a key.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """The settings in the body, null ones too."""
+        return {
+            name: getattr(self, name) for name in SettingsBody.model_fields if name in self.model_fields_set
+        }
+
+
+class CreateBody(SettingsBody):
+    slug: Annotated[
+        NeededText, doc("", pattern="^[a-z0-9][a-z0-9-]*[a-z0-9]$", minLength=2, maxLength=64)
+    ] = ""
+    working_dir: Annotated[Directory, doc("", **{REQUIRED: True})] = ""
+
+
+@routes.route(
+    "GET",
+    "/v1/workspaces",
+    agents=True,
+    id="workspaces",
+    summary="List the workspaces; for a session its own",
+    audit="list",
+)
+async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
+    found = request.services.workspaces.listed(request.caller, deleted=query.deleted)
+    return [request.views.workspace(request.caller, workspace) for workspace in found]
+
+
+@routes.route("GET", "/v1/workspaces/{slug}", agents=True, id="workspace", summary="Show a workspace")
+async def show(request: ApiRequest) -> WorkspaceView:
+    found = request.services.workspaces.find(request.caller, request.name)
+    return request.views.workspace(request.caller, found)
+
+
+@routes.route("POST", "/v1/workspaces", agents=False, id="createWorkspace", summary="Create a workspace")
+async def create(request: ApiRequest, body: CreateBody, key: RequestKey | None) -> ChangedWorkspaceView:
+    workspaces = request.services.workspaces
+    made, warnings = await workspaces.create(request.caller, body.slug, body.given(), key)
+    return await _changed(request, made, warnings, body.given())
+
+
+@routes.route(
+    "POST",
+    "/v1/workspaces/{slug}",
+    agents=False,
+    id="setWorkspace",
+    summary="Change a workspace; sessions that run keep the old settings",
+    audit="set",
+)
+async def change(request: ApiRequest, body: SettingsBody, key: RequestKey | None) -> ChangedWorkspaceView:
+    workspaces = request.services.workspaces
+    changed = await workspaces.change(request.caller, request.name, body.given(), key)
+    return await _changed(request, changed, (), body.given())
+
+
+@routes.route(
+    "POST",
+    "/v1/workspaces/{slug}/delete",
+    agents=False,
+    id="deleteWorkspace",
+    summary="Delete a workspace; its sessions stay readable, and no session starts in it",
+)
+async def delete(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
+    deleted = await request.services.workspaces.delete(request.caller, request.name, key)
+    return request.views.workspace(request.caller, deleted)
+
+
+async def _changed(
+    request: ApiRequest, workspace: Workspace, warnings: tuple[str, ...], given: dict[str, Any]
+) -> ChangedWorkspaceView:
+    capabilities = given.get("capabilities")
+    if isinstance(capabilities, dict) and "agents" in capabilities:
+        warnings = (*warnings, *await request.services.workspaces.unmatched(request.caller, workspace))
+    if given.get("sandbox"):
+        warnings = (*warnings, _NO_SANDBOX)
+    return {**request.views.workspace(request.caller, workspace), "warnings": list(warnings)}

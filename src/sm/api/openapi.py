@@ -1,0 +1,279 @@
+"""docs/openapi.json, generated from the route table: `python -m sm.api.openapi > docs/openapi.json`."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from aiohttp import web
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from sm import __version__
+from sm.api.answers import ErrorView
+from sm.api.fields import REQUIRED
+from sm.api.route import Route
+from sm.api.routes import ROUTES
+from sm.errors import BY_CODE
+from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
+
+Schema = dict[str, Any]
+
+_WIDTH = 110
+_REF = "#/components/schemas/"
+_ABOUT = f"""\
+The API of sm's daemon: HTTP/1.1 with JSON over Unix sockets. On the operator's socket, `state/run/sm.sock`, the kernel
+identifies the caller; the agents of each workspace have a socket of their own with fewer routes (those with a `token`).
+Every answer carries `{PROTOCOL_HEADER}: {PROTOCOL}`. Later versions only add fields: ignore unknown fields.
+`docs/protocol.md` has the details."""
+_PARAMETERS: dict[str, Schema] = {
+    "Protocol": {
+        "name": PROTOCOL_HEADER,
+        "in": "header",
+        "description": "The protocol that the client speaks; a newer one is refused with 426.",
+        "schema": {"type": "integer", "enum": [PROTOCOL]},
+    },
+    "Key": {
+        "name": KEY_HEADER,
+        "in": "header",
+        "description": "A repetition with the same key gets the first answer, and nothing is done twice.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+    },
+}
+_TEXT = {"type": "string", "minLength": 1}
+_IN_PATH: dict[str, tuple[str, Schema]] = {
+    "sessions": (
+        "An id, a unique prefix of one (4 digits or more), a name, a friendly name, or `me`.",
+        _TEXT,
+    ),
+    "messages": ("The number of a message.", {"type": "integer", "minimum": 1}),
+    "requests": ("`rN`; for an answer also a session with exactly one open request.", _TEXT),
+    "workspaces": ("The slug of a workspace.", _TEXT),
+}
+
+
+class _Generator(GenerateJsonSchema):
+    """JSON schemas without titles, without defaults that mean "missing", and with the required fields of bodies."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        found = super().enum_schema(schema)
+        return {name: value for name, value in found.items() if name not in ("title", "description")}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _plain(super().model_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        return _plain(super().typed_dict_schema(schema))
+
+
+def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
+    schema.pop("title", None)
+    required = list(schema.get("required", ()))
+    for name, field in schema.get("properties", {}).items():
+        if field.pop(REQUIRED, False):
+            required.append(name)
+        if not field.get("default"):
+            field.pop("default", None)
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def document() -> dict[str, Any]:
+    """All of docs/openapi.json."""
+    routes = [route for routes in ROUTES.values() for route in routes]
+    adapters = {key: TypeAdapter(type) for route in routes for key, type in _types(route)}
+    adapters["error"] = TypeAdapter(ErrorView)
+    schemas, components = _schemas(adapters)
+    paths: dict[str, dict[str, Any]] = {}
+    for tag, of_tag in ROUTES.items():
+        for route in of_tag:
+            of_all = [*_in_path(route.path), _parameter("Protocol")]
+            operation = _operation(tag, route, schemas, components)
+            paths.setdefault(route.path, {"parameters": of_all})[route.method.lower()] = operation
+    whole = {
+        "openapi": "3.1.0",
+        "info": {"title": "sm", "version": __version__, "description": _ABOUT},
+        "servers": [
+            {"url": "http://sm", "description": "Any host name will do: the server is a Unix socket."}
+        ],
+        "tags": [{"name": tag} for tag in ROUTES],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "On agent sockets: the text of the file that `SM_TOKEN_FILE` names.",
+                }
+            },
+            "parameters": _PARAMETERS,
+            "responses": {"Error": _error(schemas["error"])},
+            "schemas": components,
+        },
+    }
+    return _without_unused(whole)
+
+
+def _schemas(adapters: dict[str, TypeAdapter[Any]]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """The JSON schemas of the types, by key, and the components to which they refer, by the name of the type.
+
+    A component leaves out the suffix that keeps the type's name apart from the name of a class in `core`.
+    """
+    found, defined = TypeAdapter.json_schemas(
+        [(key, "validation", adapter) for key, adapter in adapters.items()],
+        ref_template=_REF + "{model}",
+        schema_generator=_Generator,
+    )
+    named = {f"{_REF}{name}": f"{_REF}{_component(name)}" for name in defined["$defs"]}
+    assert len(set(named.values())) == len(named), "two types have one name in the document"
+    schemas = {key: _renamed(schema, named) for (key, _), schema in found.items()}
+    return schemas, {_component(name): _renamed(each, named) for name, each in defined["$defs"].items()}
+
+
+def _component(name: str) -> str:
+    return name.removesuffix("View")
+
+
+def _renamed(value: Any, named: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {k: named.get(v, v) if k == "$ref" else _renamed(v, named) for k, v in value.items()}
+    return [_renamed(each, named) for each in value] if isinstance(value, list) else value
+
+
+def _types(route: Route) -> Iterator[tuple[str, Any]]:
+    """The types of a route's inputs and answer, each with a key."""
+    if route.body is not None:
+        yield f"{route.id} body", route.body
+    if route.query is not None:
+        yield f"{route.id} query", route.query
+    if not _is_stream(route):
+        yield f"{route.id} answer", route.answer
+
+
+def _is_stream(route: Route) -> bool:
+    return web.StreamResponse in (route.answer, *get_args(route.answer)[:1])
+
+
+def _operation(
+    tag: str, route: Route, schemas: dict[str, Schema], components: dict[str, Schema]
+) -> dict[str, Any]:
+    operation: dict[str, Any] = {"tags": [tag], "operationId": route.id, "summary": route.summary}
+    if route.description:
+        operation["description"] = route.description
+    # Nothing at all on the operator's socket, or a token on an agent's.
+    operation["security"] = [{}, {"token": []}] if route.agents else []
+    parameters = [] if route.query is None else _in_query(schemas[f"{route.id} query"], components)
+    if route.method == "POST":
+        parameters.append(_parameter("Key"))
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        body = schemas[f"{route.id} body"]
+        operation["requestBody"] = {
+            "required": bool(_resolved(body, components).get("required")),
+            "content": {"application/json": {"schema": body}},
+        }
+    if _is_stream(route):
+        described = "`id: SEQ` and `data: EVENT`, an Event as JSON."
+        content = {"text/event-stream": {"schema": {"type": "string", "description": described}}}
+    else:
+        content = {"application/json": {"schema": schemas[f"{route.id} answer"]}}
+    operation["responses"] = {
+        "200": {"description": "Done.", "content": content},
+        "default": {"$ref": "#/components/responses/Error"},
+    }
+    return operation
+
+
+def _resolved(schema: Schema, components: dict[str, Schema]) -> Schema:
+    return components[schema["$ref"].removeprefix(_REF)] if "$ref" in schema else schema
+
+
+def _in_query(schema: Schema, components: dict[str, Schema]) -> list[Schema]:
+    """The fields of a query's model, as parameters."""
+    parameters = []
+    for name, field in _resolved(schema, components)["properties"].items():
+        (value,) = [each for each in field.get("anyOf", [field]) if each != {"type": "null"}]
+        described = {"description": field["description"]} if "description" in field else {}
+        value = {k: v for k, v in {**field, **value}.items() if k not in ("anyOf", "description")}
+        parameters.append({"name": name, "in": "query", **described, "schema": value})
+    return parameters
+
+
+def _in_path(path: str) -> list[Schema]:
+    if "{" not in path:
+        return []
+    name = path[path.index("{") + 1 : path.index("}")]
+    description, schema = _IN_PATH[path.split("/")[2]]
+    return [{"name": name, "in": "path", "required": True, "description": description, "schema": schema}]
+
+
+def _parameter(name: str) -> Schema:
+    return {"$ref": f"#/components/parameters/{name}"}
+
+
+def _error(schema: Schema) -> dict[str, Any]:
+    statuses = sorted({error.http_status for error in BY_CODE.values()})
+    codes = {status: [f"`{c}`" for c, e in BY_CODE.items() if e.http_status == status] for status in statuses}
+    lines = [f"- {status}: {', '.join(of_status)}" for status, of_status in codes.items()]
+    retry = {
+        "description": "With `rate_limited`: the seconds to wait before the next try.",
+        "schema": {"type": "integer"},
+    }
+    return {
+        "description": "\n".join(["A refusal or a failure. The codes, by HTTP status:", "", *lines]),
+        "headers": {"Retry-After": retry},
+        "content": {"application/json": {"schema": schema}},
+    }
+
+
+def _without_unused(whole: dict[str, Any]) -> dict[str, Any]:
+    """Without the components of queries, which became parameters."""
+    components = whole["components"]["schemas"]
+    used = set(_references(whole["paths"])) | set(_references(whole["components"]["responses"]))
+    reached: set[str] = set()
+    while used - reached:
+        name = (used - reached).pop()
+        reached.add(name)
+        used |= set(_references(components[name]))
+    whole["components"]["schemas"] = {name: components[name] for name in components if name in reached}
+    return whole
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str) and value["$ref"].startswith(_REF):
+            yield value["$ref"].removeprefix(_REF)
+        for each in value.values():
+            yield from _references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+
+
+def printed(value: Any, indent: str = "", before: int = 0) -> str:
+    """JSON with short values on one line. `before`: the characters that precede the value in its line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if before + len(line) <= _WIDTH or not isinstance(value, dict | list):
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        named = [(f"{deeper}{json.dumps(name)}: ", item) for name, item in value.items()]
+        items = [start + printed(item, deeper, len(start)) for start, item in named]
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if not any(isinstance(item, dict | list) for item in value):
+        words = ", ".join(map(json.dumps, value))  # names and the like: without a blank in them
+        filled = textwrap.wrap(words, _WIDTH, initial_indent=deeper, subsequent_indent=deeper)
+        return "[\n" + "\n".join(filled) + f"\n{indent}]"
+    items = [deeper + printed(item, deeper, len(deeper)) for item in value]
+    return "[\n" + ",\n".join(items) + f"\n{indent}]"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(printed(document()) + "\n")

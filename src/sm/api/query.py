@@ -1,0 +1,68 @@
+"""The query of a request: the model that reads its parameters, and the parameters that several routes share."""
+
+from typing import Annotated, Self
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict
+
+from sm.api.fields import Choice, Count, Present, doc
+from sm.core.states import EventType, Status
+from sm.services import SessionFilter
+
+WAIT_MAX_S = 25.0
+"""The longest wait of one request: less than a client waits for an answer. A client that wants more repeats it."""
+LISTED = 50
+LISTED_MAX = 10_000
+
+SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLength=1)]
+WorkspaceName = Annotated[
+    str, doc("Only members of this workspace (a slug); `-`: of no workspace.", minLength=1)
+]
+Limit = Annotated[int, Count(LISTED_MAX)]
+Wait = Annotated[
+    int, Count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
+]
+
+
+class Query(BaseModel):
+    """The model of a request's query. A missing parameter has its default; unknown parameters are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
+
+    @classmethod
+    def of(cls, request: web.Request) -> Self:
+        """The parameters of the request; the first counts where one is repeated. Raises UsageError."""
+        given = request.query
+        return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})
+
+
+class WaitQuery(Query):
+    """How long to hold the answer."""
+
+    wait_s: Wait = 0
+
+
+class ListQuery(Query):
+    """Narrows a list of sessions."""
+
+    status: Annotated[str, Choice("status", ("all", *Status)), doc("Only sessions with this status.")] = "all"
+    search: Annotated[
+        str, doc("Only sessions whose descriptions contain all of these words, in any case.")
+    ] = ""
+    workspace: WorkspaceName | None = None
+    archived: Annotated[Present, doc("Present: include archived sessions.")] = False
+
+    def filter(self) -> SessionFilter:
+        return SessionFilter(self.status, self.search, self.workspace, self.archived)
+
+
+class EventsQuery(Query):
+    """Selects events."""
+
+    session: SessionName | None = None
+    workspace: WorkspaceName | None = None
+    recursive: Annotated[Present, doc("Present: include all descendants, not only the children.")] = False
+    type: Annotated[str, Choice("event type", tuple(EventType)), doc("Only events of this type.")] | None = (
+        None
+    )
+    since: Annotated[int, Count(), doc("A `seq`.")] | None = None

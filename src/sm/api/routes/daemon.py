@@ -1,0 +1,98 @@
+"""The routes of the daemon itself: health, status, stop."""
+
+import os
+import time
+
+from sm import __version__
+from sm.api.answers import DaemonView, HealthView, StatusOverview, StoppedView
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.query import Query, WorkspaceName
+from sm.api.route import RouteTable
+from sm.core.lifecycle import is_live
+from sm.core.messages import SM_ITSELF
+from sm.messaging.messages import Letter
+from sm.services import DaemonInfo, SessionFilter
+
+_STATUS_LINES = 5
+routes = RouteTable()
+
+
+class StatusQuery(Query):
+    workspace: WorkspaceName | None = None
+
+
+class StopBody(Body):
+    all: bool | None = None
+
+
+@routes.route("GET", "/v1/health", agents=True, id="health", summary="Check that the daemon answers")
+async def health(request: ApiRequest) -> HealthView:
+    services = request.services
+    seen = services.sessions.visible(request.caller, archived=True)
+    return {
+        **_daemon(services.daemon),
+        "socket": services.daemon.socket,
+        "sessions": sum(is_live(s.status) for s in seen),
+    }
+
+
+@routes.route("GET", "/v1/status", agents=True, id="status", summary="Show an overview in numbers")
+async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
+    services, caller = request.services, request.caller
+    visible = services.sessions.visible(caller)
+    seen = services.sessions.narrowed(caller, visible, SessionFilter(workspace=query.workspace))
+    operator = services.sessions.caller_session(caller) is None
+    ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
+    requests = await services.requests.listed(caller, all=False, limit=0)
+    inbox = services.messages.waiting(caller, idle=True)
+    letters = await services.messages.letters(inbox[:_STATUS_LINES])
+    lines = [line for letter in letters for line in _headline(letter)]
+    by_status: dict[str, int] = {}
+    for session in seen:
+        by_status[session.status.value] = by_status.get(session.status.value, 0) + 1
+    return {
+        "daemon": _daemon(services.daemon),
+        "sessions": by_status,
+        "orphans": sum(services.sessions.is_orphan(s) for s in seen),
+        "dead_letters": await services.store.dead_letters(ids),
+        "requests_open": len(requests),
+        "inbox": len(inbox),
+        "inbox_lines": lines[:_STATUS_LINES],
+        "trouble": [
+            *services.daemon.trouble,
+            *(
+                f"tmux does not answer for session {name}"
+                for name in sorted(services.monitor.unverified)
+                if ids is None or name in ids
+            ),
+        ],
+    }
+
+
+@routes.route(
+    "POST",
+    "/v1/daemon/stop",
+    agents=False,
+    id="stopDaemon",
+    summary="Stop the daemon; with `all` kill every session before",
+)
+async def stop(request: ApiRequest, body: StopBody) -> StoppedView:
+    sessions = request.services.sessions
+    sessions.may_stop_daemon(request.caller)
+    killed = await sessions.end_all() if body.all else []
+    request.services.daemon.stop()
+    return {"killed": killed}
+
+
+def _daemon(daemon: DaemonInfo) -> DaemonView:
+    uptime_s = round(time.monotonic() - daemon.started_s, 3)
+    return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
+
+
+def _headline(letter: Letter) -> list[str]:
+    """The lines of a message in an overview: the whole text of sm's own messages, only the sender of others."""
+    message = letter.message
+    if message.sender == SM_ITSELF:
+        return letter.text.split("\n")
+    return [f"message {message.id} from {message.sender}"]

@@ -1,0 +1,105 @@
+"""The routes of events: the recorded ones, and a stream of new ones."""
+
+import asyncio
+from typing import Annotated
+
+import orjson
+from aiohttp import web
+
+from sm.api.answers import EventsView
+from sm.api.context import ApiRequest
+from sm.api.fields import doc
+from sm.api.query import LISTED, EventsQuery, Limit
+from sm.api.route import RouteTable
+from sm.api.streams import STREAMS
+from sm.errors import Unauthenticated
+from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
+
+_READ_AT_ONCE = 500
+routes = RouteTable()
+
+
+class RecordedQuery(EventsQuery):
+    limit: Limit = LISTED
+
+
+EventStream = Annotated[web.StreamResponse, doc("`id: SEQ` and `data: EVENT`, an Event as JSON.")]
+
+
+def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
+    return request.services.sessions.event_scope(
+        request.caller, query.session, query.workspace, recursive=query.recursive
+    )
+
+
+@routes.route(
+    "GET",
+    "/v1/events",
+    agents=True,
+    id="events",
+    summary="List the newest events, oldest first; with `since` the first events after it",
+)
+async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
+    store = request.services.store
+    last = store.last_seq
+    found = await store.events(
+        sessions=_scope(request, query), type=query.type, since=query.since, limit=query.limit
+    )
+    # An event that was recorded during the read may be of a child that the read did not ask for.
+    views = [request.views.event(request.caller, e) for e in found if e.seq <= last]
+    return {"events": views, "last_seq": last}
+
+
+@routes.route(
+    "GET",
+    "/v1/events/stream",
+    agents=True,
+    id="followEvents",
+    summary="Stream new events; with `since` all events after it",
+    description="A comment line comes every 15 s, so that a longer silence means that the daemon is gone.",
+)
+async def stream(request: ApiRequest, query: EventsQuery) -> EventStream:
+    cursor = request.services.store.last_seq if query.since is None else query.since
+    _scope(request, query)  # refuses before the stream begins
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            PROTOCOL_HEADER: str(PROTOCOL),
+        }
+    )
+    with request.context.following():
+        await _follow(request, response, query, cursor)
+    return response
+
+
+async def _follow(request: ApiRequest, response: web.StreamResponse, query: EventsQuery, cursor: int) -> None:
+    store = request.services.store
+    await response.prepare(request.http)
+    task = asyncio.current_task()
+    assert task is not None
+    streams = request.http.app[STREAMS]
+    streams.add(task)
+    try:
+        while not request.context.is_over():
+            last = store.last_seq
+            read = await store.events(
+                sessions=_scope(request, query), type=query.type, since=cursor, limit=_READ_AT_ONCE
+            )
+            # An event that is committed during the read may be of an unread child: the next turn finds it.
+            found = [event for event in read if event.seq <= last]
+            for event in found:
+                view = orjson.dumps(request.views.event(request.caller, event))
+                await response.write(b"id: %d\ndata: %b\n\n" % (event.seq, view))
+            cursor = max(cursor, found[-1].seq if len(found) == _READ_AT_ONCE else last)
+            try:
+                came = await request.comes(
+                    lambda: store.last_seq > cursor,  # noqa: B023 - awaited in this turn
+                    HEARTBEAT_S,
+                )
+            except Unauthenticated:
+                return
+            if not came:
+                await response.write(b": heartbeat\n\n")
+    finally:
+        streams.discard(task)

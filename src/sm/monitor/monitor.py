@@ -1,0 +1,158 @@
+"""What front doors show of agents: evidence, actions, progress, output and summaries."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sm.config import Config
+from sm.core.models import Session
+from sm.core.timestamps import iso, later
+from sm.core.usage import ToolUse
+from sm.errors import TerminalError
+from sm.monitor.observer import Observer
+from sm.monitor.processes import Watcher
+from sm.monitor.progress import Measurements, TokenCounts, report, without_words
+from sm.monitor.summary import Act, Summary, SummaryResult
+from sm.monitor.usage import UsageMeter
+from sm.sessions.manager import Manager
+from sm.store import Store
+from sm.terminals.base import Screen
+
+_SUMMED_UP = 60
+_LAST_LINES = 50
+_AHEAD_S = 60.0
+"""An agent can write its own transcript. A time further ahead than this is not when the action was; not more than
+`sm tail --follow` looks back, which would see nothing else until then.
+"""
+
+
+class Monitor:
+    """Shows agents. Callers check permissions with `Sessions.find` and `Sessions.reads` before."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        store: Store,
+        manager: Manager,
+        observer: Observer,
+        watcher: Watcher,
+        usage: UsageMeter,
+        summary: Summary,
+        terminals: Screen,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._manager = manager
+        self._observer = observer
+        self._watcher = watcher
+        self._usage = usage
+        self._summary = summary
+        self._terminals = terminals
+        self.now = observer.now
+        self.hook = observer.hook
+        self.ledger = observer.ledger
+        self.facts = observer.facts
+        self.tool_use = observer.tool_use
+        self.blocked = observer.blocked
+
+    @property
+    def unverified(self) -> Collection[str]:
+        """The ids of sessions for which tmux does not answer."""
+        return self._watcher.unverified
+
+    def activity_s(self, session_id: str) -> int | None:
+        """When the session's terminal last printed something."""
+        return self._watcher.activity.get(session_id)
+
+    def is_stale(self, session_id: str) -> bool:
+        """Whether no source confirms the session's status."""
+        return session_id in self._watcher.unverified or self._observer.is_stale(session_id)
+
+    async def last_output(self, session: Session) -> list[str]:
+        """The last lines of the session's terminal; none if the terminal is gone."""
+        try:
+            return await self._terminals.capture(session.terminal, _LAST_LINES)
+        except TerminalError:
+            return []
+
+    async def actions(self, session: Session, count: int) -> list[Act]:
+        """The last `count` actions of the transcript and events of the session, oldest first."""
+        reader = self._manager.provider(session).readers.transcripts
+        done = () if reader is None else await self._usage.actions(session, reader, count)
+        events = await self._store.events(sessions=[session.id], limit=count)
+        now = self._manager.now()
+        acts = [Act(at, a.kind, a.text) for a in done if (at := _comparable(a.at, now)) is not None]
+        acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
+        acts.sort(key=lambda act: act.timestamp)
+        return acts[-count:] if count else []
+
+    async def summarize(self, session: Session) -> SummaryResult:
+        launch, acts, screen = await asyncio.gather(
+            self._store.launch(session.id), self.actions(session, _SUMMED_UP), self.last_output(session)
+        )
+        return await self._summary.of(session, launch, acts, screen)
+
+    async def progress(self, session: Session, *, may_read: bool) -> dict[str, Any]:
+        """The progress of the session, as docs/protocol.md describes it."""
+        checkpoints, measured = await asyncio.gather(
+            self._store.checkpoints(session.id), self._measured(session)
+        )
+        output = await self.last_output(session) if may_read else []
+        shown = report(session, checkpoints, output, self._manager.now(), measured)
+        return shown if may_read else without_words(shown, session)
+
+    async def _measured(self, session: Session) -> Measurements | None:
+        provider = self._manager.provider(session)
+        if provider.readers.transcripts is None:
+            return None
+        measures = self._store.measures
+        positions, usages, tools, facts, estimate = await asyncio.gather(
+            measures.positions(session.id),
+            measures.usage(session.id),
+            measures.tools(session.id),
+            measures.facts(session.id),
+            measures.usual_tokens(session.agent_type),
+        )
+        model = facts.get("model")
+        todo = facts.get("todo")
+        counted = self._config.child_agents.progress
+        # A count from before somebody switched counting off is incomplete, and an unreadable one is not zero.
+        counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
+        if not counts_tokens:
+            usages, estimate = [], None
+            facts = {name: value for name, value in facts.items() if name != "context_tokens"}
+        if not counted.enable_tool_tracking:
+            tools = {}
+            facts = {name: value for name, value in facts.items() if name != "last_tool"}
+        return Measurements(
+            tokens=TokenCounts.of(u for u in usages if not u.sidechain) if counts_tokens else None,
+            subagents=TokenCounts.of(u for u in usages if u.sidechain),
+            tools=tools,
+            last_tool=_last_tool(facts.get("last_tool"), self._manager.now()),
+            context_tokens=facts.get("context_tokens"),
+            context_window=provider.context_window(model) if model else None,
+            cost_usd=provider.cost_usd(usages) if usages else None,
+            current_activity=self._observer.activity(session.id),
+            todo=[(t["status"], t["content"]) for t in todo] if todo else None,
+            estimate=estimate,
+        )
+
+
+def _last_tool(value: Any, now: str) -> ToolUse | None:
+    """The stored tool use; None without a usable time, since an agent wrote what was stored."""
+    if not isinstance(value, Mapping) or _comparable(value.get("timestamp"), now) is None:
+        return None
+    return ToolUse("", value["name"], value["timestamp"], value.get("args") or {})
+
+
+def _comparable(at: object, now: str) -> str | None:
+    """A time in the form of all other times, so that they sort; None for no time and one far ahead. Never raises."""
+    if not isinstance(at, str):
+        return None
+    try:
+        shown = iso(datetime.fromisoformat(at).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return shown if shown <= later(now, _AHEAD_S) else None

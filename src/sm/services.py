@@ -1,0 +1,421 @@
+"""The use cases that every front door offers: HTTP today, later MCP, Telegram and the web.
+
+A front door identifies its caller, calls these facades and renders the result. No front door reaches past them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sm.core.lifecycle import is_ended, is_live, reached
+from sm.core.messages import Message
+from sm.core.models import (
+    NO_WORKSPACE,
+    Caller,
+    RequestKey,
+    Session,
+    SpawnRequest,
+)
+from sm.core.requests import Request
+from sm.core.states import MessageState
+from sm.errors import IllegalState, TerminalError, UsageError
+from sm.messaging.messages import BATCH_MAX, Letter, Messages
+from sm.messaging.timers import Mailroom
+from sm.monitor.monitor import Monitor
+from sm.policy.access import Action, may, visible
+from sm.requests.answers import Requests
+from sm.requests.dialogs import Dialogs
+from sm.sessions.adopt import Adoptions
+from sm.sessions.archive import Records
+from sm.sessions.interrupt import Interrupts
+from sm.sessions.kill import Kills
+from sm.sessions.manager import Answer, Manager
+from sm.sessions.reports import Reports
+from sm.sessions.restore import Revival
+from sm.sessions.spawn import START_WAIT_S, Starts
+from sm.sessions.tree import matches
+from sm.sessions.waits import For, Waiting
+from sm.sessions.workspaces import Workspaces
+from sm.store import Store
+from sm.terminals.base import Lifecycle, Screen
+
+Hold = Callable[[Callable[[], bool], float], Awaitable[bool]]
+"""Waits until a condition holds, for a number of seconds at most, and returns whether the condition holds.
+
+Each front door has one of its own, which raises when the caller has gone.
+"""
+_WAITED_MAX = 200
+_RUNS_WITHIN_S = 5.0
+"""With the wait after it, less than a client waits for an answer."""
+_NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Narrows a list of sessions."""
+
+    status: str = "all"
+    search: str = ""
+    workspace: str | None = None
+    """A slug; `-`: sessions without a workspace; None: all."""
+    archived: bool = False
+    """Include archived sessions."""
+
+
+class Sessions:
+    """Finds, lists, starts, changes and ends sessions, each as far as its caller may."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        manager: Manager,
+        workspaces: Workspaces,
+        starts: Starts,
+        kills: Kills,
+        records: Records,
+        revival: Revival,
+        adoptions: Adoptions,
+        interrupts: Interrupts,
+        mailroom: Mailroom,
+        terminals: Lifecycle,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._workspaces = workspaces
+        self._starts = starts
+        self._kills = kills
+        self._mailroom = mailroom
+        self._terminals = terminals
+        self.find = manager.find
+        self.caller_session = manager.viewer
+        self.acknowledge_endings = manager.heard
+        self.agent_types = starts.agent_types
+        self.archive = records.archive
+        self.reparent = records.reparent
+        self.remove = records.remove
+        self.worktree_users = records.around
+        self.restore = revival.restore
+        self.restore_all = revival.restore_all
+        self.fork = revival.fork
+        self.adopt = adoptions.adopt
+        self.interrupt = interrupts.interrupt
+
+    # Lists
+
+    def visible(self, caller: Caller, *, archived: bool = False) -> list[Session]:
+        """The sessions that exist for `caller`, oldest first."""
+        caller_session = self.caller_session(caller)
+        sessions = self._store.sessions.values()
+        return [s for s in sessions if visible(caller_session, s) and (archived or not s.archived)]
+
+    def listed(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+        return self._narrowed(caller, self.visible(caller, archived=filter.archived), filter)
+
+    def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+        """The other children of the caller's parent; for the operator the sessions without a parent."""
+        caller_session = self.caller_session(caller)
+        parent = caller_session.parent_id if caller_session else None
+        seen = self.visible(caller, archived=filter.archived)
+        siblings = [s for s in seen if s.parent_id == parent and s is not caller_session]
+        return self._narrowed(caller, siblings, filter)
+
+    def others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+        caller_session = self.caller_session(caller)
+        seen = self.visible(caller, archived=filter.archived)
+        return self._narrowed(caller, [s for s in seen if s is not caller_session], filter)
+
+    def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
+        """The children of the named session; of the caller where `reference` is `-`."""
+        tree, caller_session = self._manager.family, self.caller_session(caller)
+        if reference != "-":
+            found = tree.children(self.find(caller, reference).id)
+        else:
+            found = tree.roots() if caller_session is None else tree.children(caller_session.id)
+        return [s for s in found if visible(caller_session, s) and (archived or not s.archived)]
+
+    def descendants(self, caller: Caller, session_id: str) -> list[Session]:
+        """The visible descendants, nearest first."""
+        caller_session = self.caller_session(caller)
+        return [s for s in self._manager.family.descendants(session_id) if visible(caller_session, s)]
+
+    def narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
+        """The sessions that pass the filter. Raises NotFound for an unknown workspace."""
+        return self._narrowed(caller, sessions, filter)
+
+    def _narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
+        if filter.search:
+            sessions = [s for s in sessions if matches(s, filter.search)]
+        if filter.status != "all":
+            sessions = [s for s in sessions if s.status == filter.status]
+        if filter.workspace is None:
+            return list(sessions)
+        named = filter.workspace
+        slug = None if named == NO_WORKSPACE else self._workspaces.find(caller, named).slug
+        return [s for s in sessions if s.workspace == slug]
+
+    def event_scope(
+        self, caller: Caller, reference: str | None, workspace: str | None, *, recursive: bool
+    ) -> list[str] | None:
+        """The ids of the sessions whose events the caller asks for; None for all."""
+        caller_session = self.caller_session(caller)
+        if reference is None and caller_session is None:
+            if workspace is None:
+                return None
+            everything = self._store.sessions.values()
+            return [s.id for s in self._narrowed(caller, everything, SessionFilter(workspace=workspace))]
+        session = self.find(caller, reference or "me")
+        tree = self._manager.family
+        below = tree.descendants(session.id) if recursive else tree.children(session.id)
+        return [session.id, *(s.id for s in below if visible(caller_session, s))]
+
+    # One session
+
+    def reads(self, caller: Caller, session: Session) -> bool:
+        """Whether the caller may read what is said and done in a session that it sees. Its own it may."""
+        standing = self._manager.family.standing(self.caller_session(caller), session)
+        return standing.is_self or may(standing, Action.READ)
+
+    def without_hidden_names(self, caller: Caller, session: Session) -> Session:
+        """The session without the ids of sessions that do not exist for the caller; its own is complete."""
+        caller_session = self.caller_session(caller)
+        if caller_session is None or caller_session.id == session.id:
+            return session
+        if session.parent_id is not None and self.is_hidden(caller_session, session.parent_id):
+            session = replace(session, parent_id=None)
+        kind, _, creator = session.created_by.partition(":")
+        if creator and self.is_hidden(caller_session, creator):
+            session = replace(session, created_by=kind)
+        return session
+
+    def is_hidden(self, caller_session: Session | None, session_id: str | None) -> bool:
+        session = self._store.sessions.get(session_id or "")
+        return session is not None and not visible(caller_session, session)
+
+    def is_orphan(self, session: Session) -> bool:
+        """Whether the session is live and the process of its parent has ended."""
+        parent = self._store.sessions.get(session.parent_id or "")
+        return (
+            is_live(session.status)
+            and parent is not None
+            and is_ended(parent.status)
+            and parent.exit is not None
+        )
+
+    # Changes
+
+    async def spawn(
+        self,
+        caller: Caller,
+        wanted: SpawnRequest,
+        key: RequestKey | None,
+        wait_s: float | None,
+        listens: Callable[[], bool],
+    ) -> Answer:
+        """Start an agent; with `wait_s` return when the agent is ready, or after that time."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + (wait_s or 0.0)
+        start_wait_s = START_WAIT_S if wait_s is None else wait_s
+        answer = await self._starts.spawn(caller, wanted, key, start_wait_s, listens)
+        if wait_s is None:
+            return answer
+        ready = await self._starts.ready(answer.session.id, max(0.0, until_s - loop.time()))
+        return replace(answer, session=ready)
+
+    async def kill(
+        self,
+        caller: Caller,
+        reference: str,
+        key: RequestKey | None,
+        *,
+        force: bool,
+        tree: bool,
+        listens: Callable[[], bool],
+    ) -> list[Session]:
+        """End the session's process, with `tree` also the processes of its descendants."""
+        killed = await self._kills.kill(caller, reference, key, force=force, tree=tree)
+        for each in killed:
+            self._mailroom.hold(each.id, caller.session_id)
+        if listens():
+            await self._manager.heard(caller, [s.id for s in killed])
+        return killed
+
+    def may_stop_daemon(self, caller: Caller) -> None:
+        """Raises NotPermitted."""
+        self._manager.require(caller, Action.STOP_DAEMON)
+
+    async def end_all(self) -> list[str]:
+        """Kill every session and close every terminal; return the ids of the killed sessions."""
+        killed = await self._kills.kill_all()
+        try:  # without a daemon nobody looks at the terminals of ended sessions
+            for pane in (await self._terminals.snapshot()).values():
+                await self._terminals.close(pane.name)
+        except TerminalError:
+            pass
+        return killed
+
+
+@dataclass(frozen=True, slots=True)
+class WaitResult:
+    """The state of a wait for sessions. `reached` None: not yet; False: no longer possible."""
+
+    reached: bool | None
+    sessions: list[Session]
+
+
+class Waits:
+    """The waits of callers, for sessions, messages and answers. `hold` is how the front door waits."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        manager: Manager,
+        messages: Messages,
+        requests: Requests,
+        waiting: Waiting,
+        mailroom: Mailroom,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+        self._requests = requests
+        self._waiting = waiting
+        self._mailroom = mailroom
+
+    async def sessions(
+        self,
+        caller: Caller,
+        references: Sequence[str],
+        until: str,
+        hold: Hold,
+        wait_s: float,
+        *,
+        any_of: bool,
+    ) -> WaitResult:
+        """Wait until all of the named sessions, or with `any_of` one of them, have the status `until`."""
+        named = dict.fromkeys(references)
+        if len(named) > _WAITED_MAX:
+            raise UsageError(f"{len(named)} sessions, at most {_WAITED_MAX} are waited for at once")
+        wanted = [self._manager.find(caller, reference).id for reference in named]
+        if not wanted:
+            raise UsageError("no session is named")
+        if caller.session_id in wanted:
+            raise UsageError("a session cannot wait for itself")
+        with self._waiting.of(caller.session_id, For.SESSIONS):
+            await hold(
+                lambda: (
+                    self._verdict(wanted, until, any_of=any_of) is not None or self._messages.is_gone(caller)
+                ),
+                wait_s,
+            )
+        if self._messages.is_gone(caller):
+            raise IllegalState(
+                f"session {caller.session_id} has ended, its process is gone; nobody waits any more"
+            )
+        sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
+        for session in sessions:
+            if is_ended(session.status):
+                self._mailroom.hold(session.id, caller.session_id)
+        verdict = self._verdict(wanted, until, any_of=any_of)
+        if verdict is not None:
+            self._waiting.over(caller.session_id)
+        return WaitResult(verdict, sessions)
+
+    def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
+        sessions = self._store.sessions
+        found = [reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
+        decisive = any_of
+        if decisive in found:
+            return decisive
+        return None if None in found else not decisive
+
+    async def message(self, caller: Caller, message: Message, hold: Hold, wait_s: float) -> Message:
+        """The message when it is final, or after `wait_s`. A caller that learns of a failure gets no notice of it."""
+        if not await hold(lambda: message.id not in self._store.mail.open.messages, wait_s):
+            return await self._store.mail.message(message.id)
+        message = await self._store.mail.message(message.id)
+        if message.state in _NOT_ARRIVED:
+            await self._messages.heard(caller, message)
+        return message
+
+    async def inbox(
+        self, caller: Caller, limit: int | None, key: RequestKey | None, hold: Hold, wait_s: float | None
+    ) -> list[Letter]:
+        """Take the waiting messages of the caller; with `wait_s` wait for the first one."""
+        count, idle = min(limit or BATCH_MAX, BATCH_MAX), wait_s is not None
+        # What the old process of a restored session has left behind is gone before the new one runs.
+        await hold(lambda: not self._messages.starts_again(caller), _RUNS_WITHIN_S)
+        # Before the wait, because a reader that repeats its request did not get the answer to its first one.
+        letters = await self._messages.take(caller, count, key, idle=idle)
+        if idle and not letters:
+            with self._waiting.of(caller.session_id, For.MESSAGES):
+                await hold(
+                    lambda: bool(self._messages.waiting(caller, idle=True)) or self._messages.is_gone(caller),
+                    wait_s or 0,
+                )
+            letters = await self._messages.take(caller, count, key, idle=idle)
+        return letters
+
+    async def answer(self, caller: Caller, reference: str, hold: Hold, wait_s: float) -> Request:
+        """The named request when it is closed, or after `wait_s`."""
+        found = await self._requests.find(caller, reference)
+
+        def is_over() -> bool:
+            now = self._store.mail.open.requests.get(found.id)
+            return now is None or not now.open
+
+        if wait_s:
+            mine = caller.session_id if caller.session_id == found.session_id else None
+            with self._waiting.of(mine, For.ANSWER):
+                answered = await hold(is_over, wait_s)
+            if answered:
+                self._waiting.over(mine)
+        return await self._store.mail.request(found.id)
+
+
+class Reads:
+    """The part of the store that front doors read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.changed = store.changed
+        self.events = store.events
+        self.checkpoints = store.checkpoints
+        self.dead_letters = store.dead_letters
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        return self._store.sessions
+
+    @property
+    def last_seq(self) -> int:
+        return self._store.last_seq
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonInfo:
+    """The daemon itself, for those who ask about it or stop it."""
+
+    socket: str
+    started_s: float
+    """time.monotonic() at the start."""
+    trouble: Sequence[str]
+    stop: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All facades. Every front door gets this object and nothing else."""
+
+    sessions: Sessions
+    workspaces: Workspaces
+    reports: Reports
+    requests: Requests
+    dialogs: Dialogs
+    messages: Messages
+    waits: Waits
+    monitor: Monitor
+    terminals: Screen
+    store: Reads
+    daemon: DaemonInfo

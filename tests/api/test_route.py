@@ -1,0 +1,88 @@
+"""A route without an audience, an answer type or a model fails when its module is imported."""
+
+from typing import Any
+
+import pytest
+
+from sm.api.answers import EmptyView
+from sm.api.body import Body
+from sm.api.context import ApiRequest
+from sm.api.query import Query
+from sm.api.route import RouteTable
+from sm.api.routes import ROUTES
+from sm.core.models import RequestKey
+
+REQUIRED = {"id": "x", "summary": "x"}
+
+
+class OneText(Body):
+    text: str | None = None
+
+
+async def complete(request: ApiRequest, body: OneText, query: Query, key: RequestKey | None) -> EmptyView:
+    return {}
+
+
+async def unanswered(request: ApiRequest):  # type: ignore[no-untyped-def]  # the defect
+    return {}
+
+
+async def anything(request: ApiRequest) -> Any:
+    return {}
+
+
+async def without_model(request: ApiRequest, body: dict[str, Any]) -> EmptyView:
+    return {}
+
+
+async def without_query_model(request: ApiRequest, query: dict[str, Any]) -> EmptyView:
+    return {}
+
+
+async def unknown_input(request: ApiRequest, header: str) -> EmptyView:
+    return {}
+
+
+async def without_request(body: OneText) -> EmptyView:
+    return {}
+
+
+async def key_without_body(request: ApiRequest, key: RequestKey | None) -> EmptyView:
+    return {}
+
+
+def test_a_route_reads_its_inputs_from_the_annotations_of_its_handler() -> None:
+    table = RouteTable()
+    table.route("POST", "/v1/x", agents=True, **REQUIRED)(complete)
+    (route,) = table
+    assert (route.body, route.query, route.takes_key, route.answer) == (OneText, Query, True, EmptyView)
+    assert (route.agents, route.audit) == (True, "complete")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        unanswered,
+        anything,
+        without_model,
+        without_query_model,
+        unknown_input,
+        without_request,
+        key_without_body,
+    ],
+    ids=lambda handler: handler.__name__,
+)
+def test_a_route_is_refused_when_its_handler_has(handler: Any) -> None:
+    with pytest.raises(TypeError, match="/v1/x"):
+        RouteTable().route("POST", "/v1/x", agents=True, **REQUIRED)(handler)
+
+
+def test_a_route_without_an_audience_is_refused() -> None:
+    with pytest.raises(TypeError, match="agents"):
+        RouteTable().route("GET", "/v1/x", **REQUIRED)(complete)  # type: ignore[arg-type]  # the defect
+
+
+def test_a_path_and_an_id_are_used_once() -> None:
+    routes = [route for routes in ROUTES.values() for route in routes]
+    assert len({(route.method, route.path) for route in routes}) == len(routes)
+    assert len({route.id for route in routes}) == len(routes)
