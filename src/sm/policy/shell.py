@@ -26,7 +26,7 @@ _SUBSCRIPT = re.compile(r"[A-Za-z0-9_]\[")
 _EXPANSION = re.compile(r"\$[({\[]|`")
 
 _SPECIAL = re.compile(r"""[\s;&|<>()$`\\'"*?\[{^~#]""")
-"""A command has no more words, quotes, operators and expansions than such characters, and one."""
+"""Every word, quote, operator and expansion but the first needs one of these."""
 _JOINS = re.compile(r"[;&|\n\r()`]+")
 _QUOTES = str.maketrans("", "", "'\"\\")
 _OPEN = "*?[{^~#$"
@@ -68,6 +68,8 @@ _SCRIPT = re.compile(r"(?![-+])(?!.*/(?:stdin|fd/)).+", re.DOTALL)
 _REPLACEMENT = re.compile(r"-[A-Za-z0-9]*I(?!\{\}$).*|-i.+|-J.*|--r.*", re.DOTALL)
 """An option of xargs that makes another word than {} stand for its input."""
 _DURATION = re.compile(r"\+?[0-9.]|inf|nan", re.IGNORECASE)
+_UNKNOWN = "-"
+"""Stands for an option whose name a shell replaces, or xargs adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ class Program:
     """Whether nothing else can be run for these words."""
 
     def may_begin(self, beginnings: Sequence[str]) -> bool:
-        """Whether a shell may make it begin with one of these, or options may hide that it does.
+        """Whether the command may begin with one of these although it is written differently.
 
-        `beginnings` is sorted.
+        A shell may replace its words, and the next word may stand behind its options. `beginnings` is sorted.
         """
         known = before_options = None
         at = 0
@@ -113,9 +115,9 @@ class Program:
         return False
 
     def may_have_option(self, options: Mapping[str, Sequence[str]]) -> bool:
-        """Whether it may have one of these options, at any place.
+        """Whether the command may have one of these options, at any place.
 
-        `options` has the beginnings of options by the words before them, which end with a blank.
+        `options` maps the first words of a command, with a blank at their end, to beginnings of options.
         """
         text = f"{self.text} "
         if not text.startswith(tuple(options)):
@@ -133,11 +135,8 @@ class Program:
         )
 
 
-_UNKNOWN = "-"
-
-
 def _may_be_same_option(one: str, other: str) -> bool:
-    """Options may be shortened, joined (-rf), or have a long and a short name."""
+    """An option may be shortened, joined with others (-rf), or have a long and a short name."""
     names = [each.lstrip("-") for each in (one, other)]
     if not all(names):
         return True
@@ -269,8 +268,8 @@ def _programs(words: Sequence[Word]) -> Iterator[Program]:
     """The program of these words, and those that it runs, as sudo, xargs and find do."""
     texts = [word.text for word in words]
     runs = _FIND_RUNS | ({"do"} if {"for", "select"} & set(texts) else set())
-    fed = "xargs" in texts
-    starts = [(at + 1, fed) for at, text in enumerate(texts) if text in runs]
+    any_fed = any(text.rpartition("/")[2] == "xargs" for text in texts)
+    starts = [(at + 1, any_fed) for at, text in enumerate(texts) if text in runs]
     starts.append((0, False))
     begun: set[int] = set()
     while starts:
