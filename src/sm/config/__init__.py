@@ -5,8 +5,9 @@ Only the daemon and the commands that show or check the configuration import thi
 
 from sm.config.definitions import Definition, read_definition, settings_length
 from sm.config.example import example
+from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import Loaded, load, read_briefing
-from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook, is_agent_type, is_model
+from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Webhook
 from sm.config.settings import sandbox_settings
 
 __all__ = [

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
+from sm.config.fields import Model, Text
 from sm.config.loading import Document, sentence, yaml_mistake
-from sm.config.model import AgentConfig, Model, Text
+from sm.config.model import AgentConfig
 from sm.errors import ConfigError
 
 MAX_BYTES = 64 * 1024

@@ -1,16 +1,34 @@
 """The configuration: every key, its type, its default, and what it means."""
 
-import re
-import string
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from sm.config.fields import (
+    NOTHING,
+    AbsolutePath,
+    AgentType,
+    AllowRules,
+    DenyRules,
+    EvidenceSource,
+    FileName,
+    FriendlyNamePattern,
+    Model,
+    Name,
+    Names,
+    Price,
+    Program,
+    ProgramOrName,
+    ShortIdPattern,
+    Skills,
+    Text,
+    Tool,
+    Trust,
+    Url,
+    Variable,
+)
 from sm.core.models import IDENTITY
-from sm.core.observation import Source
 from sm.core.states import TrustLevel
-from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
-from sm.policy.trust import normalize_trust_level
 
 NOT_YET = (
     "telegram",
@@ -21,153 +39,6 @@ NOT_YET = (
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that are assigned last, over whatever a configuration says."""
-
-
-def _trust(value: object) -> object:
-    return normalize_trust_level(value) if isinstance(value, str) else value
-
-
-def _source(value: object) -> object:
-    return Source(value) if isinstance(value, str) and value in Source.__members__.values() else value
-
-
-def _file_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) or value in (".", ".."):
-        raise ValueError("must be a plain file name: letters, digits, dot, dash and underscore, at most 64")
-    return value
-
-
-def _without_nul(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("must not hold a NUL character")
-    if re.search("[\ud800-\udfff]", value):  # YAML can name them, and no answer could show the text
-        raise ValueError("must not hold half of a character (U+D800 to U+DFFF)")
-    return value
-
-
-def _program(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value or not value[0] or value[0].startswith("-"):
-        raise ValueError("must begin with a program: its name, or its path")
-    return value
-
-
-def _words(value: object) -> object:
-    """A program alone may stand as it is; with arguments it is a list, so that nobody has to guess at quotes."""
-    if not isinstance(value, str):
-        return value
-    if not value.startswith("/") and re.search(r"\s", value):
-        raise ValueError(f"must be a program; with arguments it is a list: [{', '.join(value.split())}]")
-    return (value,)
-
-
-def is_agent_type(name: str) -> bool:
-    """Whether an agent type can have this name: nothing that could be a path."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name) is not None
-
-
-def _agent_type(value: str) -> str:
-    if not is_agent_type(value):
-        raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
-    return value
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
-        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
-    return value
-
-
-def _mcp(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
-        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
-    return value
-
-
-def is_model(name: str) -> bool:
-    """Whether this can be the name of a model: nothing that could be an option."""
-    return re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", name) is not None
-
-
-def _skill(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", value):
-        raise ValueError("is no name: letters, digits, colon, dot, dash and underscore, at most 64")
-    return value
-
-
-def _model(value: str) -> str:
-    if not is_model(value):
-        raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
-    return value
-
-
-def _tool(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", value):
-        raise ValueError("is no name of a tool of claude, such as Read or Bash")
-    return value
-
-
-def _rule(value: str) -> str:
-    parse_rule(_without_nul(value))
-    return value
-
-
-def _allow_rule(value: str) -> str:
-    if parse_rule(_without_nul(value)).tool in NEVER_ALLOWED:
-        raise ValueError("cannot be allowed by a rule: a question needs an answer")
-    return value
-
-
-def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
-    if len(value) > RULES_MAX:
-        raise ValueError(f"must not hold more than {RULES_MAX} rules")
-    return value
-
-
-def _variable(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("is no name for an environment variable: letters, digits and underscore")
-    return value
-
-
-def _absolute(value: str) -> str:
-    if not value.startswith("/") or "\0" in value:
-        raise ValueError("must be an absolute path")
-    return _without_nul(value)
-
-
-def _url(value: str) -> str:
-    if not re.fullmatch(r"https?://[!-~]+", value) or "#" in value:
-        raise ValueError("must be a URL that begins with http:// or https://")
-    return value
-
-
-def _template(value: str, needed: str) -> str:
-    allowed = ("agent_type", needed)
-    try:
-        parts = list(string.Formatter().parse(value))
-    except ValueError as error:
-        raise ValueError(f"is no pattern: {error}") from None
-    for text, name, form, conversion in parts:
-        if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
-            raise ValueError("may hold letters, digits, dot, dash and underscore around its {placeholders}")
-        if name is not None and (name not in allowed or form or conversion):
-            raise ValueError(f"may hold {{{allowed[0]}}} and {{{allowed[1]}}} only, without a format")
-    if all(name != needed for _, name, _, _ in parts):
-        raise ValueError(f"must hold {{{needed}}}, so that two sessions differ")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_without_nul)]
-Variable = Annotated[str, AfterValidator(_variable)]
-AgentType = Annotated[str, AfterValidator(_agent_type)]
-Name = Annotated[str, AfterValidator(_name)]
-Model = Annotated[str, AfterValidator(_model)]
-Tool = Annotated[str, AfterValidator(_tool)]
-AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
-DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_NOTHING = BeforeValidator(lambda value: {} if value is None else value)
-"""`commands:` with nothing below it."""
 
 
 class _Section(BaseModel):
@@ -181,7 +52,7 @@ class _Section(BaseModel):
 
 
 class TmuxSection(_Section):
-    socket_name: Annotated[str, AfterValidator(_file_name)] | None = Field(
+    socket_name: FileName | None = Field(
         default=None,
         description="Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows.",
     )
@@ -197,7 +68,7 @@ class TmuxSection(_Section):
 class Command(_Section):
     """An agent type that is any program."""
 
-    command: Annotated[tuple[Text, ...], AfterValidator(_program)] = Field(
+    command: Program = Field(
         description="Program and arguments; a relative path is relative to the session's working directory."
     )
     prompt: Literal["argv", "tty", "file"] = Field(
@@ -276,7 +147,7 @@ _PLAN = ("--permission-mode", "plan")
 
 
 class Claude(_Section):
-    default_command: Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)] = Field(
+    default_command: ProgramOrName = Field(
         default=("claude",),
         description="The program: its name, its absolute path, or a list with its first arguments.",
     )
@@ -287,14 +158,14 @@ class Claude(_Section):
         "in a file that it is told to read.",
     )
     env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
-    briefing: Annotated[str, AfterValidator(_absolute)] | None = Field(
+    briefing: AbsolutePath | None = Field(
         default=None,
         description="An absolute path: a text that every agent is told before its task, in place of the shipped "
         "one. {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in.",
     )
     # None of the shipped ones is `spawnable`: Engineer and Explore bypass every permission, and an agent in plan mode,
     # or one that asks, would have all of it for one `sm spawn`. Who wants his agents to rise so says it himself.
-    agent_configs: Annotated[dict[AgentType, AgentConfig], _NOTHING] = Field(
+    agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = Field(
         default={
             "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
             "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
@@ -303,7 +174,7 @@ class Claude(_Section):
         },
         description="Agent types that are Claude Code, by name. In the file, they replace these.",
     )
-    presets: Annotated[dict[Name, ModelArgs], _NOTHING] = Field(
+    presets: Annotated[dict[Name, ModelArgs], NOTHING] = Field(
         default={
             "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
             "deep-analysis": ModelArgs(model="opus", args=_PLAN),
@@ -311,7 +182,7 @@ class Claude(_Section):
         description="What `sm spawn --preset NAME` adds. In the file, they replace these.",
     )
     what: What = Field(default=What(), description="How `sm what` sums up what a session does.")
-    prices: Annotated[dict[Model, Prices], _NOTHING] = Field(
+    prices: Annotated[dict[Model, Prices], NOTHING] = Field(
         default={},
         description="Prices that differ from the public ones, by the beginning of the model's full name.",
     )
@@ -324,7 +195,7 @@ class Cleanup(_Section):
     auto_archive_transcript: bool = Field(
         default=True, description="Keep what an ended session's terminal showed, in archive_path."
     )
-    archive_path: Annotated[str, AfterValidator(_absolute)] | None = Field(
+    archive_path: AbsolutePath | None = Field(
         default=None, description="An absolute directory; null is archives/ in the state directory."
     )
     close_tmux_session: bool = Field(
@@ -400,12 +271,6 @@ class Limits(_Section):
     )
 
 
-Mcp = Annotated[str, AfterValidator(_mcp)]
-Names = Annotated[Literal["all"] | tuple[Mcp, ...], Field(union_mode="left_to_right")]
-Skill = Annotated[str, AfterValidator(_skill)]
-Skills = Annotated[Literal["all"] | tuple[Skill, ...], Field(union_mode="left_to_right")]
-
-
 class DefaultCapabilities(_Section):
     """What sessions without a workspace are given; those of one: `sm workspace set`."""
 
@@ -418,20 +283,20 @@ class Sandbox(_Section):
     """Settings of a workspace's container that differ from those of the configuration."""
 
     image: Text | None = None
-    runtime: Annotated[str, AfterValidator(_file_name)] | None = None
-    network: Annotated[str, AfterValidator(_file_name)] | None = None
+    runtime: FileName | None = None
+    network: FileName | None = None
     host_access: bool | None = None
     memory: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,9}[bkmg]?$")] | None = None
     pids: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
     pass_env: tuple[Variable, ...] | None = None
-    mounts: tuple[Annotated[str, AfterValidator(_absolute)], ...] | None = None
+    mounts: tuple[AbsolutePath, ...] | None = None
 
 
 class Webhook(_Section):
     """Told by POST, with a signature, until it answers 2xx or a day has passed."""
 
-    url: Annotated[str, AfterValidator(_url)] = Field(description="http:// or https://, without a fragment.")
-    secret_file: Annotated[str, AfterValidator(_absolute)] | None = Field(
+    url: Url = Field(description="http:// or https://, without a fragment.")
+    secret_file: AbsolutePath | None = Field(
         default=None, description="The key of the signature (HMAC-SHA256), in a file that only you can read."
     )
     events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = Field(
@@ -447,7 +312,7 @@ def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
 
 
 class Notify(_Section):
-    command: Annotated[tuple[Text, ...], AfterValidator(_program)] | None = Field(
+    command: Program | None = Field(
         default=None,
         description="Run for every ending and request that the operator's inbox is told, with a JSON object "
         "on its stdin.",
@@ -458,12 +323,10 @@ class Notify(_Section):
 
 
 class Naming(_Section):
-    pattern: Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))] = Field(
+    pattern: FriendlyNamePattern = Field(
         default="{agent_type}-{friendly_name}", description="For a session with --name."
     )
-    fallback: Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))] = Field(
-        default="{agent_type}-{short_id}", description="For every session."
-    )
+    fallback: ShortIdPattern = Field(default="{agent_type}-{short_id}", description="For every session.")
 
 
 class Sessions(_Section):
@@ -492,7 +355,7 @@ class DaemonSection(_Section):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="What `sm daemon logs` shows."
     )
-    ignore_evidence: tuple[Annotated[Source, BeforeValidator(_source)], ...] = Field(
+    ignore_evidence: tuple[EvidenceSource, ...] = Field(
         default=(),
         description="Sources of an agent's state that are not believed: hook, state file, transcript, title, screen; "
         "to measure what each is worth, or when a new version of an agent makes one of them lie.",
@@ -502,13 +365,13 @@ class DaemonSection(_Section):
 class Config(_Section):
     """The whole configuration; without a file all of it is as it stands here."""
 
-    default_trust: Annotated[TrustLevel, BeforeValidator(_trust)] = Field(
+    default_trust: Trust = Field(
         default=TrustLevel.SANDBOXED,
         description="Trust level of a session that asks for none: sandboxed or direct.",
     )
     tmux: TmuxSection = Field(default=TmuxSection(), description="The terminals.")
     claude: Claude = Field(default=Claude(), description="Claude Code.")
-    commands: Annotated[dict[AgentType, Command], _NOTHING] = Field(
+    commands: Annotated[dict[AgentType, Command], NOTHING] = Field(
         default={}, description="Agent types that are any program, by name."
     )
     child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")

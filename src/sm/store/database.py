@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import aiosqlite
 
+from sm.core.backoff import Backoff
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.states import EventType
 from sm.core.timestamps import iso
@@ -61,14 +62,13 @@ def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 
     @wraps(function)
     async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
-        pause_s = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 return await function(*args, **kwargs)
             except StorageFull as error:
                 log.warning("put off what has to be written: %s", error.message)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
 
     return repeated
 

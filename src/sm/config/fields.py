@@ -1,0 +1,173 @@
+"""The types of the values in config.yaml, with the check of each."""
+
+import re
+import string
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from sm.core.observation import Source
+from sm.core.states import TrustLevel
+from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
+from sm.policy.trust import normalize_trust_level
+
+
+def _trust(value: object) -> object:
+    return normalize_trust_level(value) if isinstance(value, str) else value
+
+
+def _source(value: object) -> object:
+    return Source(value) if isinstance(value, str) and value in Source.__members__.values() else value
+
+
+def _file_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) or value in (".", ".."):
+        raise ValueError("must be a plain file name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not hold a NUL character")
+    if re.search("[\ud800-\udfff]", value):  # YAML can name them, and no answer could show the text
+        raise ValueError("must not hold half of a character (U+D800 to U+DFFF)")
+    return value
+
+
+def _program(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0] or value[0].startswith("-"):
+        raise ValueError("must begin with a program: its name, or its path")
+    return value
+
+
+def _words(value: object) -> object:
+    """A program alone may stand as it is; with arguments it is a list, so that nobody has to guess at quotes."""
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("/") and re.search(r"\s", value):
+        raise ValueError(f"must be a program; with arguments it is a list: [{', '.join(value.split())}]")
+    return (value,)
+
+
+def is_agent_type(name: str) -> bool:
+    """Whether an agent type can have this name: nothing that could be a path."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name) is not None
+
+
+def _agent_type(value: str) -> str:
+    if not is_agent_type(value):
+        raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
+        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def _mcp(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
+        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
+    return value
+
+
+def is_model(name: str) -> bool:
+    """Whether this can be the name of a model: nothing that could be an option."""
+    return re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", name) is not None
+
+
+def _skill(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", value):
+        raise ValueError("is no name: letters, digits, colon, dot, dash and underscore, at most 64")
+    return value
+
+
+def _model(value: str) -> str:
+    if not is_model(value):
+        raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
+    return value
+
+
+def _tool(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", value):
+        raise ValueError("is no name of a tool of claude, such as Read or Bash")
+    return value
+
+
+def _rule(value: str) -> str:
+    parse_rule(_without_nul(value))
+    return value
+
+
+def _allow_rule(value: str) -> str:
+    if parse_rule(_without_nul(value)).tool in NEVER_ALLOWED:
+        raise ValueError("cannot be allowed by a rule: a question needs an answer")
+    return value
+
+
+def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
+    if len(value) > RULES_MAX:
+        raise ValueError(f"must not hold more than {RULES_MAX} rules")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("is no name for an environment variable: letters, digits and underscore")
+    return value
+
+
+def _absolute(value: str) -> str:
+    if not value.startswith("/") or "\0" in value:
+        raise ValueError("must be an absolute path")
+    return _without_nul(value)
+
+
+def _url(value: str) -> str:
+    if not re.fullmatch(r"https?://[!-~]+", value) or "#" in value:
+        raise ValueError("must be a URL that begins with http:// or https://")
+    return value
+
+
+def _template(value: str, needed: str) -> str:
+    allowed = ("agent_type", needed)
+    try:
+        parts = list(string.Formatter().parse(value))
+    except ValueError as error:
+        raise ValueError(f"is no pattern: {error}") from None
+    for text, name, form, conversion in parts:
+        if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
+            raise ValueError("may hold letters, digits, dot, dash and underscore around its {placeholders}")
+        if name is not None and (name not in allowed or form or conversion):
+            raise ValueError(f"may hold {{{allowed[0]}}} and {{{allowed[1]}}} only, without a format")
+    if all(name != needed for _, name, _, _ in parts):
+        raise ValueError(f"must hold {{{needed}}}, so that two sessions differ")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_without_nul)]
+Variable = Annotated[str, AfterValidator(_variable)]
+AgentType = Annotated[str, AfterValidator(_agent_type)]
+Name = Annotated[str, AfterValidator(_name)]
+Model = Annotated[str, AfterValidator(_model)]
+Tool = Annotated[str, AfterValidator(_tool)]
+AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
+DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+FileName = Annotated[str, AfterValidator(_file_name)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Url = Annotated[str, AfterValidator(_url)]
+Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
+ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)]
+"""A program that may stand alone, without a list."""
+Trust = Annotated[TrustLevel, BeforeValidator(_trust)]
+EvidenceSource = Annotated[Source, BeforeValidator(_source)]
+FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))]
+ShortIdPattern = Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))]
+Mcp = Annotated[str, AfterValidator(_mcp)]
+Names = Annotated[Literal["all"] | tuple[Mcp, ...], Field(union_mode="left_to_right")]
+Skill = Annotated[str, AfterValidator(_skill)]
+Skills = Annotated[Literal["all"] | tuple[Skill, ...], Field(union_mode="left_to_right")]
+NOTHING = BeforeValidator(lambda value: {} if value is None else value)
+"""`commands:` with nothing below it."""
