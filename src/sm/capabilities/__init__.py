@@ -1,0 +1,1 @@
+"""What a session can use: agent types, MCP servers, skills."""

@@ -1,4 +1,4 @@
-"""config.yaml.example, made from the model, so that neither can say what the other does not."""
+"""Generates config.yaml.example from the model."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Settings of a workspace's sandbox as a person writes them: KEY=VALUE, checked by the model of the configuration."""
+"""Checks the sandbox settings of a workspace, which a person writes as KEY=VALUE."""
 
 from collections.abc import Mapping
 from typing import Any

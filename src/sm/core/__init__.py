@@ -1,0 +1,1 @@
+"""Pure data and words of the domain."""

@@ -1,4 +1,4 @@
-"""What a session is called: how its friendly name and its title are kept. Pure."""
+"""Checks the friendly names and the titles of sessions. Pure."""
 
 import re
 import unicodedata

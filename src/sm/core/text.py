@@ -1,4 +1,4 @@
-"""Text that people and agents send: what is refused, and how it is shown in a line of ours. Pure."""
+"""Checks text from people and agents, and quotes it in one line. Pure."""
 
 import re
 import unicodedata

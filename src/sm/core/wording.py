@@ -1,4 +1,4 @@
-"""What is said of a session: the texts of events and reasons. Pure."""
+"""The texts of events, notices and reasons. Pure."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""Where a git worktree that sm made for a session lies, and what its branch is called. Pure.
+"""The directory and the branch of a worktree that sm makes for a session. Pure.
 
 One rule for who makes one, who believes that one was made, and who removes it.
 """

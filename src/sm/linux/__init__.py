@@ -1,0 +1,1 @@
+"""Linux: processes, sockets, changed files, bounded reads of files."""

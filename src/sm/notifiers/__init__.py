@@ -1,4 +1,4 @@
-"""Every way to tell the operator outside of `sm`, by the kind of effect that asks for it."""
+"""The registry of notifiers, by the kind of effect that asks for one."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Notifiers: who is told outside of `sm` what the operator's inbox is told."""
+"""The contract of notifiers, which repeat the notices of the operator's inbox outside of `sm`."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""`notify.command`: a program of the operator's, run once for each notice."""
+"""Runs `notify.command`, a program of the operator, once for each notice."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`notify.webhooks`: each notice as a signed POST, until it is accepted or a day has passed (docs/protocol.md)."""
+"""Posts each notice to `notify.webhooks`, signed, until it is accepted or a day has passed (docs/protocol.md)."""
 
 import asyncio
 import hashlib

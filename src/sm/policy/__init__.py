@@ -1,0 +1,1 @@
+"""Pure decisions: access, trust, limits, permission rules."""

@@ -1,4 +1,4 @@
-"""How much is too much: what refuses one more child, process or message. Pure; `counting` brings the numbers."""
+"""Decides whether one more child, process or message is allowed. Pure: `state.quota` brings the numbers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

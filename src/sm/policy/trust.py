@@ -1,4 +1,4 @@
-"""Trust levels: the only map from what a person writes to what the code reads (design section 7)."""
+"""Maps the words of people to trust levels (design section 7)."""
 
 from sm.core.states import TrustLevel
 

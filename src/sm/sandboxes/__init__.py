@@ -1,4 +1,4 @@
-"""The kinds of places that an agent's process can run in: the effective mode of a session names one."""
+"""The registry of sandboxes, by the effective mode of a session."""
 
 from collections.abc import Callable, Mapping
 

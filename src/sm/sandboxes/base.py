@@ -1,4 +1,4 @@
-"""Sandboxes: where an agent's process runs."""
+"""The contract of sandboxes: where the process of an agent runs."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Agents on this host, as the daemon's own user: no sandbox, but an environment made from nothing.
+"""Runs agents on this host as the user of the daemon: no sandbox, but an environment of their own.
 
 The terminal runs `env -i TERM=... sh state/launch/ID`; that script changes to the working directory,
 exports the agent's environment and `exec`s the agent, which so becomes the terminal's own process. The

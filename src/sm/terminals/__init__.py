@@ -1,0 +1,1 @@
+"""Terminals of agents, in tmux."""

@@ -1,0 +1,1 @@
+"""The implementation of terminals in tmux."""

@@ -1,9 +1,9 @@
-"""Adopting: an agent that runs already, in a pane of somebody else's, gets a terminal where it stands.
+"""Adopts an agent that runs in the pane of a person: marks the pane as the terminal of a session.
 
 Others of theirs may stand in the session of that pane. So it gets no mark that names ours, but for one that tells
 where to look for activity:
 
-    pane     @sm_agent        INSTANCE ID NAME, as in `finder` (set last)
+    pane     @sm_agent        INSTANCE ID NAME, as in `lookup` (set last)
     pane     @sm_session_id   ID
     pane     @sm_adopted      own, when the agent is the pane's first process; foreign, when a shell is
     session  @sm_hosts        INSTANCE

@@ -1,4 +1,4 @@
-"""One `tmux -C` client: command lines go in, reply blocks come out, each matched to its line.
+"""A `tmux -C` client: sends command lines, and matches each block of a reply to its line.
 
 The protocol is tmux(1), CONTROL MODE: every command is answered by `%begin TIME NUMBER FLAGS`, its output
 and `%end` or `%error` with the same three numbers; other lines that begin with `%` are notifications.

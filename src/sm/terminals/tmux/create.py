@@ -1,4 +1,4 @@
-"""Opening a terminal: a session of its own that has our options, and the agent started in it.
+"""Creates terminals: a tmux session for each, with options of its own, and the agent started in it.
 
 One session more, `sm-spare-...`, stands ready after an agent was started: what waits for a spawn then waits for
 one pane and not for two. Nothing relies on it. It is marked like a keeper, so that the next connection removes

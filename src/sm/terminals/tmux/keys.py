@@ -1,4 +1,4 @@
-"""The keyboard of a terminal: a text pasted, a line typed, a key pressed."""
+"""Types into terminals: pastes a text, types a line, presses a key."""
 
 import asyncio
 import secrets

@@ -1,11 +1,11 @@
-"""Finds our terminals by the options that they carry, and never by a name, which hooks and people change.
+"""Finds the terminals of this instance by their options, never by a name: hooks and people change names.
 
     session  @sm_terminal     INSTANCE ID NAME: the session was made for it (set first)
     pane     @sm_agent        INSTANCE ID NAME: this pane runs, or ran, the agent
-    session  @sm_instance     INSTANCE (the keeper of `tmux_server` carries this one alone)
+    session  @sm_instance     INSTANCE (the keeper of `server` carries this one alone)
     session  @sm_session_id   ID: the agent was started (set last)
 
-A pane that was adopted carries others: see `adoption`.
+A pane that was adopted carries others: see `adopt`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What tmux prints about panes, and how names and paths are written in its formats. Pure."""
+"""Parses what tmux prints about panes, and writes names and paths for its formats. Pure."""
 
 import re
 from collections.abc import Sequence

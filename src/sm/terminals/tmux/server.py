@@ -1,4 +1,4 @@
-"""Our standing connection to one tmux server: is it there, start it, keep a session in it, ask it."""
+"""The connection to one tmux server: connects, starts the server, keeps a session in it, asks it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What tmux tells by itself: which terminals printed something, and which have another title now."""
+"""Subscribes to the activity and the titles of terminals."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,11 +1,10 @@
-"""Terminals in tmux: one detached tmux session for each agent.
+"""The terminals of one instance in tmux: a detached tmux session for each agent.
 
-It is made of parts that know nothing of each other but the finder: `opening` and `adoption` make a terminal,
-`finder` finds it again, `keyboard` types into it, `subscription` hears of it. What a terminal shows, how it ends
-and goes and how a person attaches to it is here.
+`PaneCreator` and `PaneAdopter` make a terminal, `Finder` finds it again, `TmuxKeyboard` types into it, `Subscription`
+reports its changes. This module has the rest: what a terminal shows, its end, its removal, and how a person attaches.
 
-All options but those that mark terminals (`finder`, `adoption`) are set on our own sessions, windows and panes;
-nothing of the user's is changed.
+The options that mark terminals (`lookup`, `adopt`) may be set on panes of the user. All others are set on sessions,
+windows and panes of sm only.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ from sm.terminals.tmux.subscription import Subscription
 log = logging.getLogger(__name__)
 
 EXIT_STATUS_TIMEOUT_S: Final = 2.0
-"""How long tmux may take to find out how a process ended that is known to be gone (see `_LAST_WORDS` in `opening`)."""
+"""How long tmux may take to find out how a process ended that is known to be gone (see `_LAST_WORDS` in `create`)."""
 
 _TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
 
