@@ -14,16 +14,16 @@ from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, Status, TrustLevel
-from sm.core.usage import Position, ToolUse, Usage
+from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store, Transaction
 from tests.samples import AT, LAUNCH, session
 
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
 HOME = "/home/u/.claude/projects/-home-u-app"
 TRANSCRIPTS = {
-    f"{HOME}/5e55.jsonl": Position(4711, 90_210),
-    f"{HOME}/5e55/subagents/agent-a1.jsonl": Position(4712, 1_234),
-    f"{HOME}/7e55.jsonl": Position(0, 0),
+    f"{HOME}/5e55.jsonl": FilePosition(4711, 90_210),
+    f"{HOME}/5e55/subagents/agent-a1.jsonl": FilePosition(4712, 1_234),
+    f"{HOME}/7e55.jsonl": FilePosition(0, 0),
 }
 USAGE = (
     Usage("msg_1", "claude-opus-4-8", AT, 11, 101, 1000, 5007, 7),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.usage import Position
+from sm.core.usage import FilePosition
 from sm.monitor.transcripts import FILES_MAX, LINE_MAX_BYTES, files_of, read_last, read_new
 
 LIMIT = 64 * 1024
@@ -39,7 +39,7 @@ def test_a_growing_file_is_read_line_by_line(path: Path) -> None:
     append(path, b"one\ntwo\nthr")
     first = read_new(str(path), None, LIMIT)
     assert first.lines == [b"one", b"two"]
-    assert first.position == Position(path.stat().st_ino, 8)
+    assert first.position == FilePosition(path.stat().st_ino, 8)
     assert (first.more, first.again) == (False, False)
     assert read_new(str(path), first.position, LIMIT).lines == []
     append(path, b"ee\n\nfour\n")
@@ -87,7 +87,7 @@ def test_a_file_that_was_written_anew_unseen_gives_no_half_lines(path: Path) -> 
 
 def test_a_missing_file_changes_no_position(path: Path) -> None:
     assert read_new(str(path), None, LIMIT) == ([], None, False, False)
-    known = Position(7, 9)
+    known = FilePosition(7, 9)
     assert read_new(str(path), known, LIMIT) == ([], known, False, False)
     assert read_last(str(path), 5, LIMIT) == []
 
@@ -108,7 +108,7 @@ def test_nothing_but_a_regular_file_is_read(path: Path, tmp_path: Path) -> None:
     loop.symlink_to(loop)
     os.mkfifo(pipe)
     strange = [link, pipe, loop, tmp_path, secret / "below", "a\0b", "x" * 5_000, "/dev/null"]
-    known = Position(7, 9)
+    known = FilePosition(7, 9)
     for each in strange:
         assert read_new(str(each), known, LIMIT) == ([], known, False, False)
         assert read_last(str(each), 5, LIMIT) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sm.core.states import Status
-from sm.core.usage import Position, ToolUse, Usage
+from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.errors import InternalError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
@@ -82,15 +82,15 @@ async def test_tools_are_counted_once_and_the_most_used_come_first(store: Store)
 async def test_what_is_not_known_is_empty_and_what_is_written_replaces(store: Store) -> None:
     assert (await store.measures.facts(ONE.id), await store.measures.positions(ONE.id)) == ({}, {})
     for offset, text in ((5, "ä"), (9, "ö")):
-        await done(store, lambda tx, o=offset: tx.measures.read_to(ONE.id, "/t", Position(1, o)))  # type: ignore[misc]  # as above
+        await done(store, lambda tx, o=offset: tx.measures.read_to(ONE.id, "/t", FilePosition(1, o)))  # type: ignore[misc]  # as above
         await done(store, lambda tx, t=text: tx.measures.facts(ONE.id, {"todo": [t]}))  # type: ignore[misc]  # as above
     assert await store.measures.facts(ONE.id) == {"todo": ["ö"]}
-    assert await store.measures.positions(ONE.id) == {"/t": Position(1, 9)}
+    assert await store.measures.positions(ONE.id) == {"/t": FilePosition(1, 9)}
 
 
 async def test_what_was_counted_and_how_far_it_was_read_are_written_together_or_not(store: Store) -> None:
     def both(tx: Transaction) -> None:
-        tx.measures.read_to(ONE.id, "/t", Position(1, 5))
+        tx.measures.read_to(ONE.id, "/t", FilePosition(1, 5))
         tx.measures.used("ffffffff", [used("m1", 1)])  # no such session
 
     with pytest.raises(InternalError):
@@ -101,7 +101,7 @@ async def test_what_was_counted_and_how_far_it_was_read_are_written_together_or_
 async def test_a_removed_session_leaves_nothing_behind(store: Store) -> None:
     def all_of_it(tx: Transaction) -> None:
         for who in (ONE.id, OTHER.id):
-            tx.measures.read_to(who, "/t", Position(1, 5))
+            tx.measures.read_to(who, "/t", FilePosition(1, 5))
             tx.measures.used(who, [used("m1", 1)])
             tx.measures.tools(who, [tool("t1", "Bash")])
             tx.measures.facts(who, {"model": OPUS})

@@ -133,7 +133,7 @@ class What(_Section):
     timeout_s: int = Field(default=60, ge=1, le=600, description="How long it may take.")
 
 
-class Prices(_Section):
+class ConfiguredPrices(_Section):
     """US dollars for a million tokens."""
 
     input: Price = Field(description="US dollars for a million tokens that are sent.")
@@ -182,7 +182,7 @@ class Claude(_Section):
         description="What `sm spawn --preset NAME` adds. In the file, they replace these.",
     )
     what: What = Field(default=What(), description="How `sm what` sums up what a session does.")
-    prices: Annotated[dict[Model, Prices], NOTHING] = Field(
+    prices: Annotated[dict[Model, ConfiguredPrices], NOTHING] = Field(
         default={},
         description="Prices that differ from the public ones, by the beginning of the model's full name.",
     )
@@ -279,7 +279,7 @@ class DefaultCapabilities(_Section):
     agents: Names = Field(default="all", description="Agent types, by name; or all.")
 
 
-class Sandbox(_Section):
+class SandboxOptions(_Section):
     """Settings of a workspace's container that differ from those of the configuration."""
 
     image: Text | None = None
@@ -329,7 +329,7 @@ class Naming(_Section):
     fallback: ShortIdPattern = Field(default="{agent_type}-{short_id}", description="For every session.")
 
 
-class Sessions(_Section):
+class SessionSettings(_Section):
     default_working_dir_behavior: Literal["inherit", "specify"] = Field(
         default="inherit",
         description="Without --working-dir: the caller's directory, or an error.",
@@ -375,7 +375,7 @@ class Config(_Section):
         default={}, description="Agent types that are any program, by name."
     )
     child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
-    sessions: Sessions = Field(default=Sessions(), description="What a new session is given.")
+    sessions: SessionSettings = Field(default=SessionSettings(), description="What a new session is given.")
     limits: Limits = Field(
         default=Limits(), description="How many agents there may be, and how fast they come."
     )

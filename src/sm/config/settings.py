@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from sm.config.model import Sandbox
+from sm.config.model import SandboxOptions
 from sm.errors import UsageError
 
 _NO_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
@@ -25,8 +25,8 @@ def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
             value = text
         kept[key] = tuple(value) if isinstance(value, list) else value
     try:
-        return Sandbox(**kept).model_dump(mode="json", exclude_none=True)
+        return SandboxOptions(**kept).model_dump(mode="json", exclude_none=True)
     except ValidationError as error:
-        known = ", ".join(Sandbox.model_fields)
+        known = ", ".join(SandboxOptions.model_fields)
         told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise UsageError(f"sandbox settings: {told}", f"keys: {known}") from None

@@ -63,7 +63,7 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FilePosition:
     """How far a file was read: `offset` bytes of the file with this inode."""
 
     inode: int

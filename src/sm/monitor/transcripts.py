@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
-from sm.core.usage import Position
+from sm.core.usage import FilePosition
 from sm.linux.files import NotRegular, directory_below, regular_file
 
 LINE_MAX_BYTES = 8 * 2**20
@@ -26,7 +26,7 @@ class NewLines(NamedTuple):
 
     lines: list[bytes]
     """Whole lines, without their ends; empty ones are left out."""
-    position: Position | None
+    position: FilePosition | None
     """Where to go on. None: the file was never there."""
     more: bool
     """There may be more to read at once."""
@@ -34,7 +34,9 @@ class NewLines(NamedTuple):
     """It was read from its beginning although part of it had been read: forget what came of that part."""
 
 
-def read_new(path: str, position: Position | None, limit_bytes: int, *, below: str | None = None) -> NewLines:
+def read_new(
+    path: str, position: FilePosition | None, limit_bytes: int, *, below: str | None = None
+) -> NewLines:
     """The whole lines that came after `position` (None: from the beginning), at most about `limit_bytes` of them.
 
     One line is always read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. A last line without its
@@ -53,7 +55,7 @@ def read_new(path: str, position: Position | None, limit_bytes: int, *, below: s
         block, end, more = _next_block(file, start, max(1, min(limit_bytes, LINE_MAX_BYTES)))
     again = position is not None and not same and position.offset > 0
     lines = [line for line in block.split(b"\n") if line]
-    return NewLines(lines, Position(state.st_ino, end), more, again)
+    return NewLines(lines, FilePosition(state.st_ino, end), more, again)
 
 
 def read_last(path: str, lines: int, limit_bytes: int, *, below: str | None = None) -> list[bytes]:

@@ -9,7 +9,7 @@ from typing import Any
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.usage import ActionLine, Position, Todo, ToolUse
+from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse
 from sm.monitor.transcripts import NewLines, files_of, read_last, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.store import Store, Transaction
@@ -18,7 +18,7 @@ from sm.store.persisting import persist
 _READ_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
-_UNREAD = Position(0, 0)
+_UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
 _OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
@@ -32,7 +32,7 @@ class UsageMeter:
         self._store = store
         self._now = now
         self._settings = config.child_agents.progress
-        self._positions: dict[str, dict[str, Position]] = {}
+        self._positions: dict[str, dict[str, FilePosition]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
 
     async def read(
@@ -102,7 +102,7 @@ class UsageMeter:
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
-        self, session_id: str, path: str, position: Position, delta: TranscriptDelta, *, current: bool
+        self, session_id: str, path: str, position: FilePosition, delta: TranscriptDelta, *, current: bool
     ) -> None:
         """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
         facts = dict(await self._facts_of(session_id))
@@ -177,7 +177,7 @@ class UsageMeter:
             _last_actions, session.transcript, before, reader, count, session.working_dir, below
         )
 
-    async def _positions_of(self, session_id: str) -> dict[str, Position]:
+    async def _positions_of(self, session_id: str) -> dict[str, FilePosition]:
         if session_id not in self._positions:
             self._positions[session_id] = await self._store.measures.positions(session_id)
         return self._positions[session_id]
@@ -202,7 +202,7 @@ def _is_sub_agents(path: str, below: str) -> bool:
     return "/subagents/" in path.removeprefix(below)
 
 
-def _grown(transcript: str, positions: Mapping[str, Position], below: str) -> list[str]:
+def _grown(transcript: str, positions: Mapping[str, FilePosition], below: str) -> list[str]:
     """In a thread: the session's files that are not read to their end, those that ended before the current one first.
 
     Those of conversations before too: their last lines, or whole files of sub-agents, may have come after we looked.
@@ -212,7 +212,7 @@ def _grown(transcript: str, positions: Mapping[str, Position], below: str) -> li
     return [path for path in (*files, *(positions.keys() - files.keys())) if _is_unread(path, positions)]
 
 
-def _is_unread(path: str, positions: Mapping[str, Position]) -> bool:
+def _is_unread(path: str, positions: Mapping[str, FilePosition]) -> bool:
     try:
         state = os.lstat(path)
     except (OSError, ValueError):
@@ -243,7 +243,7 @@ def _changed_ns(path: str) -> int:
 
 
 def _read(
-    path: str, position: Position | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
+    path: str, position: FilePosition | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
 ) -> tuple[NewLines, TranscriptDelta]:
     """In a thread: a transcript may be long, and a line of it large."""
     new = read_new(path, position, _READ_MAX_BYTES, below=below)

@@ -12,7 +12,7 @@ from sm.errors import LimitReached, RateLimited
 MESSAGES_WINDOW_S = 60.0
 
 
-class Bounds(Protocol):
+class SessionLimits(Protocol):
     """What is allowed: `limits` of the configuration."""
 
     @property
@@ -79,7 +79,7 @@ def elapsed_s(before: str | None, at: str) -> float | None:
     return seconds if seconds >= 0 else None
 
 
-def refused_process(workspace: str | None, processes: int, bounds: Bounds) -> LimitReached | None:
+def refused_process(workspace: str | None, processes: int, bounds: SessionLimits) -> LimitReached | None:
     """What keeps one more agent process from running in a workspace; also the operator's."""
     most = bounds.max_per_workspace
     if processes < most:
@@ -91,7 +91,7 @@ def refused_process(workspace: str | None, processes: int, bounds: Bounds) -> Li
     )
 
 
-def refused_place(parent_id: str, children: int, deepest: int, bounds: Bounds) -> LimitReached | None:
+def refused_place(parent_id: str, children: int, deepest: int, bounds: SessionLimits) -> LimitReached | None:
     """What keeps a live session from being a child of this parent, as generation `deepest`, or reaching down to it."""
     if deepest > bounds.max_depth:
         return LimitReached(
@@ -106,7 +106,7 @@ def refused_place(parent_id: str, children: int, deepest: int, bounds: Bounds) -
     return None
 
 
-def refused_pace(parent_id: str, since_last_s: float | None, bounds: Bounds) -> RateLimited | None:
+def refused_pace(parent_id: str, since_last_s: float | None, bounds: SessionLimits) -> RateLimited | None:
     """What keeps a parent from having one more child now, `since_last_s` after the newest, whatever became of that."""
     interval_s = bounds.spawn_interval_s
     if since_last_s is None or since_last_s >= interval_s:
@@ -120,7 +120,7 @@ def refused_pace(parent_id: str, since_last_s: float | None, bounds: Bounds) -> 
     )
 
 
-def refused_message(sender: str, since_first_s: float | None, bounds: Bounds) -> RateLimited | None:
+def refused_message(sender: str, since_first_s: float | None, bounds: SessionLimits) -> RateLimited | None:
     """What keeps a session from sending now: it sent as many as a minute may have, the first `since_first_s` ago."""
     if since_first_s is None or since_first_s >= MESSAGES_WINDOW_S:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sm.config import Config, read_briefing
-from sm.config.model import Prices as ConfiguredPrices
+from sm.config.model import ConfiguredPrices
 from sm.providers.base import Provider
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE

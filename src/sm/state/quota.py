@@ -4,7 +4,7 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.policy.limits import (
-    Bounds,
+    SessionLimits,
     counted,
     elapsed_s,
     generation,
@@ -24,7 +24,7 @@ class Counting:
     get one. What is about parents and messages does not bind the operator.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: SessionLimits) -> None:
         self._bounds = bounds
 
     async def born(self, tx: Transaction, caller: Caller, session: Session) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import aiosqlite
 
-from sm.core.usage import Position, ToolUse, Usage
+from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store.rows import decoded, encoded
 
 _COMPLETED_LOOKED_AT = 50
@@ -18,7 +18,7 @@ class MeasureWrites:
     def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._write = write
 
-    def read_to(self, session_id: str, path: str, position: Position) -> None:
+    def read_to(self, session_id: str, path: str, position: FilePosition) -> None:
         self._write(
             "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
             (session_id, path, position.inode, position.offset),
@@ -64,11 +64,11 @@ class MeasureReads:
     def __init__(self, reader: aiosqlite.Connection) -> None:
         self._reader = reader
 
-    async def positions(self, session_id: str) -> dict[str, Position]:
+    async def positions(self, session_id: str) -> dict[str, FilePosition]:
         rows = await self._reader.execute_fetchall(
             "SELECT path, inode, offset FROM transcripts WHERE session_id = ?", (session_id,)
         )
-        return {row[0]: Position(row[1], row[2]) for row in rows}
+        return {row[0]: FilePosition(row[1], row[2]) for row in rows}
 
     async def usage(self, session_id: str) -> list[Usage]:
         """The sums by model, of sub-agents apart; `message_id` and `at` mean nothing in them."""

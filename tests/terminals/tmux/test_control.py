@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sm.terminals.tmux.control import Answer, Garbled, Refused, Replies, quote
+from sm.terminals.tmux.control import Garbled, Refused, Replies, Reply, quote
 from tests.terminals.world import World, sh, until, until_async
 
 BEGIN, END, ERROR = (f"%{word} 1700000000 41 1\n".encode() for word in ("begin", "end", "error"))
@@ -22,7 +22,7 @@ class Reading:
 
     def expect(self, commands: int = 1, fence: bytes | None = None) -> asyncio.Future[list[list[str]]]:
         future: asyncio.Future[list[list[str]]] = asyncio.get_running_loop().create_future()
-        self.replies.waiting.append(Answer(commands, future, fence))
+        self.replies.waiting.append(Reply(commands, future, fence))
         return future
 
     def feed(self, *pieces: bytes) -> None:

@@ -11,7 +11,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import REQUIRED, NeededText, Present, doc, schema
 from sm.api.query import Query
 from sm.api.route import RouteTable
-from sm.config.model import Sandbox
+from sm.config.model import SandboxOptions
 from sm.core.models import RequestKey, Workspace
 
 _NO_SANDBOX = "sandbox settings are kept, and have no effect: there is no sandbox in this version"
@@ -35,7 +35,7 @@ SandboxSettings = Annotated[
     Any,
     schema(
         "object",
-        properties={name: {"type": "string"} for name in Sandbox.model_fields},
+        properties={name: {"type": "string"} for name in SandboxOptions.model_fields},
         additionalProperties=False,
     ),
 ]

@@ -16,13 +16,13 @@ from sm.terminals.base import ForeignPane, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder
-from sm.terminals.tmux.server import Server
+from sm.terminals.tmux.server import TmuxServer
 
 
 class PaneAdopter:
     """Marks the panes of others, and takes the marks off again. `look`, `adopt` and `release` are as in `Terminals`."""
 
-    def __init__(self, instance: str, server: Server, finder: Finder) -> None:
+    def __init__(self, instance: str, server: TmuxServer, finder: Finder) -> None:
         self._instance = instance
         self._server = server
         self._finder = finder

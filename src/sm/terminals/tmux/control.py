@@ -56,7 +56,7 @@ def quote(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Answer:
+class Reply:
     """The reply that one command line waits for: one block per command, fewer when one is refused."""
 
     commands: int
@@ -84,7 +84,7 @@ class Replies:
     """
 
     def __init__(self, limit: int = REPLY_MAX_BYTES) -> None:
-        self.waiting: deque[Answer] = deque()
+        self.waiting: deque[Reply] = deque()
         self.blocks = 0
         """How many of our commands were answered so far."""
         self._limit = limit
@@ -243,7 +243,7 @@ class Control(asyncio.SubprocessProtocol):
         """Send without waiting; whether tmux did it or refused it is not heard. Raises TerminalUnreachable."""
         self._send(commands)
 
-    def _send(self, commands: Sequence[Command], fence: bytes | None = None) -> Answer:
+    def _send(self, commands: Sequence[Command], fence: bytes | None = None) -> Reply:
         if not self.alive or self._stdin is None:
             raise TerminalUnreachable(self._why)
         line = " ; ".join(" ".join(quote(word) for word in command) for command in commands)
@@ -251,12 +251,12 @@ class Control(asyncio.SubprocessProtocol):
         # Look at the outcome, or asyncio complains about an error that nobody fetched (`tell`, or a caller
         # that was cancelled: its answer stays in the queue, because the reply still comes).
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        answer = Answer(len(commands), future, fence)
+        answer = Reply(len(commands), future, fence)
         self._replies.waiting.append(answer)
         self._stdin.write(line.encode(errors="surrogateescape") + b"\n")
         return answer
 
-    async def _wait(self, answer: Answer) -> list[list[str]]:
+    async def _wait(self, answer: Reply) -> list[list[str]]:
         # The limit is for tmux to get on with its queue, not for the queue to be short: it starts again
         # with every answer. Notifications do not count, they come from a client that is stuck too.
         seen = self._replies.blocks

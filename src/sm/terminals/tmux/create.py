@@ -15,7 +15,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder
-from sm.terminals.tmux.server import GLOBAL_WINDOW_SIZE, Server
+from sm.terminals.tmux.server import GLOBAL_WINDOW_SIZE, TmuxServer
 
 # How long a placeholder lives, in seconds, when nobody removes it. Only that of a spare session may outlive
 # its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
@@ -33,7 +33,7 @@ class PaneCreator:
     """Opens terminals of `width` and `height` cells with a history of `history_limit` lines."""
 
     def __init__(
-        self, instance: str, server: Server, finder: Finder, width: int, height: int, history_limit: int
+        self, instance: str, server: TmuxServer, finder: Finder, width: int, height: int, history_limit: int
     ) -> None:
         self._instance = instance
         self._server = server

@@ -10,7 +10,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Refused
 from sm.terminals.tmux.lookup import Finder, not_there
-from sm.terminals.tmux.server import Server
+from sm.terminals.tmux.server import TmuxServer
 
 SETTLE_S: Final = 0.02
 """Between a paste and Enter, which a program could else take for a part of the paste; longer for a longer text."""
@@ -19,12 +19,12 @@ _COMMAND_MAX_BYTES: Final = 4096
 
 
 class TmuxKeyboard:
-    """Types into the living terminals that `finder` finds; each method is as in `Terminals`.
+    """Types into the living terminals that `Finder` finds; each method is as in `Keyboard`.
 
     `scratch` is a directory for texts that are too long for a command.
     """
 
-    def __init__(self, server: Server, finder: Finder, scratch: str | None) -> None:
+    def __init__(self, server: TmuxServer, finder: Finder, scratch: str | None) -> None:
         self._server = server
         self._finder = finder
         self._scratch = scratch

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from sm.errors import NoTerminal
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
-from sm.terminals.tmux.server import Server
+from sm.terminals.tmux.server import TmuxServer
 
 
 class Finder:
     """The terminals of one instance by name, and what each was last seen as."""
 
-    def __init__(self, instance: str, server: Server) -> None:
+    def __init__(self, instance: str, server: TmuxServer) -> None:
         self._instance = instance
         self._server = server
         self._session_names: dict[str, str] = {}
@@ -34,7 +34,7 @@ class Finder:
         return {row.pane.session_id: row.pane for row in rows}
 
     async def pane(self, name: str) -> Pane:
-        """Raises NoTerminal, and as `Server.ask` does."""
+        """Raises NoTerminal, and as `TmuxServer.ask` does."""
         (lines,) = await self._server.ask(
             panes.panes(f"#{{m:{self._instance} * {panes.word(name)},#{{@sm_agent}}}}")
         )

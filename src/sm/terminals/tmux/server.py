@@ -23,7 +23,7 @@ GLOBAL_WINDOW_SIZE: Final = ("show-options", "-gwv", "window-size")
 _SUBSCRIPTION = "sm"
 
 
-class Server:
+class TmuxServer:
     """The server with this socket name, or the user's default one.
 
     The connection is attached to a keeper session of ours, so that it outlives every agent's session. It is

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from sm.terminals.tmux.server import Server
+from sm.terminals.tmux.server import TmuxServer
 
 
 class Subscription:
-    """One for both, made when somebody listens first; each has one listener. See `Server.subscribe`."""
+    """One for both, made when somebody listens first; each has one listener. See `TmuxServer.subscribe`."""
 
-    def __init__(self, instance: str, server: Server) -> None:
+    def __init__(self, instance: str, server: TmuxServer) -> None:
         self._instance = instance
         self._server = server
         self._activity: Mapping[str, int] = {}

@@ -27,7 +27,7 @@ from sm.terminals.tmux.control import Refused
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.keys import TmuxKeyboard
 from sm.terminals.tmux.lookup import Finder, not_there
-from sm.terminals.tmux.server import Server
+from sm.terminals.tmux.server import TmuxServer
 from sm.terminals.tmux.subscription import Subscription
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Tmux:
         scratch: str | None = None,
     ) -> None:
         self._instance = instance
-        self._server = Server(instance, socket_name, environment, timeout_s, umask, before_exec)
+        self._server = TmuxServer(instance, socket_name, environment, timeout_s, umask, before_exec)
         self._finder = Finder(instance, self._server)
         self._creator = PaneCreator(instance, self._server, self._finder, width, height, history_limit)
         self._adopter = PaneAdopter(instance, self._server, self._finder)
