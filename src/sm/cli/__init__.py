@@ -87,9 +87,9 @@ def main() -> "NoReturn":
     except SystemExit:
         raise  # only a command that owned this process for long ends so
     except BaseException as error:  # noqa: BLE001  the edge of the program: no traceback may reach the user
-        from sm.cli.display.errors import told
+        from sm.cli.display.errors import print_error
 
-        code = told(error, sys.argv[1:])
+        code = print_error(error, sys.argv[1:])
     _end(code)
 
 
@@ -119,9 +119,9 @@ def _end(code: int) -> "NoReturn":
             sys.stdout.flush()
     except OSError as error:
         if code == 0:  # else this is only the rest of what has been told
-            from sm.cli.display.errors import told
+            from sm.cli.display.errors import print_error
 
-            code = told(error, sys.argv[1:])
+            code = print_error(error, sys.argv[1:])
     try:
         if sys.stderr is not None:
             sys.stderr.flush()

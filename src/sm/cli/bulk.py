@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from sm.cli.display.errors import told
-from sm.cli.display.output import say_json
+from sm.cli.display.errors import print_error
+from sm.cli.display.output import print_json
 from sm.cli.instance import Instance
 from sm.client.http import TIMEOUT_S, new_key, session_path
 from sm.errors import SmError
 
 
-def each(
+def act_on_each(
     sessions: Sequence[str],
     action: str,
     done: Callable[[str], str],
@@ -36,7 +36,7 @@ def each(
         except SmError as error:
             if len(sessions) == 1:
                 raise
-            failed = told(error, sys.argv)
+            failed = print_error(error, sys.argv)
             code = code or failed
             continue
         answers.append(text)
@@ -44,5 +44,5 @@ def each(
         if not as_json:
             click.echo(said)
     if as_json:
-        say_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
+        print_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
     return code

@@ -1,13 +1,13 @@
-"""What `sm send` and `sm broadcast` have in common: the text, its way to several sessions, and what is said of it."""
+"""Sends a text to several sessions, follows the messages and prints their outcome, for `sm send` and `broadcast`."""
 
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from sm.cli.display.errors import told
+from sm.cli.display.errors import print_error
 from sm.cli.display.text import Shown, json_text, line
 from sm.cli.instance import Instance
 from sm.cli.options import rate_wait_option
@@ -19,13 +19,37 @@ from sm.wire import decode, encode
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_WAIT_S = 5.0
-LEFT_OFF = 130
-"""How a command ends that got a Ctrl-C."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 _HELD_S = 20.0
 _ARRIVED = (MessageState.SUBMITTED, MessageState.ACKNOWLEDGED)
 
 
+class DeliveryOptions(NamedTuple):
+    """The options that `delivery_options` adds to a command."""
+
+    mode: str
+    urgent: bool
+    ttl: float | None
+    wait: float | None
+    no_wait: bool
+    rate_wait_s: float
+
+    def wait_s(self) -> float:
+        """How long to follow the messages."""
+        return 0.0 if self.no_wait else DEFAULT_WAIT_S if self.wait is None else self.wait
+
+    def body(self, text: str) -> dict[str, object]:
+        """The message for the daemon, without its recipient. Raises UsageError for options that exclude each other."""
+        if self.no_wait and self.wait is not None:
+            raise UsageError("--wait and --no-wait exclude each other")
+        if self.urgent and self.mode == "idle":
+            raise UsageError("--mode idle and --urgent exclude each other")
+        return {"text": text, "mode": "urgent" if self.urgent else self.mode, "ttl_s": self.ttl}
+
+
 def delivery_options(command: Command) -> Command:
+    """The options of DeliveryOptions, as keyword arguments of the command."""
     for option in (
         click.option("--mode", type=click.Choice(["auto", "idle"]), default="auto", show_default=True,
                      help="As soon as it takes input, or when it is idle."),
@@ -42,37 +66,18 @@ def delivery_options(command: Command) -> Command:
     return rate_wait_option(command)
 
 
-def words(text: str) -> str:
-    """The text itself; `-` is what stdin holds, less its last newline. Raises InvalidText."""
-    if text != "-":
-        return text
-    from sm.cli.stdin import text_of_stdin
-    from sm.core.text import MESSAGE_MAX
-
-    return text_of_stdin("message", MESSAGE_MAX).removesuffix("\n")
-
-
 def deliver(
     instance: Instance,
     sessions: Sequence[str],
     text: str,
+    options: DeliveryOptions,
     *,
-    urgent: bool,
-    mode: str,
-    ttl: float | None,
-    wait: float | None,
-    no_wait: bool,
-    rate_wait_s: float,
     as_json: bool,
     several: bool,
 ) -> int:
-    """Send one text to each session, say what became of it, and return the exit code."""
-    if no_wait and wait is not None:
-        raise UsageError("--wait and --no-wait exclude each other")
-    if urgent and mode == "idle":
-        raise UsageError("--mode idle and --urgent exclude each other")
-    body = {"text": text, "mode": "urgent" if urgent else mode, "ttl_s": ttl}
-    client = instance.client(rate_wait_s=rate_wait_s)
+    """Send one text to each session, print the outcome of each message, and return the exit code."""
+    body = options.body(text)
+    client = instance.client(rate_wait_s=options.rate_wait_s)
     sent: list[Shown] = []
     code = 0
     for session in sessions:
@@ -81,31 +86,35 @@ def deliver(
         except SmError as error:
             if not several:
                 raise
-            failed = told(error, sys.argv)
+            failed = print_error(error, sys.argv)
             code = code or failed
-    deadline = time.monotonic() + (0.0 if no_wait else DEFAULT_WAIT_S if wait is None else wait)
-    final = list(sent)
-    left_off = False
-    try:
-        for place, message in enumerate(sent):
-            final[place] = _followed(client, message, deadline)
-    except KeyboardInterrupt:  # nobody waits any more; but the messages are on their way, and that is said
-        left_off = True
-    for message in final:
+    messages, interrupted = _followed_all(client, sent, time.monotonic() + options.wait_s())
+    for message in messages:
         try:
-            outcome = said(message, must_arrive=left_off or wait is not None)
+            text = outcome(message, must_arrive=interrupted or options.wait is not None)
         except SmError as error:
-            if not several and not as_json and not left_off:
+            if not several and not as_json and not interrupted:
                 raise
-            failed = error.exit_code if as_json else told(error, sys.argv)
+            failed = error.exit_code if as_json else print_error(error, sys.argv)
             code = code or failed
         else:
             if not as_json:
-                named = f"session {message['session_id']}" in outcome or not several
-                click.echo(outcome if named else f"{message['session_id']}: {outcome}")
+                named = f"session {message['session_id']}" in text or not several
+                click.echo(text if named else f"{message['session_id']}: {text}")
     if as_json:
-        click.echo(json_text(encode(final if several else final[0])))
-    return LEFT_OFF if left_off else code
+        click.echo(json_text(encode(messages if several else messages[0])))
+    return INTERRUPTED if interrupted else code
+
+
+def _followed_all(client: Client, sent: Sequence[Shown], deadline: float) -> tuple[list[Shown], bool]:
+    """The messages as they are at the deadline, and whether Ctrl-C came before: they are on their way then."""
+    messages = list(sent)
+    try:
+        for place, message in enumerate(sent):
+            messages[place] = _followed(client, message, deadline)
+    except KeyboardInterrupt:
+        return messages, True
+    return messages, False
 
 
 def _followed(client: Client, message: Shown, deadline: float) -> Shown:
@@ -120,8 +129,8 @@ def _followed(client: Client, message: Shown, deadline: float) -> Shown:
     return message
 
 
-def said(message: Shown, *, must_arrive: bool) -> str:
-    """What became of a message, in the words of design section 6.
+def outcome(message: Shown, *, must_arrive: bool) -> str:
+    """The outcome of a message, in the words of design section 6.
 
     Raises IllegalState when it did not arrive, WaitTimeout when it `must_arrive` and has not yet.
     """

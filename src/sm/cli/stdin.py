@@ -1,16 +1,25 @@
-"""A text that a command reads from stdin."""
+"""Reads a text argument from stdin."""
 
 import sys
 
 from sm.errors import InvalidText
 
 
-def text_of_stdin(what: str, limit: int) -> str:
-    """All of stdin, of which at most `limit` characters are taken, last newlines not counted.
+def message_text(text: str) -> str:
+    """The text of a message; for `-` the text on stdin without its last newline. Raises InvalidText."""
+    if text != "-":
+        return text
+    from sm.core.text import MESSAGE_MAX
 
-    Raises InvalidText when it is longer or not UTF-8.
+    return read_text("message", MESSAGE_MAX).removesuffix("\n")
+
+
+def read_text(what: str, limit: int) -> str:
+    """All of stdin: at most `limit` characters, not counting newlines at the end.
+
+    Raises InvalidText for a longer text and for bytes that are not UTF-8.
     """
-    # At most four bytes a character, and a newline of two: what is longer than this is refused unread.
+    # A character takes at most four bytes and the last newline two: more bytes are refused unread.
     most = 4 * limit + 2
     data = sys.stdin.buffer.read(most + 1)
     try:

@@ -5,8 +5,9 @@ import os
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.output import say_json
-from sm.cli.display.text import label, line
+from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label
+from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
 from sm.client.http import new_key
@@ -37,6 +38,6 @@ def command(pane: str, name: str | None, agent_type: str | None, trust: str | No
     for warning in session.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
         click.echo(f"Adopted {label(session)} from pane {line(pane)}")

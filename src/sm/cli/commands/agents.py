@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.output import say, say_json, width
-from sm.cli.display.text import columns, cut, line, padded
+from sm.cli.display.output import print_json, print_lines, print_table
+from sm.cli.display.table import Table
+from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.options import agent_types_query, json_option, workspaces
 from sm.wire import decode
@@ -35,24 +36,22 @@ def command(workspace: str | None, as_json: bool) -> None:
     instance = Instance(os.environ)
     text = instance.client().text("GET", "/v1/agents", agent_types_query(instance.session_id, workspace))
     if as_json:
-        say_json(text)
+        print_json(text)
         return
     found = decode(text)
     where = f"workspace {line(found['workspace'])}" if found["workspace"] else "no workspace"
-    say([f"In {where}:", *_rows(found["agents"])] if found["agents"] else [f"In {where}: no agent types"])
-    said = [*found["warnings"], *(f"{a['origin']}: {w}" for a in found["agents"] for w in a["warnings"])]
-    for warning in said:
+    if found["agents"]:
+        print_lines([f"In {where}:"])
+        print_table(_table(found["agents"]), "")
+    else:
+        print_lines([f"In {where}: no agent types"])
+    warnings = [*found["warnings"], *(f"{a['origin']}: {w}" for a in found["agents"] for w in a["warnings"])]
+    for warning in warnings:
         click.echo(warning_text(warning), nl=False, err=True)
 
 
-def _rows(agents: list[Mapping[str, Any]]) -> list[str]:
-    shown = [(line(a["name"]), _kind(a), line(a["origin"], 4096), _about(a)) for a in agents]
-    widths = [max(columns(row[n]) for row in shown) for n in range(3)]
-    lines = []
-    for row in shown:
-        parts = [padded(part, size) for part, size in zip(row, widths, strict=False)]
-        lines.append(cut(" | ".join([*parts, row[3]] if row[3] else parts).rstrip(), width()))
-    return lines
+def _table(agents: list[Mapping[str, Any]]) -> Table:
+    return Table([(line(a["name"]), _kind(a), line(a["origin"], 4096), _about(a)) for a in agents], aligned=3)
 
 
 def _kind(agent: Mapping[str, Any]) -> str:

@@ -2,9 +2,9 @@
 
 import click
 
-from sm.cli.answering import settle
-from sm.cli.delivery import words
 from sm.cli.options import json_option, request_argument
+from sm.cli.stdin import message_text
+from sm.cli.verdicts import send_verdict
 
 
 @click.command()
@@ -26,5 +26,5 @@ def command(request: str, answers: tuple[str, ...], as_json: bool) -> None:
       sm answer r58 1,3                        several options
       sm answer r59 1 '1,3' 'on Friday'        three questions
     """
-    texts = [words(text) for text in answers]
-    settle(request, {"approved": True, "answers": texts}, "Answered", as_json=as_json)
+    texts = [message_text(text) for text in answers]
+    send_verdict(request, {"approved": True, "answers": texts}, "Answered", as_json=as_json)

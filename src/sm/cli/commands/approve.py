@@ -1,16 +1,8 @@
-"""`sm approve`: answer a request."""
+"""`sm approve`: approves a request."""
 
-import click
+from sm.cli.verdicts import verdict_command
 
-from sm.cli.answering import settle
-from sm.cli.options import json_option, request_argument
-
-
-@click.command()
-@request_argument
-@click.argument("message", required=False)
-@json_option
-def command(request: str, message: str | None, as_json: bool) -> None:
+command = verdict_command(
     """Grant a permission, or agree to a plan or a proposed completion.
 
     REQUEST is one of `sm requests` (`sm requests r57` shows exactly what is asked), or a session with exactly one. The
@@ -19,5 +11,7 @@ def command(request: str, message: str | None, as_json: bool) -> None:
     \b
     Example:
       sm approve r57
-    """
-    settle(request, {"approved": True, "message": message}, "Approved", as_json=as_json)
+    """,
+    approved=True,
+    done="Approved",
+)

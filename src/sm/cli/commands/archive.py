@@ -2,8 +2,8 @@
 
 import click
 
-from sm.cli.bulk import each
-from sm.cli.display.text import label
+from sm.cli.bulk import act_on_each
+from sm.cli.display.sessions import label
 from sm.cli.options import json_option, session_names
 from sm.wire import decode
 
@@ -21,4 +21,4 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
     Example:
       sm archive engineer-login
     """
-    return each(sessions, "archive", lambda text: f"Archived {label(decode(text))}", as_json=as_json)
+    return act_on_each(sessions, "archive", lambda text: f"Archived {label(decode(text))}", as_json=as_json)

@@ -8,8 +8,8 @@ import click
 
 from sm.cli.display.text import Shown, json_text, line, their_line
 from sm.cli.instance import Instance
+from sm.cli.long_poll import until_answered
 from sm.cli.options import json_option
-from sm.cli.polling import until_answered
 from sm.client.http import Client, new_key
 from sm.core.states import RequestState
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout

@@ -1,12 +1,14 @@
 """`sm broadcast`: one message to everybody below."""
 
 import os
+from typing import Any
 
 import click
 
-from sm.cli.delivery import deliver, delivery_options, words
+from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
+from sm.cli.stdin import message_text
 
 
 @click.command()
@@ -17,13 +19,8 @@ from sm.cli.options import json_option
 def command(
     text: str,
     recursive: bool,
-    mode: str,
-    urgent: bool,
-    ttl: float | None,
-    wait: float | None,
-    no_wait: bool,
-    rate_wait_s: float,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Send one message to all live children.
 
@@ -41,13 +38,8 @@ def command(
     return deliver(
         instance,
         [session["session_id"] for session in audience],
-        words(text),
-        urgent=urgent,
-        mode=mode,
-        ttl=ttl,
-        wait=wait,
-        no_wait=no_wait,
-        rate_wait_s=rate_wait_s,
+        message_text(text),
+        DeliveryOptions(**options),
         as_json=as_json,
         several=True,
     )

@@ -4,7 +4,7 @@ import shlex
 
 import click
 
-from sm.cli.reporting import reported
+from sm.cli.report import send_report
 from sm.errors import UsageError
 
 
@@ -27,7 +27,7 @@ def command(message: str, more: tuple[str, ...], metadata: tuple[str, ...]) -> N
             f"quote it: sm checkpoint {shlex.quote(' '.join((message, *more)))}",
         )
     body = {"message": message, "metadata": dict(_pair(text) for text in (*metadata, *more))}
-    if reported("checkpoint", "checkpoints", body) is not None:
+    if send_report("checkpoint", "checkpoints", body) is not None:
         click.echo("Checkpoint recorded")
 
 

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from sm.cli.display.output import say, say_json
+from sm.cli.display.output import print_json, print_lines
 from sm.cli.display.text import checkpoint_line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
@@ -24,9 +24,9 @@ def command(session: str, as_json: bool) -> None:
     """
     text = Instance(os.environ).client().text("GET", session_path(session, "/checkpoints"))
     if as_json:
-        say_json(text)
+        print_json(text)
         return
     checkpoints = decode(text)
     if not checkpoints:
         click.echo("no checkpoints", err=True)
-    say(checkpoint_line(checkpoint, None) for checkpoint in checkpoints)
+    print_lines(checkpoint_line(checkpoint, None) for checkpoint in checkpoints)

@@ -3,7 +3,7 @@
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.reporting import reported
+from sm.cli.report import send_report
 from sm.core.states import ENDED, Status
 
 _MARKED: dict[str, str] = {
@@ -26,7 +26,7 @@ def command(message: str | None, status: str) -> None:
       sm complete "Feature X implemented, all 26 tests pass"
       sm complete "No API key here" --status error
     """
-    session = reported("complete", "complete", {"message": message, "status": status})
+    session = send_report("complete", "complete", {"message": message, "status": status})
     if session is None:
         return
     for warning in session.get("warnings") or []:

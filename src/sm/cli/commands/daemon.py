@@ -11,8 +11,9 @@ from typing import TextIO
 
 import click
 
-from sm.cli.display.output import say, say_json
-from sm.cli.display.text import json_text, line, log_line, plural, span
+from sm.cli.display.output import print_json, print_lines
+from sm.cli.display.overview import log_line
+from sm.cli.display.text import json_text, line, plural, span
 from sm.cli.instance import Instance, start, stopped
 from sm.cli.options import json_option
 from sm.client.http import Away, Client
@@ -126,10 +127,10 @@ def status(as_json: bool) -> None:
     except Away as away:
         raise (stopped() if instance.was_stopped else away) from None
     if as_json:
-        say_json(text)
+        print_json(text)
         return
     health = decode(text)
-    say(
+    print_lines(
         [
             f"running, pid {health['pid']}, version {line(health['version'])}, up {span(health['uptime_s'])}",
             f"socket {line(health['socket'])}",
@@ -159,7 +160,9 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
             return
         file = _appeared(path)
     kept = file.readlines()
-    say(_shown(record, as_json=as_json) for record in kept[len(kept) - lines if lines < len(kept) else 0 :])
+    print_lines(
+        _shown(record, as_json=as_json) for record in kept[len(kept) - lines if lines < len(kept) else 0 :]
+    )
     if following:
         for record in _written(path, file):
             click.echo(_shown(record, as_json=as_json))

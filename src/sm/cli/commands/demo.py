@@ -16,9 +16,10 @@ from types import FrameType
 import click
 
 from sm.cli.commands.daemon import stop
-from sm.cli.display.output import say_sessions
-from sm.cli.display.text import Shown, event_line, label, line, tree
-from sm.cli.follow import follow
+from sm.cli.display.output import print_sessions
+from sm.cli.display.sessions import label, tree
+from sm.cli.display.text import Shown, event_line, line
+from sm.cli.event_stream import follow
 from sm.cli.instance import Instance, start
 from sm.client.http import Client, session_path
 from sm.core.states import ENDED, Status
@@ -90,7 +91,7 @@ def _watched(client: Client) -> list[Shown]:
 
 def _report(sessions: Sequence[Shown]) -> None:
     click.echo()
-    say_sessions(tree(sessions), "no sessions")
+    print_sessions(tree(sessions), "no sessions")
     click.echo("\nWhat happened:")
     for session in sessions:
         click.echo(f"  {label(session)} {_fate(session)}")

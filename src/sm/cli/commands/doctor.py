@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from sm import __version__
-from sm.cli.display.output import say
+from sm.cli.display.output import print_lines
 from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
@@ -60,7 +60,7 @@ def command(as_json: bool) -> int:
     if as_json:
         click.echo(encode({"ok": ok, "checks": [asdict(check) for check in checks]}))
     else:
-        say(_line(check) for check in checks)
+        print_lines(_line(check) for check in checks)
     return 0 if ok else ExternalError.exit_code
 
 

@@ -4,9 +4,9 @@ import os
 
 import click
 
-from sm.cli.display.output import say
+from sm.cli.display.output import print_lines
 from sm.cli.display.text import event_line, json_text
-from sm.cli.follow import follow
+from sm.cli.event_stream import follow
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names, workspace_option
 from sm.client.http import session_path
@@ -65,7 +65,9 @@ def command(
         answer = client.get("/v1/events", {**query, "limit": limit, "since": since})
         if not following:
             events = answer["events"]
-            say([json_text(encode(events))] if as_json else [event_line(event, None) for event in events])
+            print_lines(
+                [json_text(encode(events))] if as_json else [event_line(event, None) for event in events]
+            )
             return
         for event in answer["events"]:
             click.echo(json_text(encode(event)) if as_json else event_line(event, None))

@@ -5,8 +5,9 @@ import os
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.output import say_json
-from sm.cli.display.text import label, line
+from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label
+from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.client.http import new_key, session_path
@@ -33,6 +34,6 @@ def command(session: str, name: str | None, as_json: bool) -> None:
     for warning in forked.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
         click.echo(f"Forked {label(forked)} in tmux session {line(forked['tmux_session'])}")

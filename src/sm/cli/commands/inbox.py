@@ -7,8 +7,8 @@ import click
 
 from sm.cli.display.text import Shown, json_text, plain_line
 from sm.cli.instance import Instance
+from sm.cli.long_poll import until_answered
 from sm.cli.options import json_option
-from sm.cli.polling import until_answered
 from sm.client.http import Client, new_key
 from sm.errors import DaemonUnavailable, UsageError, WaitTimeout
 from sm.wire import encode

@@ -2,8 +2,8 @@
 
 import click
 
-from sm.cli.bulk import each
-from sm.cli.display.text import label
+from sm.cli.bulk import act_on_each
+from sm.cli.display.sessions import label
 from sm.cli.options import json_option, session_names
 from sm.wire import decode
 
@@ -23,7 +23,7 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
     Example:
       sm interrupt engineer-login
     """
-    return each(sessions, "interrupt", _interrupted, as_json=as_json)
+    return act_on_each(sessions, "interrupt", _interrupted, as_json=as_json)
 
 
 def _interrupted(text: str) -> str:

@@ -2,8 +2,8 @@
 
 import click
 
-from sm.cli.bulk import each
-from sm.cli.display.text import label
+from sm.cli.bulk import act_on_each
+from sm.cli.display.sessions import label
 from sm.cli.options import json_option, session_names
 from sm.wire import decode
 
@@ -28,7 +28,7 @@ def command(sessions: tuple[str, ...], force: bool, tree: bool, as_json: bool) -
       sm kill engineer-login
     """
     body = {"force": force, "tree": tree}
-    return each(sessions, "kill", _killed, as_json=as_json, body=body, timeout_s=_KILL_S)
+    return act_on_each(sessions, "kill", _killed, as_json=as_json, body=body, timeout_s=_KILL_S)
 
 
 def _killed(text: str) -> str:

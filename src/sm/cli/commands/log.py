@@ -4,8 +4,9 @@ import os
 
 import click
 
-from sm.cli.display.output import say, say_json
-from sm.cli.display.text import Shown, clock, columns, line, padded
+from sm.cli.display.output import print_json, print_table
+from sm.cli.display.table import Table
+from sm.cli.display.text import Shown, clock, line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.wire import decode
@@ -28,16 +29,12 @@ def command(session: str | None, limit: int, as_json: bool) -> None:
     """
     text = Instance(os.environ).client().text("GET", "/v1/messages", {"session": session, "limit": limit})
     if as_json:
-        say_json(text)
-        return
-    messages = decode(text)
-    if messages:
-        say(_rows(messages))
+        print_json(text)
     else:
-        click.echo("no messages", err=True)
+        print_table(_table(decode(text)), "no messages")
 
 
-def _rows(messages: list[Shown]) -> list[str]:
+def _table(messages: list[Shown]) -> Table:
     rows = [
         (
             str(m["message_id"]),
@@ -48,7 +45,4 @@ def _rows(messages: list[Shown]) -> list[str]:
         )
         for m in messages
     ]
-    widths = [max(columns(row[n]) for row in rows) for n in range(4)]
-    return [
-        " | ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[4]]) for row in rows
-    ]
+    return Table(rows, aligned=4, is_cut=False)

@@ -4,11 +4,10 @@ import os
 
 import click
 
-from sm.cli.display.output import now, say, say_json
-from sm.cli.display.text import session_block
+from sm.cli.display.output import now, print_answer
+from sm.cli.display.sessions import session_block
 from sm.cli.instance import Instance
 from sm.cli.options import json_option
-from sm.wire import decode
 
 
 @click.command()
@@ -21,7 +20,4 @@ def command(as_json: bool) -> None:
       sm me --json
     """
     text = Instance(os.environ).client().text("GET", "/v1/me")
-    if as_json:
-        say_json(text)
-    else:
-        say(session_block(decode(text), now()))
+    print_answer(text, lambda session: session_block(session, now()), as_json=as_json)

@@ -2,7 +2,7 @@
 
 import click
 
-from sm.cli.reporting import reported
+from sm.cli.report import send_report
 
 
 @click.command()
@@ -16,5 +16,5 @@ def command(text: str) -> None:
     Example:
       sm note "Writing the tests"
     """
-    if reported("note", "note", {"text": text}) is not None:
+    if send_report("note", "note", {"text": text}) is not None:
         click.echo("Note recorded")

@@ -4,12 +4,11 @@ import os
 
 import click
 
-from sm.cli.display.output import say, say_json
+from sm.cli.display.output import print_answer
 from sm.cli.display.text import their_line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.client.http import session_path
-from sm.wire import decode
 
 
 @click.command()
@@ -27,7 +26,4 @@ def command(session: str, lines: int, as_json: bool) -> None:
       sm output engineer-login --lines 20
     """
     text = Instance(os.environ).client().text("GET", session_path(session, "/output"), {"lines": lines})
-    if as_json:
-        say_json(text)
-    else:
-        say(their_line(shown) for shown in decode(text)["lines"])
+    print_answer(text, lambda answer: map(their_line, answer["lines"]), as_json=as_json)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 import click
 
-from sm.cli.display.output import now, say, say_json
-from sm.cli.display.text import Shown, json_text, progress_block
+from sm.cli.display.output import now, print_json, print_lines
+from sm.cli.display.progress import progress_block
+from sm.cli.display.text import Shown, json_text
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.client.http import Client, session_path
@@ -39,9 +40,9 @@ def command(session: str, watch: bool, as_json: bool) -> None:
         return
     text = client.text("GET", session_path(session, "/progress"))
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
-        say(progress_block(decode(text), now(), None))
+        print_lines(progress_block(decode(text), now(), None))
 
 
 def _watch(client: Client, path: str, *, as_json: bool) -> None:
@@ -64,12 +65,9 @@ def _display(*, as_json: bool) -> Iterator[Callable[[Shown], None]]:
     if as_json:
         yield lambda progress: click.echo(json_text(encode(progress)))
     elif not sys.stdout.isatty():
-        yield lambda progress: say([*progress_block(progress, now(), None), ""])
+        yield lambda progress: print_lines([*progress_block(progress, now(), None), ""])
     else:
-        from rich.live import Live
-        from rich.text import Text
+        from sm.cli.display.terminal import live_lines
 
-        with Live(auto_refresh=False) as live:
-            yield lambda progress: live.update(
-                Text("\n".join(progress_block(progress, now(), None))), refresh=True
-            )
+        with live_lines() as show:
+            yield lambda progress: show(progress_block(progress, now(), None))

@@ -1,16 +1,8 @@
-"""`sm reject`: answer a request."""
+"""`sm reject`: declines a request."""
 
-import click
+from sm.cli.verdicts import verdict_command
 
-from sm.cli.answering import settle
-from sm.cli.options import json_option, request_argument
-
-
-@click.command()
-@request_argument
-@click.argument("message", required=False)
-@json_option
-def command(request: str, message: str | None, as_json: bool) -> None:
+command = verdict_command(
     """Refuse a proposed completion, a permission or a question.
 
     REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is what the agent is told: why, and
@@ -19,5 +11,7 @@ def command(request: str, message: str | None, as_json: bool) -> None:
     \b
     Example:
       sm reject r57 'the tests fail on main'
-    """
-    settle(request, {"approved": False, "message": message}, "Rejected", as_json=as_json)
+    """,
+    approved=False,
+    done="Rejected",
+)

@@ -4,8 +4,8 @@ import os
 
 import click
 
-from sm.cli.display.output import say_json
-from sm.cli.display.text import label
+from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument, session_names
 from sm.client.http import new_key, session_path
@@ -30,7 +30,7 @@ def command(session: str, parent: str | None, operator: bool, as_json: bool) -> 
     path = session_path(session, "/reparent")
     text = Instance(os.environ).client().text("POST", path, body={"parent": parent}, key=new_key())
     if as_json:
-        say_json(text)
+        print_json(text)
         return
     moved = decode(text)
     click.echo(f"{label(moved)} belongs to {moved['parent_session_id'] or 'the operator'} now")

@@ -6,9 +6,10 @@ from datetime import datetime
 
 import click
 
-from sm.cli.display.output import now, say, say_json, width
+from sm.cli.display.output import now, print_json, print_lines, print_table, width
 from sm.cli.display.requests import asked_block, asked_line
-from sm.cli.display.text import Shown, age, columns, line, padded
+from sm.cli.display.table import Table
+from sm.cli.display.text import Shown, age, line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, requests_and_sessions
 from sm.wire import decode
@@ -44,17 +45,17 @@ def command(asked: str | None, everything: bool, limit: int, as_json: bool) -> N
         text = client.text("GET", "/v1/requests", {"session": asked, "all": everything, "limit": limit})
         requests = [] if as_json else decode(text)
     if as_json:
-        say_json(text)
+        print_json(text)
     elif not requests:
         click.echo("no requests", err=True)
     elif asked is None or (everything and len(requests) > 1):
-        say(_rows(requests, now()))
+        print_table(_table(requests, now()), "no requests")
     else:
         blocks = [asked_block(each, now(), width()) for each in requests]
-        say("\n".join(block) + ("\n" if n < len(blocks) else "") for n, block in enumerate(blocks, 1))
+        print_lines("\n".join(block) + ("\n" if n < len(blocks) else "") for n, block in enumerate(blocks, 1))
 
 
-def _rows(requests: list[Shown], at: datetime) -> list[str]:
+def _table(requests: list[Shown], at: datetime) -> Table:
     rows = [
         (
             r["request_id"],
@@ -66,7 +67,4 @@ def _rows(requests: list[Shown], at: datetime) -> list[str]:
         )
         for r in requests
     ]
-    widths = [max(columns(row[n]) for row in rows) for n in range(5)]
-    return [
-        " | ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[5]]) for row in rows
-    ]
+    return Table(rows, aligned=5, is_cut=False)

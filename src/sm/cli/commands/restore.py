@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from sm.cli.display.errors import told
-from sm.cli.display.output import say_json
-from sm.cli.display.text import label
+from sm.cli.display.errors import print_error
+from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names
 from sm.client.http import new_key, session_path
@@ -49,7 +49,7 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, as_json: bool) -
 
     def failed(error: SmError) -> None:
         nonlocal code
-        this = told(error, sys.argv)
+        this = print_error(error, sys.argv)
         code = code or this
 
     for path in ["/v1/restore"] if every else [session_path(session, "/restore") for session in sessions]:
@@ -67,7 +67,7 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, as_json: bool) -
         for each in answer["failed"]:
             failed(from_wire(each["code"], each["message"], each["hint"]))
     if as_json:
-        say_json(encode(answers[0] if len(sessions) == 1 else answers))
+        print_json(encode(answers[0] if len(sessions) == 1 else answers))
     return code
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from sm.cli.bulk import each
+from sm.cli.bulk import act_on_each
 from sm.cli.display.errors import warning_text
 from sm.cli.display.text import line
 from sm.cli.options import json_option, session_names
@@ -33,7 +33,7 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
         removed.append(decode(text))
         return f"Removed {line(removed[-1]['removed'])}"
 
-    code = each(sessions, "remove", done, as_json=as_json)
+    code = act_on_each(sessions, "remove", done, as_json=as_json)
     for session in removed:
         if session.get("worktree") is not None:
             from sm.cli.worktrees import clean

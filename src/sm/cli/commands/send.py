@@ -1,12 +1,14 @@
 """`sm send`: a message to sessions."""
 
 import os
+from typing import Any
 
 import click
 
-from sm.cli.delivery import deliver, delivery_options, words
+from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_names
+from sm.cli.stdin import message_text
 from sm.errors import UsageError
 
 
@@ -16,13 +18,8 @@ from sm.errors import UsageError
 @json_option
 def command(
     sessions: tuple[str, ...],
-    mode: str,
-    urgent: bool,
-    ttl: float | None,
-    wait: float | None,
-    no_wait: bool,
-    rate_wait_s: float,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Send a message to one or several agents.
 
@@ -42,13 +39,8 @@ def command(
     return deliver(
         Instance(os.environ),
         list(dict.fromkeys(recipients)),
-        words(text),
-        urgent=urgent,
-        mode=mode,
-        ttl=ttl,
-        wait=wait,
-        no_wait=no_wait,
-        rate_wait_s=rate_wait_s,
+        message_text(text),
+        DeliveryOptions(**options),
         as_json=as_json,
         several=len(recipients) > 1,
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.output import say_json
-from sm.cli.display.text import label, line
+from sm.cli.display.output import print_json
+from sm.cli.display.sessions import label
+from sm.cli.display.text import line
 from sm.cli.instance import Instance
 from sm.cli.options import agent_types, json_option, rate_wait_option, session_names, workspaces
 from sm.client.http import TIMEOUT_S, Client, new_key
@@ -114,7 +115,7 @@ def command(
     for warning in session.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
         click.echo(f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}")
     if attach:
@@ -147,10 +148,10 @@ def _attach(client: Client, session_id: str) -> None:
 
 def _prompt(prompt: str | None) -> str | None:
     if prompt == "-":
-        from sm.cli.stdin import text_of_stdin
+        from sm.cli.stdin import read_text
         from sm.core.text import PROMPT_MAX
 
-        prompt = text_of_stdin("prompt", PROMPT_MAX).rstrip("\n")
+        prompt = read_text("prompt", PROMPT_MAX).rstrip("\n")
     if prompt is not None and not prompt.strip():
         raise InvalidText("the prompt is empty", "leave it out for an interactive agent")
     return prompt

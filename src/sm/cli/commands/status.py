@@ -4,13 +4,13 @@ import os
 
 import click
 
-from sm.cli.display.output import now, say, say_json
-from sm.cli.display.text import overview, session_block
+from sm.cli.display.output import now, print_answer
+from sm.cli.display.overview import overview
+from sm.cli.display.sessions import session_block
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument, workspace_option
 from sm.client.http import session_path
 from sm.errors import UsageError
-from sm.wire import decode
 
 
 @click.command()
@@ -31,9 +31,5 @@ def command(session: str | None, workspace: str | None, as_json: bool) -> None:
         text = client.text("GET", "/v1/status", {"workspace": workspace})
     else:
         text = client.text("GET", session_path(session))
-    if as_json:
-        say_json(text)
-    elif session is None:
-        say(overview(decode(text)))
-    else:
-        say(session_block(decode(text), now()))
+    layout = overview if session is None else lambda answer: session_block(answer, now())
+    print_answer(text, layout, as_json=as_json)

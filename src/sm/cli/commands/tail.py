@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
 
-from sm.cli.display.output import say, say_json, width
+from sm.cli.display.output import print_json, print_lines, width
 from sm.cli.display.text import Shown, cut, json_text, line
 from sm.cli.instance import Instance
+from sm.cli.long_poll import until_answered
 from sm.cli.options import json_option, session_argument
-from sm.cli.polling import until_answered
 from sm.client.http import Client, session_path
 from sm.core.states import ENDED
 from sm.wire import decode, encode
@@ -48,9 +48,9 @@ def command(session: str, lines: int, following: bool, as_json: bool) -> None:
         return
     text = instance.client().text("GET", session_path(session, "/actions"), {"lines": lines})
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
-        say(action_line(action, None, width()) for action in decode(text))
+        print_lines(action_line(action, None, width()) for action in decode(text))
 
 
 def _follow(instance: Instance, session: str, lines: int, *, as_json: bool) -> None:

@@ -2,8 +2,8 @@
 
 import click
 
-from sm.cli.bulk import each
-from sm.cli.display.text import label
+from sm.cli.bulk import act_on_each
+from sm.cli.display.sessions import label
 from sm.cli.options import json_option, session_names
 from sm.wire import decode
 
@@ -20,4 +20,6 @@ def command(sessions: tuple[str, ...], as_json: bool) -> int:
     Example:
       sm unarchive engineer-login
     """
-    return each(sessions, "unarchive", lambda text: f"Unarchived {label(decode(text))}", as_json=as_json)
+    return act_on_each(
+        sessions, "unarchive", lambda text: f"Unarchived {label(decode(text))}", as_json=as_json
+    )

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import click
 
-from sm.cli.display.output import say_sessions
+from sm.cli.display.output import print_sessions
 from sm.cli.display.text import Shown, json_text, plural
 from sm.cli.instance import Instance
+from sm.cli.long_poll import until_answered
 from sm.cli.options import json_option, session_names
-from sm.cli.polling import until_answered
 from sm.client.http import Client
 from sm.core.states import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
@@ -58,7 +58,7 @@ def command(
     if as_json:
         click.echo(json_text(encode(found)))
     elif found or reached is not None:
-        say_sessions([("", session) for session in found], "no such sessions any more")
+        print_sessions([("", session) for session in found], "no such sessions any more")
     sys.stdout.flush()
     ended = [session["session_id"] for session in found if session["status"] in ENDED]
     if ended:

@@ -4,12 +4,11 @@ import os
 
 import click
 
-from sm.cli.display.output import say, say_json
+from sm.cli.display.output import print_answer
 from sm.cli.display.text import Shown, line, their_line
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument
 from sm.client.http import new_key, session_path
-from sm.wire import decode
 
 _WITHIN_S = 1260.0
 """The daemon has a limit of its own: twice claude.what.timeout_s, when another summary is made first."""
@@ -31,10 +30,7 @@ def command(session: str, as_json: bool) -> None:
     client = Instance(os.environ).client()
     path = session_path(session, "/what")
     text = client.text("POST", path, body={}, key=new_key(), timeout_s=_WITHIN_S)
-    if as_json:
-        say_json(text)
-    else:
-        say(what_block(decode(text)))
+    print_answer(text, what_block, as_json=as_json)
 
 
 def what_block(what: Shown) -> list[str]:

@@ -6,13 +6,14 @@ from datetime import datetime
 
 import click
 
-from sm.cli.display.output import now, say, say_json
+from sm.cli.display.output import now, print_answer
 from sm.cli.display.requests import expires, request_head, verdict
-from sm.cli.display.text import Shown, age, columns, label, line, padded, seconds_since, span, status_of
+from sm.cli.display.sessions import label, status_of
+from sm.cli.display.table import Table, table_lines
+from sm.cli.display.text import Shown, age, line, seconds_since, span
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, requests_and_sessions
 from sm.client.http import quoted, session_path
-from sm.wire import decode
 
 _A_REQUEST = re.compile(r"[rR][0-9]+")
 
@@ -34,10 +35,8 @@ def command(session: str, as_json: bool) -> None:
     client = Instance(os.environ).client()
     request = _A_REQUEST.fullmatch(session) is not None
     text = client.text("GET", f"/v1/requests/{quoted(session)}" if request else session_path(session, "/why"))
-    if as_json:
-        say_json(text)
-    else:
-        say((request_block if request else why_block)(decode(text), now()))
+    block = request_block if request else why_block
+    print_answer(text, lambda answer: block(answer, now()), as_json=as_json)
 
 
 def why_block(why: Shown, at: datetime) -> list[str]:
@@ -61,11 +60,7 @@ def _evidence(evidence: list[Shown], at: datetime) -> list[str]:
         (line(each["source"]), f"says {line(each['says'])}", _when(each, at), _believed(each))
         for each in evidence
     ]
-    widths = [max(columns(row[n]) for row in rows) for n in range(3)]
-    return [
-        "  " + "  ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    ]
+    return [f"  {row}" for row in table_lines(Table(rows, aligned=3), "  ")]
 
 
 def _when(each: Shown, at: datetime) -> str:

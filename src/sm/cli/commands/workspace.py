@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import click
 
 from sm.cli.display.errors import warning_text
-from sm.cli.display.output import say, say_json
-from sm.cli.display.text import columns, line, padded, plural
+from sm.cli.display.output import print_answer, print_json, print_table
+from sm.cli.display.table import Table
+from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, workspaces
 from sm.client.http import new_key, workspace_path
@@ -97,19 +98,13 @@ def list_command(deleted: bool, as_json: bool) -> None:
     """
     text = _client().text("GET", "/v1/workspaces", {"deleted": deleted})
     if as_json:
-        say_json(text)
-        return
-    found = decode(text)
-    if not found:
-        click.echo("no workspaces", err=True)
+        print_json(text)
         return
     rows = [
-        (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"])) for w in found
+        (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"]))
+        for w in decode(text)
     ]
-    widths = [max(columns(row[n]) for row in rows) for n in range(3)]
-    say(
-        " | ".join([*(padded(part, w) for part, w in zip(row, widths, strict=False)), row[3]]) for row in rows
-    )
+    print_table(Table(rows, aligned=3, is_cut=False), "no workspaces")
 
 
 @command.command()
@@ -123,10 +118,7 @@ def show(slug: str, as_json: bool) -> None:
       sm workspace show shop
     """
     text = _client().text("GET", workspace_path(slug))
-    if as_json:
-        say_json(text)
-    else:
-        say(_block(decode(text)))
+    print_answer(text, _block, as_json=as_json)
 
 
 @command.command("set")
@@ -211,7 +203,7 @@ def _told(text: str, done: str, as_json: bool) -> None:
     for warning in workspace.get("warnings") or []:
         click.echo(warning_text(warning), nl=False, err=True)
     if as_json:
-        say_json(text)
+        print_json(text)
     else:
         click.echo(f"{done} workspace {workspace['slug']} ({line(workspace['working_dir'], 4096)})")
 

@@ -11,7 +11,7 @@ from sm.paths import places
 from sm.wire import encode
 
 
-def told(error: BaseException, arguments: Sequence[str]) -> int:
+def print_error(error: BaseException, arguments: Sequence[str]) -> int:
     """Say on stderr what went wrong, as JSON when `arguments` ask for that, and return the exit code."""
     match error:
         case click.exceptions.Exit():

@@ -1,30 +1,41 @@
-"""Writing answers: what stdout is, and the objects of the daemon on it."""
+"""Writes the answer of a command to stdout."""
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from sm.cli.display.text import json_text, session_rows
+from sm.cli.display.sessions import session_table
+from sm.cli.display.table import Table, table_lines
+from sm.cli.display.text import json_text
+from sm.wire import decode
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def say(lines: Iterable[str]) -> None:
-    """Write the answer's lines in one go."""
+def print_lines(lines: Iterable[str]) -> None:
+    """Write the lines of an answer in one go."""
     text = "\n".join(lines)
     if text:
         click.echo(text)
 
 
-def say_json(document: str) -> None:
+def print_json(document: str) -> None:
     """Write one JSON document as it came from the daemon."""
     click.echo(json_text(document))
+
+
+def print_answer(document: str, layout: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
+    """Write the daemon's answer as JSON, or as the lines that `layout` makes of it."""
+    if as_json:
+        print_json(document)
+    else:
+        print_lines(layout(decode(document)))
 
 
 def width() -> int | None:
@@ -32,16 +43,20 @@ def width() -> int | None:
     return os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None
 
 
-def colour() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+def print_table(table: Table, empty: str) -> None:
+    """Write a table; when it has no rows, say `empty` on stderr."""
+    if not table.rows:
+        click.echo(empty, err=True)
+    elif sys.stdout.isatty():
+        from sm.cli.display import terminal
 
-
-def say_sessions(
-    rows: Iterable[tuple[str, Mapping[str, Any]]], none: str, *, saying_too: bool = True
-) -> None:
-    """Write one line for each session; when there is none say `none` on stderr."""
-    lines = session_rows(rows, now(), saying_too=saying_too, width=width(), colour=colour())
-    if lines:
-        say(lines)
+        terminal.print_table(table)
     else:
-        click.echo(none, err=True)
+        print_lines(table_lines(table))
+
+
+def print_sessions(
+    rows: Iterable[tuple[str, Mapping[str, Any]]], empty: str, *, with_words: bool = True
+) -> None:
+    """Write one row for each session; when there is none, say `empty` on stderr."""
+    print_table(session_table(rows, now(), with_words=with_words), empty)

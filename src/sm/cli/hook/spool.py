@@ -1,52 +1,21 @@
-"""What a session reports while no daemon runs (docs/protocol.md, the spool)."""
+"""Writes a session's events and reports to the spool while no daemon runs (docs/protocol.md)."""
 
 import os
 import time
 
 from sm.cli.hook.emit import stamp
 from sm.client.connection import read_token
-from sm.client.http import Away, Client, new_key
-from sm.errors import DaemonUnavailable, LimitReached, SmError, StorageFull
-from sm.wire import AGENT_SOCKET_NAME, SPOOL_MAX_BYTES, encode
+from sm.errors import DaemonUnavailable, LimitReached, StorageFull
+from sm.wire import SPOOL_MAX_BYTES, encode
 
 TYPE_CHECKING = False  # see wire.py: hooks come here too
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from sm.cli.instance import Instance
 
 HOOKS_MAX_BYTES = SPOOL_MAX_BYTES * 3 // 4
-"""How full the events of hooks may make it. The rest is for what the session itself says, which must not be lost."""
-
-
-def report(instance: "Instance", action: str, path: str, body: "Mapping[str, object]") -> "Any | None":
-    """Post a session's report: the daemon's answer, or None when it was left in the spool.
-
-    The report is in the spool before anything is waited for, so that it survives this command being killed; the
-    same key in both makes it count once, whichever the daemon sees first. Raises the daemon's refusals, and
-    LimitReached when the spool is full.
-    """
-    key = new_key()
-    try:
-        return Client(instance.socket_path).post(path, body, key=key)
-    except DaemonUnavailable as error:
-        if instance.session_id is None:
-            raise
-        if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container has no way to the spool
-            return instance.client().post(path, body, key=key)
-        spooled = write(instance, action, body, key)
-        if not isinstance(error, Away):
-            return None  # it is there and stuck
-    try:
-        answer = instance.client().post(path, body, key=key)
-    except DaemonUnavailable:
-        return None
-    except SmError:
-        _remove(spooled)
-        raise
-    _remove(spooled)
-    return answer
+"""The share of events. The rest is for the session's own reports, which must not be lost."""
 
 
 def write(
@@ -59,10 +28,10 @@ def write(
     most: int = SPOOL_MAX_BYTES,
     durable: bool = True,
 ) -> str:
-    """Leave one report for the daemon, whole or not at all, and return the file's path.
+    """Write one report to the spool, whole or not at all, and return the file's path.
 
-    The session's directory then holds at most `most` bytes. One that is not `durable` may be lost or empty when the
-    machine fails.
+    The session's directory then holds at most `most` bytes. A report that is not `durable` may be lost or empty after
+    the machine fails.
     """
     session_id = instance.session_id or ""
     if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
@@ -95,7 +64,7 @@ def write(
                 os.fsync(stream.fileno())
         os.rename(hidden, f"{directory}/{name}")
     except OSError as error:
-        _remove(hidden)
+        remove(hidden)
         raise StorageFull(
             f"the daemon is away and the report cannot be kept: {error.strerror}", "sm daemon start"
         ) from None
@@ -103,7 +72,7 @@ def write(
 
 
 def _used(directory: str) -> int:
-    """How many bytes lie there. Others write and remove there at the same time."""
+    """The size of all reports in the directory. Other processes add and remove reports at the same time."""
     used = 0
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -140,8 +109,9 @@ def _token(environ: "Mapping[str, str]") -> str:
     return token
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
+    """Remove a report, if the daemon has not yet."""
     try:  # noqa: SIM105  contextlib would cost 2 ms
         os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # the daemon was quicker, or it never was there
+        pass

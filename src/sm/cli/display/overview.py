@@ -1,0 +1,37 @@
+"""Lays out the state of the whole system, and the records of the daemon's log. Pure."""
+
+from datetime import datetime, tzinfo
+
+from sm.cli.display.text import Shown, line, span, unclaimed
+
+
+def overview(status: Shown) -> list[str]:
+    """The answer of `sm status` without an ID."""
+    daemon = status["daemon"]
+    counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
+    told = [f"           {unclaimed(line(each))}" for each in status["inbox_lines"] if each.strip()]
+    lines = [
+        f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
+        *told,
+        f"Daemon:    running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
+        f"Sessions:  {', '.join(counts) or 'none'}",
+        f"Orphans:   {status['orphans']}",
+        f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
+        f"Dead letters: {status['dead_letters']}",
+    ]
+    return lines + [f"Trouble:   {line(trouble)}" for trouble in status["trouble"]]
+
+
+def log_line(record: Shown, zone: tzinfo | None) -> str:
+    """One record of the daemon's log: `2026-01-27 15:10:00 INFO sm.sessions.manager: killed sm_session=1a2b3c4d`."""
+    try:
+        when = datetime.fromisoformat(str(record["time"])).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+    except (KeyError, ValueError):
+        when = "-"
+    context = "".join(
+        f" {name}={line(value)}"
+        for name, value in record.items()
+        if name.startswith("sm_") and value is not None
+    )
+    head = f"{when} {line(record.get('level', '-'))} {line(record.get('logger', '-'))}"
+    return f"{head}: {line(record.get('message', ''), 4000)}{context}"

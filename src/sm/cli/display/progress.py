@@ -1,0 +1,76 @@
+"""Lays out the progress of one session. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+
+from sm.cli.display.text import Shown, age, checkpoint_line, line, span, their_line
+
+_TODO_MAX = 12
+_BOXES = {"completed": "x", "in_progress": ">"}
+
+
+def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[str]:
+    """The block of `sm progress`; what nobody measured has no line."""
+    name = line(progress.get("name") or progress["session_id"])
+    elapsed = span(progress["elapsed_seconds"])
+    lines = [f"{name} ({progress['session_id']}) | {line(progress['status'])} | {elapsed} elapsed"]
+    tokens = _tokens(progress)
+    if tokens:
+        lines.append(tokens)
+    if progress.get("tools_used"):
+        used = " ".join(f"{line(tool)}({count})" for tool, count in progress["tools_used"].items())
+        lines.append(f"Tools: {used}")
+    if progress.get("current_activity"):
+        lines.append(f"Status: {line(progress['current_activity'])}")
+    if progress.get("last_tool"):
+        lines.append(_last_tool(progress["last_tool"], now))
+    if progress.get("cost_usd") is not None:
+        lines.append(f"Cost: ${progress['cost_usd']:,.2f}")
+    if progress.get("context_percent") is not None:
+        lines.append(f"Context: {progress['context_percent']}% of {progress['context_window']:,} tokens")
+    if progress.get("completion_message"):
+        lines.append(f'Result: "{line(progress["completion_message"])}"')
+    if progress.get("todo"):
+        lines += ["", *_todo(progress["todo"])]
+    if progress.get("checkpoints"):
+        lines += ["", "Checkpoints:"]
+        lines += [f"  {checkpoint_line(checkpoint, zone)}" for checkpoint in progress["checkpoints"]]
+    output = [their_line(text) for text in progress.get("last_output") or []][-10:]
+    if output:
+        lines += ["", "Last output:"]
+        lines += [f"  {text}" for text in output]
+    return lines
+
+
+def _tokens(progress: Shown) -> str:
+    used = progress.get("tokens_used")
+    percentage = progress.get("completion_percentage")
+    if used is None:
+        return "" if percentage is None else f"Done: {percentage}%"
+    text = f"Tokens: {used:,}"
+    remaining = progress.get("tokens_remaining_estimate")
+    if remaining is not None:
+        text += f" / ~{used + remaining:,} est"
+    if percentage is not None:
+        text += f" ({percentage}%)"
+    below = (progress.get("subagents") or {}).get("tokens") or {}
+    theirs = below.get("input", 0) + below.get("output", 0)
+    return f"{text}, {theirs:,} of them by sub-agents" if theirs else text
+
+
+def _last_tool(tool: Shown, now: datetime) -> str:
+    arguments = tool.get("args") or {}
+    target = next((str(value) for value in arguments.values()), "") if isinstance(arguments, Mapping) else ""
+    arrow = f" → {line(target, 80)}" if target else ""
+    return f"Last tool: {line(tool['name'])}{arrow} ({age(tool.get('timestamp'), now)})"
+
+
+def _todo(entries: Sequence[Shown]) -> list[str]:
+    """The agent's own list of tasks; of a long one the part that it works at."""
+    done = [entry["status"] == "completed" for entry in entries]
+    at = max(0, min([*done, False].index(False) - 2, len(entries) - _TODO_MAX))
+    part = entries[at : at + _TODO_MAX]
+    lines = [f"  [{_BOXES.get(entry['status'], ' ')}] {line(entry['text'], 200)}" for entry in part]
+    if len(part) < len(entries):
+        lines.append(f"  ({len(entries) - len(part)} more)")
+    return [f"Todo: {sum(done)} of {len(entries)} done", *lines]

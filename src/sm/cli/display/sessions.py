@@ -1,0 +1,134 @@
+"""Lays out sessions: one in a row, a tree of them, and one in full. Pure."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sm.cli.display.table import Table
+from sm.cli.display.text import Shown, age, line, seconds_since, span, their_line
+from sm.core.states import ENDED, Status
+
+_COLOURS: dict[str, str] = {
+    Status.RUNNING: "green",
+    Status.ERROR: "red",
+    Status.KILLED: "red",
+    Status.WAITING_INPUT: "yellow",
+    Status.ABANDONED: "yellow",
+    Status.COMPLETED: "dim",
+}
+
+
+def name_of(session: Shown) -> str:
+    return line(session["friendly_name"] or session["name"])
+
+
+def label(session: Shown) -> str:
+    """`engineer-task1042 (1a2b3c4d)`."""
+    return f"{name_of(session)} ({session['session_id']})"
+
+
+def status_of(session: Shown, now: datetime) -> str:
+    """The status; past its freshness limit with a question mark and its age: `running? (4m)`."""
+    status = line(session["status"])
+    if not session.get("status_stale"):
+        return status
+    return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
+
+
+def last_words(session: Shown) -> str:
+    """The result of a session in quotes, or its note; the reason for an end without a result."""
+    result = session["completion_message"]
+    if result and result != session["status_reason"]:  # else the daemon wrote it
+        return f'"{line(result)}"'
+    if session["status"] in ENDED:
+        return "" if session["status"] == Status.COMPLETED else line(session["status_reason"] or "")
+    if session["status"] == Status.WAITING_INPUT:
+        return line(session["status_reason"] or "")
+    return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
+
+
+def session_table(rows: Iterable[tuple[str, Shown]], now: datetime, *, with_words: bool = True) -> Table:
+    """`name (id) | status | 5min ago | "message"` for each (indentation, session)."""
+    cells, colours = [], {}
+    for number, (indent, session) in enumerate(rows):
+        words = last_words(session) if with_words else ""
+        cells.append(
+            (indent + label(session), status_of(session, now), age(session["status_at"], now), words)
+        )
+        colour = _COLOURS.get(str(session["status"]))
+        if colour is not None:
+            colours[number, 1] = colour
+    return Table(cells, aligned=2, colours=colours)
+
+
+def nested(sessions: Sequence[Shown], depth: int = 0) -> list[tuple[str, Shown]]:
+    """Sessions with their `children` as rows of a tree, each with its indentation."""
+    rows: list[tuple[str, Shown]] = []
+    for session in sessions:
+        rows.append(("  " + "   " * (depth - 1) + "└─ " if depth else "", session))
+        rows += nested(session.get("children") or [], depth + 1)
+    return rows
+
+
+def tree(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
+    """A flat list as rows of a tree: below a session those that name it as their parent, in the order given.
+
+    A session whose parent is not in the list is a root.
+    """
+    known = {session["session_id"] for session in sessions}
+    below: dict[str | None, list[Shown]] = {}
+    for session in sessions:
+        parent = session["parent_session_id"]
+        below.setdefault(parent if parent in known else None, []).append(session)
+
+    def with_children(session: Shown) -> Shown:
+        return {
+            **session,
+            "children": [with_children(child) for child in below.get(session["session_id"], [])],
+        }
+
+    return nested([with_children(session) for session in below.get(None, [])])
+
+
+def session_block(session: Shown, now: datetime) -> list[str]:
+    """Everything about one session, for `sm status ID` and `sm me`."""
+    status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
+    agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
+    if session["model"]:
+        agent.append(f"model {line(session['model'])}")
+    trust = line(session["effective_mode"])
+    if session["effective_mode"] != session["trust_level"]:
+        trust += f" (asked for {line(session['trust_level'])})"
+    facts = [
+        ("Status", f"{status} ({line(session['status_source'])}: {line(session['status_reason'] or '-')})"),
+        ("Agent", ", ".join(agent)),
+        ("Title", session["title"]),
+        ("Result", session["completion_message"] and f'"{line(session["completion_message"], 10_000)}"'),
+        ("Note", session["note"]),
+        ("Process", process_of(session)),
+        ("Parent", session["parent_session_id"] or "none"),
+        ("Directory", session["working_dir"]),
+        (
+            "Worktree",
+            session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"]),
+        ),
+        ("Workspace", session["workspace"]),
+        ("Trust", f"{trust}, mode {line(session['mode'])}, created by {line(session['created_by'])}"),
+        ("Started", session["started_at"] and age(session["started_at"], now)),
+        ("Active", session["last_activity_at"] and age(session["last_activity_at"], now)),
+        ("Terminal", f"{line(session['tmux_session'])} (sm attach {session['session_id']})"),
+    ]
+    lines = [label(session)]
+    lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
+    output = [their_line(text) for text in session.get("last_output") or []]
+    if output:
+        lines += ["Last output:", *(f"  {text}" for text in output)]
+    return lines
+
+
+def process_of(session: Shown) -> str | None:
+    """How its process ended, or that it runs."""
+    if session["exit_signal"] is not None:
+        return f"ended by signal {session['exit_signal']}"
+    if session["exit_code"] is not None:
+        return f"ended with exit code {session['exit_code']}"
+    return f"pid {session['pid']}" if session["pid"] else None

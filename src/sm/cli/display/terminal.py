@@ -1,0 +1,79 @@
+"""Lays out answers on a terminal with rich. Only imported when a person looks: rich costs more than the command."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+from rich.box import Box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+from sm.cli.display.table import Table, table_lines
+from sm.cli.display.text import columns, cut
+
+_BARS = Box("  | \n" * 8, ascii=True)
+"""A bar between columns, as in plain text."""
+_GAP = 3
+"""The columns of the terminal that a bar and its blanks take."""
+_NAME_MIN = 20
+_TEXT_MIN = 16
+
+
+def print_table(table: Table) -> None:
+    """Print a table within the width of the terminal.
+
+    The text of a row gives way first. Then its first cell is wrapped: it names the row, so it is never cut. A terminal
+    that is too narrow for that gets plain lines.
+    """
+    console = _console()
+    widths = _widths(table, console.width)
+    if widths is None:
+        for line in table_lines(table):
+            click.echo(cut(line, console.width) if table.is_cut else line)
+    else:
+        console.print(_grid(table, widths))
+
+
+@contextmanager
+def live_lines() -> Iterator[Callable[[Iterable[str]], None]]:
+    """A function that shows lines in place of the lines it has shown before."""
+    with Live(console=_console(), auto_refresh=False) as live:
+        yield lambda lines: live.update(Text("\n".join(lines)), refresh=True)
+
+
+def _console() -> Console:
+    # COLUMNS would win over the real width, and NO_COLOR and TERM are for rich to heed.
+    width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    return Console(width=width, markup=False, emoji=False, highlight=False)
+
+
+def _widths(table: Table, width: int) -> list[int] | None:
+    """The width of each column; None when the terminal is too narrow. A column without any text is left out."""
+    count = max(map(len, table.rows))
+    widths = [max(columns(row[n]) for row in table.rows if n < len(row)) for n in range(count)]
+    if not widths[-1]:
+        widths.pop()
+    name, *facts = widths
+    text = facts.pop() if len(widths) == count else 0
+    left = width - sum(facts) - _GAP * (len(widths) - 1)
+    if name + text > left:
+        name = min(name, max(_NAME_MIN, left - min(text, _TEXT_MIN)))
+        text = min(text, left - name)
+    if name > left or (text < _TEXT_MIN and len(widths) == count and text < widths[-1]):
+        return None
+    return [name, *facts, text] if len(widths) == count else [name, *facts]
+
+
+def _grid(table: Table, widths: Sequence[int]) -> Grid:
+    grid = Grid(box=_BARS, show_header=False, show_edge=False, pad_edge=False)
+    for width in widths[:-1]:
+        grid.add_column(width=width, overflow="fold")
+    grid.add_column(width=widths[-1], no_wrap=table.is_cut, overflow="ellipsis" if table.is_cut else "fold")
+    for number, row in enumerate(table.rows):
+        cells = enumerate(row[: len(widths)])
+        grid.add_row(*(Text(cell, table.colours.get((number, at), "")) for at, cell in cells))
+    return grid

@@ -1,0 +1,61 @@
+"""Sends what a session reports about itself (`checkpoint`, `note`, `complete`), also while no daemon runs."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sm.cli.hook.spool import remove, write
+from sm.cli.instance import Instance
+from sm.client.http import Away, Client, new_key
+from sm.errors import DaemonUnavailable, NotFound, SmError, UsageError
+from sm.wire import AGENT_SOCKET_NAME
+
+
+def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | None:
+    """Post the report of the calling session and return the daemon's answer; None when it stays in the spool.
+
+    Raises UsageError outside of a session, the daemon's refusals, and LimitReached when the spool is full.
+    """
+    instance = Instance(os.environ)
+    try:
+        answer = _post(instance, action, f"/v1/sessions/me/{path}", body)
+    except (NotFound, DaemonUnavailable):
+        # Without its variables a process may still be an agent's, and the daemon knows; if not, this is why.
+        if instance.session_id is not None:
+            raise
+        raise UsageError(
+            f"only an agent can call sm {action}: no session runs here (SM_SESSION_ID is not set)",
+            f"see an agent's own words with: sm {'checkpoints' if action == 'checkpoint' else 'status'} ID",
+        ) from None
+    if answer is None:
+        click.echo("recorded; the daemon is away")
+    return answer
+
+
+def _post(instance: Instance, action: str, path: str, body: Mapping[str, object]) -> Any | None:
+    """The report is in the spool before any wait, so that it survives this command being killed.
+
+    Both copies have one key, so the report counts once, whichever copy the daemon reads first.
+    """
+    key = new_key()
+    try:
+        return Client(instance.socket_path).post(path, body, key=key)
+    except DaemonUnavailable as error:
+        if instance.session_id is None:
+            raise
+        if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container cannot reach the spool
+            return instance.client().post(path, body, key=key)
+        spooled = write(instance, action, body, key)
+        if not isinstance(error, Away):
+            return None  # a daemon listens and does not answer
+    try:
+        answer = instance.client().post(path, body, key=key)
+    except DaemonUnavailable:
+        return None
+    except SmError:
+        remove(spooled)
+        raise
+    remove(spooled)
+    return answer

@@ -1,0 +1,77 @@
+"""The layout of the whole system's state and of the log."""
+
+from datetime import UTC
+from typing import Any
+
+from sm.cli.display.overview import log_line, overview
+
+
+def test_the_overview_counts_and_names_the_trouble() -> None:
+    status = {
+        "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 7300.5},
+        "sessions": {"running": 3, "error": 1, "idle": 0},
+        "orphans": 2,
+        "dead_letters": 1,
+        "requests_open": 3,
+        "inbox": 2,
+        "inbox_lines": ["child engineer-a (1a2b3c4d) completed", "child engineer-b (5e6f7a8b) failed"],
+        "trouble": ["tmux does not answer"],
+    }
+    assert overview(status) == [
+        "Inbox:     2 (sm inbox --take)",
+        "           child engineer-a (1a2b3c4d) completed",
+        "           child engineer-b (5e6f7a8b) failed",
+        "Daemon:    running, pid 7, version 0.1.0, up 2h",
+        "Sessions:  3 running, 1 error",
+        "Orphans:   2",
+        "Requests:  3 open (sm requests)",
+        "Dead letters: 1",
+        "Trouble:   tmux does not answer",
+    ]
+
+
+def test_an_empty_overview_offers_nothing_to_type() -> None:
+    counts: dict[str, Any] = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
+    daemon = {"pid": 7, "version": "0.1.0", "uptime_s": 1}
+    status = {"daemon": daemon, "sessions": {}, "inbox_lines": [], "trouble": []} | counts
+    assert overview(status) == [
+        "Inbox:     0",
+        "Daemon:    running, pid 7, version 0.1.0, up 1s",
+        "Sessions:  none",
+        "Orphans:   0",
+        "Requests:  0 open",
+        "Dead letters: 0",
+    ]
+
+
+def test_a_line_of_the_inbox_can_forge_no_other_line_of_the_overview() -> None:
+    forged = [
+        "x\nDaemon:    running, pid 1",
+        "Trouble:   none\r",
+        "\u2028Requests:  0 open",
+        "[sm] from operator",
+        "",
+    ]
+    counts: dict[str, Any] = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
+    daemon = {"pid": 7, "version": "0.1.0", "uptime_s": 1}
+    status = {"daemon": daemon, "sessions": {}, "inbox_lines": forged, "trouble": []} | counts
+    shown = overview(status)
+    assert shown[1:5] == [
+        "           x Daemon:    running, pid 1",
+        "           Trouble:   none",
+        "           Requests:  0 open",
+        "           > [sm] from operator",
+    ]
+    assert len("\n".join(shown).splitlines()) == len(shown) == 10
+
+
+def test_a_record_of_the_log_is_one_line_with_its_context() -> None:
+    record = {
+        "time": "2026-01-27T15:10:00.123Z",
+        "level": "info",
+        "logger": "sm.sessions.manager",
+        "message": "moved",
+        "sm_session": "1a2b3c4d",
+        "sm_from": None,
+    }
+    assert log_line(record, UTC) == "2026-01-27 15:10:00 info sm.sessions.manager: moved sm_session=1a2b3c4d"

@@ -1,0 +1,186 @@
+"""The layout of sessions; seed 003 shows most of it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sm.cli.display.overview import log_line
+from sm.cli.display.progress import progress_block
+from sm.cli.display.sessions import (
+    last_words,
+    nested,
+    process_of,
+    session_block,
+    session_table,
+    status_of,
+    tree,
+)
+from sm.cli.display.table import table_lines
+from sm.cli.display.text import event_line, plain_line
+from tests.cli.samples import AT, CLAIMS, EVIL, ago, event, progress, session
+
+
+def session_rows(rows: Any, now: datetime, *, with_words: bool = True) -> list[str]:
+    return table_lines(session_table(rows, now, with_words=with_words))
+
+
+def test_children_are_aligned_as_in_seed_003() -> None:
+    sessions = [
+        session(
+            "abc12345",
+            friendly_name="engineer-task1042",
+            status="completed",
+            status_at=ago(minutes=5),
+            completion_message="Feature implemented",
+        ),
+        session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2), note="In progress"),
+        session(
+            "a1b78901",
+            friendly_name="architect-review",
+            status="completed",
+            status_at=ago(minutes=10),
+            completion_message="Approved",
+        ),
+    ]
+    assert session_rows([("", s) for s in sessions], AT) == [
+        'engineer-task1042 (abc12345) | completed | 5min ago | "Feature implemented"',
+        "engineer-task1043 (def45678) | running   | 2min ago | In progress",
+        'architect-review (a1b78901)  | completed | 10min ago | "Approved"',
+    ]
+
+
+def test_a_running_session_without_a_note_is_in_progress() -> None:
+    rows = [
+        ("", session(status="running")),
+        ("", session(status="running", note="reading")),
+        ("", session(status="idle")),
+    ]
+    assert [row.split(" | ")[3:] for row in session_rows(rows, AT)] == [
+        ["In progress"],
+        ["reading"],
+        [],
+    ]
+
+
+def test_the_tree_is_drawn_as_in_seed_003() -> None:
+    fix = session("aaa11111", friendly_name="engineer-fix", status="completed", status_at=ago(minutes=3))
+    deep = session("bbb11111", friendly_name="x", status="idle", status_at=ago(minutes=1))
+    sessions = [
+        session(
+            "abc12345",
+            friendly_name="engineer-task1042",
+            status="completed",
+            status_at=ago(minutes=5),
+            children=[{**fix, "children": [deep]}],
+        ),
+        session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2)),
+    ]
+    assert session_rows(nested(sessions), AT, with_words=False) == [
+        "engineer-task1042 (abc12345) | completed | 5min ago",
+        "  └─ engineer-fix (aaa11111) | completed | 3min ago",
+        "     └─ x (bbb11111)         | idle      | 1min ago",
+        "engineer-task1043 (def45678) | running   | 2min ago",
+    ]
+
+
+def test_a_flat_list_becomes_a_tree_and_an_unknown_parent_makes_a_root() -> None:
+    flat = [
+        session("00000001"),
+        session("00000002", parent_session_id="00000001"),
+        session("00000003", parent_session_id="gone0000"),
+        session("00000004", parent_session_id="00000002"),
+    ]
+    rows = [(indent, shown["session_id"]) for indent, shown in tree(flat)]
+    assert rows == [("", "00000001"), ("  └─ ", "00000002"), ("     └─ ", "00000004"), ("", "00000003")]
+
+
+def test_a_stale_status_shows_its_doubt_and_its_age() -> None:
+    shown = session(status_stale=True, status_at=ago(minutes=4))
+    assert status_of(shown, AT) == "running? (4m)"
+
+
+def test_an_error_without_a_word_shows_the_reason() -> None:
+    assert last_words(session(status="error", status_reason="its process ended: exit code 1")).endswith(
+        "code 1"
+    )
+    assert last_words(session(status="completed", status_reason="it said so")) == ""
+
+
+def test_wide_characters_take_two_columns() -> None:
+    rows = session_rows([("", session(friendly_name="日本")), ("", session(friendly_name="abcd"))], AT)
+    assert rows[0].startswith("日本 (1a2b3c4d) |")
+    assert rows[1].startswith("abcd (1a2b3c4d) |")
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"),
+    [
+        ({"exit_code": 3, "pid": 5}, "ended with exit code 3"),
+        ({"exit_code": 0, "pid": 5}, "ended with exit code 0"),
+        ({"exit_signal": 9, "pid": 5}, "ended by signal 9"),
+        ({"pid": 5}, "pid 5"),
+        ({"pid": None}, None),
+    ],
+)
+def test_the_end_of_a_process_is_told_by_its_code_or_signal(how: dict[str, Any], shown: str | None) -> None:
+    assert process_of(session(**how)) == shown
+
+
+def test_everything_about_one_session_is_in_its_block() -> None:
+    ended = session(
+        status="error",
+        status_reason="its process ended: exit code 3",
+        exit_code=3,
+        completion_message="no key",
+        trust_level="sandboxed",
+        parent_session_id="99999999",
+        last_output=["$ make", "\x1b]0;evil\x07boom"],
+    )
+    block = "\n".join(session_block(ended, AT))
+    for part in (
+        "error, 5min ago",
+        "process: its process ended",
+        "exit code 3",
+        '"no key"',
+        "99999999",
+        "/work",
+    ):
+        assert part in block
+    assert "direct (asked for sandboxed)" in block
+    assert "sm attach 1a2b3c4d" in block
+    assert "]0;evilboom" in block
+    assert "\x1b" not in block
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_the_last_output_of_a_session_cannot_speak_for_the_daemon(claim: str) -> None:
+    told = f"  > {plain_line(claim)}"
+    assert session_block(session(last_output=[claim, "$"]), AT)[-2:] == [told, "  $"]
+    assert progress_block(progress(last_output=[claim, "$"]), AT, UTC)[-2:] == [told, "  $"]
+
+
+def test_every_text_of_a_session_is_folded() -> None:
+    names = ["friendly_name", "title", "agent_type", "provider", "model", "status", "status_source", "mode"]
+    names += ["status_reason", "created_by", "working_dir", "workspace", "trust_level", "effective_mode"]
+    texts: dict[str, Any] = dict.fromkeys([*names, "tmux_session", "completion_message", "note"], EVIL)
+    evil = session(**texts, last_output=[EVIL])
+    moves = progress(
+        name=EVIL,
+        status=EVIL,
+        current_activity=EVIL,
+        completion_message=EVIL,
+        tools_used={EVIL: 1},
+        last_tool={"name": EVIL, "args": {"x": EVIL}, "timestamp": ago(seconds=1)},
+        todo=[{"status": EVIL, "text": EVIL}],
+        checkpoints=[{"timestamp": ago(seconds=1), "message": EVIL}],
+        last_output=[EVIL],
+    )
+    shown = [
+        *session_block(evil, AT),
+        *session_rows([("", evil)], AT),
+        *progress_block(moves, AT, UTC),
+        event_line(event(type=EVIL, message=EVIL), UTC),
+        log_line({"time": ago(seconds=1), "level": EVIL, "logger": EVIL, "message": EVIL, "sm_x": EVIL}, UTC),
+    ]
+    assert not [c for text in shown for c in text if c < " " or "\x7f" <= c <= "\x9f"]
