@@ -15,7 +15,7 @@ from sm.policy.rules import parse_rule
 from tests.load import scaled
 from tests.policy.decisions import decide_command
 
-MANY = 100 if os.environ.get("SM_LONG") == "1" else 1
+MANY = 20 if os.environ.get("SM_LONG") == "1" else 1
 
 # ------------------------------------------------------------------------------------------------------- allow rules
 

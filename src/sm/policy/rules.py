@@ -24,16 +24,9 @@ ARGUMENT_MAX = 65_536
 _QUOTE_MAX = 120
 
 _COMPARED: Mapping[str, str] = {
-    "Bash": "command",
-    "Read": "file_path",
-    "Edit": "file_path",
-    "Write": "file_path",
-    "MultiEdit": "file_path",
-    "NotebookEdit": "notebook_path",
-    "WebFetch": "url",
-    "Grep": "path",
-    "Glob": "path",
-}
+    "Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path", "WebFetch": "url", "Grep": "path", "Glob": "path",
+}  # fmt: skip
 """The argument that a pattern is compared with, by tool."""
 _SEARCHES = frozenset({"Grep", "Glob"})
 NEVER_ALLOWED = frozenset({"AskUserQuestion"})
@@ -178,7 +171,7 @@ def evaluate(
     denying = [rule for rule in map(parse_rule, deny) if rule.names(tool)]
     for rule in denying:
         if rule.pattern is None:
-            return Ruling(False, rule.text, f"auto_deny has {rule.text}")
+            return _ruling(rule)
     patterns = {rule.pattern: rule for rule in denying if rule.pattern is not None}
     try:
         denied = _denied([*patterns], tool, arguments, place) if patterns else None
@@ -186,8 +179,7 @@ def evaluate(
         return None
     if denied:
         pattern, text = denied
-        rule = patterns[pattern]
-        return Ruling(False, rule.text, _why("auto_deny", rule, text))
+        return _ruling(patterns[pattern], text)
     if cut or tool in NEVER_ALLOWED or not _is_plain(tool, arguments):
         return None
     command = arguments.get("command") if tool == "Bash" else None
@@ -195,16 +187,15 @@ def evaluate(
     for rule in map(parse_rule, allow):
         if not rule.surely_names(tool) or (literal and rule.pattern not in (None, command)):
             continue
-        if rule.pattern is None:
-            return Ruling(True, rule.text, f"auto_allow has {rule.text}")
-        allowed = _allowed(rule.pattern, tool, arguments, place)
-        if allowed is not None:
-            return Ruling(True, rule.text, _why("auto_allow", rule, allowed))
+        allowed = None if rule.pattern is None else _allowed(rule.pattern, tool, arguments, place)
+        if rule.pattern is None or allowed is not None:
+            return _ruling(rule, allowed, approved=True)
     return None
 
 
-def _why(key: str, rule: Rule, text: str) -> str:
-    return f"{key} has {rule.text}, which matches {quoted(text, _QUOTE_MAX)}"
+def _ruling(rule: Rule, text: str | None = None, *, approved: bool = False) -> Ruling:
+    matched = "" if text is None else f", which matches {quoted(text, _QUOTE_MAX)}"
+    return Ruling(approved, rule.text, f"auto_{'allow' if approved else 'deny'} has {rule.text}{matched}")
 
 
 def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
