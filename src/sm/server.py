@@ -14,7 +14,7 @@ from sm.services import Services
 from sm.store.audit import Record
 
 
-class Server:
+class ApiServer:
     """Makes the applications from the route table. Refusals go to the audit log by `record`."""
 
     def __init__(self, services: Services, record: Record) -> None:

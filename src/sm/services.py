@@ -89,7 +89,7 @@ class Sessions:
         self._terminals = terminals
         self.find = manager.find
         self.caller_session = manager.viewer
-        self.acknowledge_endings = manager.heard
+        self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = starts.agent_types
         self.archive = records.archive
         self.reparent = records.reparent
@@ -237,7 +237,7 @@ class Sessions:
         for each in killed:
             self._mailroom.hold(each.id, caller.session_id)
         if listens():
-            await self._manager.heard(caller, [s.id for s in killed])
+            await self._manager.acknowledge_endings(caller, [s.id for s in killed])
         return killed
 
     def may_stop_daemon(self, caller: Caller) -> None:
@@ -336,7 +336,7 @@ class Waits:
             return await self._store.mail.message(message.id)
         message = await self._store.mail.message(message.id)
         if message.state in _NOT_ARRIVED:
-            await self._messages.heard(caller, message)
+            await self._messages.acknowledge(caller, message)
         return message
 
     async def inbox(

@@ -11,7 +11,7 @@ import schemathesis
 from aiohttp import web
 
 from sm.api.openapi import document
-from sm.server import Server
+from sm.server import ApiServer
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 
@@ -69,7 +69,7 @@ class Nothing:
         return self
 
 
-SERVER = Server(cast(Any, Nothing()), lambda *given: None)
+SERVER = ApiServer(cast(Any, Nothing()), lambda *given: None)
 
 
 @pytest.mark.parametrize(

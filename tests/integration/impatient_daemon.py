@@ -6,7 +6,7 @@ On a busy machine it waits longer: those who do send and read must be in time.
 import sys
 from dataclasses import replace
 
-from sm.api.sockets import AGENT_BOUNDS, BOUNDS
+from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS
 from sm.daemon import main as daemon
 from tests.load import scaled
 
@@ -16,6 +16,7 @@ if __name__ == "__main__":
     within_s = scaled(_WITHIN_S)
     sys.exit(
         daemon.main(
-            bounds=replace(BOUNDS, within_s=within_s), agent_bounds=replace(AGENT_BOUNDS, within_s=within_s)
+            bounds=replace(SOCKET_LIMITS, within_s=within_s),
+            agent_bounds=replace(AGENT_SOCKET_LIMITS, within_s=within_s),
         )
     )

@@ -1,4 +1,4 @@
-"""The agent sockets: one for each workspace with sandboxed sessions, and one for those that are in none.
+"""Opens the agent sockets: one for each workspace with sandboxed sessions, one for sessions without a workspace.
 
 Each lies alone in a directory that is mounted into the containers of its workspace, knows the routes of agents only,
 and asks for a token at every request. None is open where no session is sandboxed.
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from sm.api.auth import Contained, Tokens
 from sm.api.middleware import ByToken
-from sm.api.sockets import Bounds, Listener, Site, listen
+from sm.api.sockets import Listener, Site, SocketLimits, listen
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.errors import ExternalError, SmError, StorageFull
@@ -32,7 +32,7 @@ class AgentSockets:
     `app` makes the application of all of them, when the first is opened.
     """
 
-    def __init__(self, places: Places, store: Store, bounds: Bounds, contained: Contained) -> None:
+    def __init__(self, places: Places, store: Store, bounds: SocketLimits, contained: Contained) -> None:
         self._places = places
         self._store = store
         self._bounds = bounds

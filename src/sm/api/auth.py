@@ -1,4 +1,4 @@
-"""Who is calling: the kernel's word on the peer of a connection, and marks that can only lower authority.
+"""Identifies callers: by the kernel's facts about a peer, or by the token of a session.
 
 Design section 7. A peer is a session if any of these names one: its ancestry, `SM_SESSION_ID` in its
 environment, a controlling terminal that is one of our panes, or any pane of a tmux session that carries our

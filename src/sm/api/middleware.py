@@ -1,4 +1,4 @@
-"""The edge of every request: who calls, its body, and one shape for whatever goes wrong."""
+"""Identifies the caller of every request, receives its body, and answers every error in one shape."""
 
 import asyncio
 import logging

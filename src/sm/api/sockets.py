@@ -1,4 +1,4 @@
-"""Listening sockets: who comes in, how much of the daemon a socket's callers may take, and for how long.
+"""Serves listening sockets, and limits their callers: connections, followers, bodies, time.
 
 One that sends nothing, sends slowly, or reads nothing of what it asked for is cut off; of agents' sockets also one
 too many. Whatever is sent, others are answered meanwhile.
@@ -26,7 +26,7 @@ _LINGER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SocketLimits:
     """What the callers of one socket may take together. None: as much as there is."""
 
     connections: int | None = None
@@ -38,8 +38,8 @@ class Bounds:
     """How long a head, a body, and the reader of an answer may each take."""
 
 
-BOUNDS = Bounds()
-AGENT_BOUNDS = Bounds(connections=64, followers=32, bodies_bytes=4 * 1024 * 1024)
+SOCKET_LIMITS = SocketLimits()
+AGENT_SOCKET_LIMITS = SocketLimits(connections=64, followers=32, bodies_bytes=4 * 1024 * 1024)
 
 
 class Listener:
@@ -51,7 +51,7 @@ class Listener:
     def __init__(
         self,
         name: str,
-        bounds: Bounds,
+        bounds: SocketLimits,
         identify: Callable[["Listener", web.Request], Awaitable[RequestContext]],
         unknown_hint: str = "sm daemon restart, after an upgrade",
     ) -> None:
@@ -124,7 +124,7 @@ class Listener:
             raise UsageError("the body is not what its head says") from None
 
 
-class Connection(web.RequestHandler):
+class HttpConnection(web.RequestHandler):
     """One connection through a listener."""
 
     __slots__ = ("_entered", "_stuck", "listener")
@@ -219,13 +219,13 @@ class Site(web.BaseSite):
         loop, server = asyncio.get_running_loop(), self._runner.server
         assert server is not None
         self._server = await loop.create_unix_server(
-            lambda: Connection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
+            lambda: HttpConnection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
         )
 
 
 def listener_of(request: web.Request) -> Listener:
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, HttpConnection)
     return connection.listener
 
 

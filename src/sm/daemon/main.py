@@ -21,7 +21,7 @@ from aiohttp import web
 
 from sm import __version__
 from sm.api.middleware import ByKernel
-from sm.api.sockets import AGENT_BOUNDS, BOUNDS, Bounds, Listener, Site, listen
+from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import Loaded, load
 from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
@@ -114,8 +114,8 @@ async def run(
     stopping: asyncio.Event,
     *,
     umask: int,
-    bounds: Bounds,
-    agent_bounds: Bounds,
+    bounds: SocketLimits,
+    agent_bounds: SocketLimits,
 ) -> None:
     """Serve until `stopping` is set; the caller holds the lock. Agents keep running afterwards.
 
@@ -204,7 +204,7 @@ class Ready:
 
 
 async def _serve(
-    place: Places, loaded: Loaded, ready: Ready, umask: int, bounds: Bounds, agent_bounds: Bounds
+    place: Places, loaded: Loaded, ready: Ready, umask: int, bounds: SocketLimits, agent_bounds: SocketLimits
 ) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -214,7 +214,10 @@ async def _serve(
 
 
 def main(
-    arguments: Sequence[str] | None = None, *, bounds: Bounds = BOUNDS, agent_bounds: Bounds = AGENT_BOUNDS
+    arguments: Sequence[str] | None = None,
+    *,
+    bounds: SocketLimits = SOCKET_LIMITS,
+    agent_bounds: SocketLimits = AGENT_SOCKET_LIMITS,
 ) -> int:
     """Run the daemon of this environment's instance in this process; return its exit code."""
     parser = argparse.ArgumentParser(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Identity, anywhere
-from sm.api.sockets import Bounds
+from sm.api.sockets import SocketLimits
 from sm.config import Config, Loaded
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
@@ -29,7 +29,7 @@ from sm.providers import PROVIDERS
 from sm.requests.answers import Requests
 from sm.requests.dialogs import Dialogs
 from sm.sandboxes.host import HostSandbox
-from sm.server import Server
+from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
@@ -75,7 +75,7 @@ class Parts:
     mailroom: Mailroom
     identity: Identity
     agent_sockets: AgentSockets
-    server: Server
+    server: ApiServer
 
 
 class DialogListener(AgentListener):
@@ -109,7 +109,7 @@ def build(
     store: Store,
     terminals: Terminals,
     *,
-    agent_bounds: Bounds,
+    agent_bounds: SocketLimits,
     started_s: float,
     stop: Callable[[], None],
 ) -> Parts:
@@ -233,5 +233,5 @@ def build(
         mailroom=mailroom,
         identity=Identity(store.sessions, terminals, watcher.tty_owner),
         agent_sockets=agent_sockets,
-        server=Server(services, audit.record),
+        server=ApiServer(services, audit.record),
     )

@@ -184,7 +184,7 @@ class Messages:
             return message
         raise _no_message(message_id)
 
-    async def heard(self, caller: Caller, message: Message) -> None:
+    async def acknowledge(self, caller: Caller, message: Message) -> None:
         """The sender was answered that its message did not arrive, and need not be told again."""
         occasion = f"message:{message.id}"
 

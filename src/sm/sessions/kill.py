@@ -81,7 +81,9 @@ class Kills:
             return session.id
 
         died = [each for each in await asyncio.gather(*map(kill, victims)) if each]
-        await self._manager.heard(OPERATOR, died)  # also what was for a parent that has gone with them
+        await self._manager.acknowledge_endings(
+            OPERATOR, died
+        )  # also what was for a parent that has gone with them
         return died
 
     def _unkilled(self, victims: Sequence[Session]) -> list[str]:

@@ -221,7 +221,7 @@ class Manager:
 
     # What need not be told
 
-    async def heard(self, caller: Caller, session_ids: Collection[str]) -> None:
+    async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:
         """The caller knows of these endings, because it was answered so: it need not be told again."""
 
         def told(open: Open) -> list[Notice]:

@@ -128,7 +128,7 @@ class Starts:
             return await self.start_of(session_id, wait_s)
         except (SmError, TimeoutError):
             if listens():
-                await self._manager.heard(caller, [session_id])
+                await self._manager.acknowledge_endings(caller, [session_id])
             raise
 
     async def insert(
