@@ -1,4 +1,4 @@
-"""What `sm kill`, `archive`, `unarchive` and `rm` have in common: they do one thing to each of several sessions."""
+"""Applies one action to several sessions, for `sm kill`, `archive`, `unarchive`, `rm` and `interrupt`."""
 
 import os
 import sys

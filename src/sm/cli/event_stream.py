@@ -1,4 +1,4 @@
-"""Following events: over restarts of the daemon, without losing or repeating one."""
+"""Follows the events of the daemon over its restarts, without losing or repeating one."""
 
 import sys
 import time

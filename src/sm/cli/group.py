@@ -1,4 +1,4 @@
-"""`sm` as click sees it: commands are loaded when they are called, and the help knows them without."""
+"""Defines the click group `sm`, which imports a command only when it is called."""
 
 import os
 import sys
@@ -63,7 +63,7 @@ def sm() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. Raises what `failure.told` can tell."""
+    """Run one command and return its exit code. Raises the errors that `display.errors.print_error` prints."""
     if sys.platform != "linux":
         raise PlatformUnsupported(f"sm runs on Linux, WSL2 included, and not on {sys.platform}")
     if COMPLETE in os.environ:

@@ -1,4 +1,4 @@
-"""Which daemon a command talks to, as whom, and what it does when nobody answers."""
+"""Finds the daemon of a command, and starts it or waits for it when it does not answer."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Waiting for the daemon to have an answer: one held request after another, also over its restarts."""
+"""Repeats a request that the daemon holds until it has an answer, over restarts of the daemon too."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the completion of names."""
+"""Defines arguments and options that several commands share, and the completion of names."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Starting the daemon from a command, and hearing from it that it is ready or why it cannot be."""
+"""Starts the daemon from a command and reports that it is ready, or why it cannot start."""
 
 import os
 import select

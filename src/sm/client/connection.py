@@ -74,7 +74,7 @@ def read_token(path: str | bytes) -> str:
     return token if token.isalnum() else ""
 
 
-class Connection:
+class HttpConnection:
     """One connection to the daemon: opened, asked once, read, closed.
 
     Each wait ends with TimeoutError at `deadline` (time.monotonic). When `silence_s` is set, each wait ends after that
@@ -102,7 +102,7 @@ class Connection:
             self._socket.close()
             raise
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> "HttpConnection":
         return self
 
     def __exit__(self, *_: object) -> None:

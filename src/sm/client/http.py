@@ -6,7 +6,7 @@ Every command imports this module, so it loads C modules only (see `sm.client.co
 import os
 import time
 
-from sm.client.connection import BadAnswer, BrokenOff, Connection, ForeignListener, read_token, request
+from sm.client.connection import BadAnswer, BrokenOff, ForeignListener, HttpConnection, read_token, request
 from sm.errors import (
     DaemonUnavailable,
     NotFound,
@@ -192,11 +192,11 @@ class _Exchange:
         self._timeout_s = timeout_s
         self._reader_fd = reader_fd
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> HttpConnection:
         path = self._path
         _check_owner(path)
         try:
-            self._connection = Connection(path, time.monotonic() + self._timeout_s, self._reader_fd)
+            self._connection = HttpConnection(path, time.monotonic() + self._timeout_s, self._reader_fd)
         except (FileNotFoundError, ConnectionRefusedError):
             raise _nobody(path) from None
         except TimeoutError:
@@ -227,7 +227,7 @@ class _Exchange:
 
 
 def _ask(
-    connection: Connection,
+    connection: HttpConnection,
     path: str,
     method: str,
     target: str,
@@ -254,7 +254,7 @@ def _ask(
         raise _refusal(status, connection.body(_ANSWER_MAX_BYTES))
 
 
-def _events(connection: Connection) -> "Iterator[tuple[int, str]]":
+def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
     """The body as server-sent events (HTML Living Standard, 9.2.6): their `id` and `data`."""
     number = 0
     data: list[bytes] = []

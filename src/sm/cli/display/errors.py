@@ -1,4 +1,4 @@
-"""How a command that failed ends: what it says on stderr, and with which exit code."""
+"""Prints the error of a command on stderr and chooses its exit code."""
 
 import os
 import sys

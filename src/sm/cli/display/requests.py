@@ -1,7 +1,7 @@
-"""How requests are shown to a person, in a line and in full. Pure.
+"""Lays out requests for a person, in a line and in full. Pure.
 
-What is asked are an agent's words, and somebody decides by them what to allow: in full they stand as they are, each
-line behind a bar, with what cannot be seen made visible.
+A request quotes an agent, and a person decides by the quotation what to allow. In full, each quoted line stands behind
+a bar as it is, with invisible characters made visible.
 """
 
 import re

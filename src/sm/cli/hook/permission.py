@@ -11,7 +11,7 @@ import time
 
 from sm.cli.hook.emit import ENDING, unheard
 from sm.cli.hook.transport import is_final, send, spool
-from sm.client.connection import Connection
+from sm.client.connection import HttpConnection
 from sm.wire import decode, encode
 
 _DIALOG = "/v1/hooks/dialog"
@@ -72,7 +72,7 @@ def _heed() -> None:
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
 
 
-def _answer(connection: "Connection | None", deadline: float) -> tuple[str, str]:
+def _answer(connection: "HttpConnection | None", deadline: float) -> tuple[str, str]:
     """`open`, `over`, `away`, or `decided` with the text to print. None: no daemon could be asked.
 
     Raises BrokenPipeError as soon as nobody reads stdout any more.

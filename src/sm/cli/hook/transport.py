@@ -5,14 +5,14 @@ C modules only, as in `sm.cli.hook.emit`.
 
 import posix
 
-from sm.client.connection import Connection, ForeignListener, read_token, request
+from sm.client.connection import ForeignListener, HttpConnection, read_token, request
 from sm.wire import AGENT_SOCKET_NAME
 
 _TOO_LATE = 408
 _TOO_MANY = 429
 
 
-def send(route: str, body: str, key: str, deadline: float) -> "Connection | None":
+def send(route: str, body: str, key: str, deadline: float) -> "HttpConnection | None":
     """Post `body` to the daemon and return the connection, on which the answer comes.
 
     None: a process of another user listens on the socket; it was sent nothing. Raises OSError.
@@ -20,7 +20,7 @@ def send(route: str, body: str, key: str, deadline: float) -> "Connection | None
     path = posix.environ[b"SM_SOCKET"]
     token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
     try:
-        connection = Connection(path, deadline)
+        connection = HttpConnection(path, deadline)
     except ForeignListener:
         return None
     try:
