@@ -19,8 +19,8 @@ from sm.core.models import (
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import IllegalState, TerminalError, UsageError
-from sm.messaging.messages import BATCH_MAX, Letter, Messages
-from sm.messaging.timers import Mailroom
+from sm.messaging.messages import BATCH_MAX, Messages, RenderedMessage
+from sm.messaging.timers import MailTimers
 from sm.monitor.monitor import Monitor
 from sm.policy.access import Action, may, visible
 from sm.requests.answers import Requests
@@ -77,7 +77,7 @@ class Sessions:
         revival: Revival,
         adoptions: Adoptions,
         interrupts: Interrupts,
-        mailroom: Mailroom,
+        mailroom: MailTimers,
         terminals: Lifecycle,
     ) -> None:
         self._store = store
@@ -274,7 +274,7 @@ class Waits:
         messages: Messages,
         requests: Requests,
         waiting: Waiting,
-        mailroom: Mailroom,
+        mailroom: MailTimers,
     ) -> None:
         self._store = store
         self._manager = manager
@@ -341,7 +341,7 @@ class Waits:
 
     async def inbox(
         self, caller: Caller, limit: int | None, key: RequestKey | None, hold: Hold, wait_s: float | None
-    ) -> list[Letter]:
+    ) -> list[RenderedMessage]:
         """Take the waiting messages of the caller; with `wait_s` wait for the first one."""
         count, idle = min(limit or BATCH_MAX, BATCH_MAX), wait_s is not None
         # What the old process of a restored session has left behind is gone before the new one runs.

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sm.config import Config
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message, Notice
+from sm.core.messages import IN_ITS_QUEUE, INBOX, SM_ITSELF, TERMINAL, Message, Notice
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Status
 from sm.core.text import letter
-from sm.messaging.messages import INBOX, TERMINAL, Messages
-from sm.messaging.receipts import Receipts
+from sm.messaging.messages import Messages
+from sm.messaging.receipts import DeliveryReceipts
 from sm.providers import PROVIDERS
 from sm.providers.readers import AcceptedInput
 from sm.requests.dialogs import Dialogs
@@ -36,7 +36,7 @@ class Post:
     """Two sessions of claude, what was sent to them, and the daemon's clock."""
 
     store: Store
-    receipts: Receipts
+    receipts: DeliveryReceipts
     clock: list[int]
 
     def at(self, second: int) -> float:
@@ -109,7 +109,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             made = replace(samples.session(each, status=Status.IDLE), provider="claude")
             await store.write(lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
         messages = Messages(store, manager, Dialogs(store, manager, world.terminals(), config))
-        yield Post(store, Receipts(store, manager, messages), clock)
+        yield Post(store, DeliveryReceipts(store, manager, messages), clock)
     await world.end()
 
 

@@ -32,19 +32,25 @@ class AgentSockets:
     `app` makes the application of all of them, when the first is opened.
     """
 
-    def __init__(self, places: Places, store: Store, bounds: SocketLimits, contained: Contained) -> None:
+    def __init__(
+        self,
+        places: Places,
+        store: Store,
+        bounds: SocketLimits,
+        contained: Contained,
+        app: Callable[[], web.Application],
+    ) -> None:
         self._places = places
         self._store = store
         self._bounds = bounds
         self._contained = contained
-        self._app: Callable[[], web.Application] | None = None
+        self._app = app
         self._runner: web.AppRunner | None = None
         self._open: set[str | None] = set()
         self._opening = asyncio.Lock()
 
-    async def serve(self, app: Callable[[], web.Application]) -> None:
+    async def serve(self) -> None:
         """Open those of the sandboxed sessions whose processes may still live. Once."""
-        self._app = app
         for session in living(self._store.sessions):
             try:
                 await self.ready_for(session)
@@ -67,7 +73,6 @@ class AgentSockets:
                 self._open.add(session.workspace)
 
     async def _serve_workspace(self, workspace: str | None) -> None:
-        assert self._app is not None, "nothing starts before the daemon serves"
         path = self._places.agent_socket(workspace)
         directory = os.path.dirname(path)
         for each in (os.path.dirname(directory), directory):

@@ -20,7 +20,7 @@ from sm.core.messages import Message
 from sm.core.models import Caller, Checkpoint, Event, Session, Workspace
 from sm.core.requests import Request
 from sm.core.timestamps import iso
-from sm.messaging.messages import Letter
+from sm.messaging.messages import RenderedMessage
 from sm.services import Services
 
 
@@ -196,7 +196,7 @@ def message_json(message: Message) -> MessageView:
     }
 
 
-def letter_json(letter: Letter) -> LetterView:
+def letter_json(letter: RenderedMessage) -> LetterView:
     return {**message_json(letter.message), "text": letter.text, "shown": letter.shown}
 
 

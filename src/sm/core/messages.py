@@ -7,6 +7,9 @@ from sm.core.states import OPEN_STATES, MessageMode, MessageState, NoticeKind
 SM_ITSELF = "sm"
 """The sender of notices."""
 
+INBOX = "inbox"
+TERMINAL = "terminal"
+"""The ways of delivery: the recipient takes a message from its inbox, or the daemon types it."""
 IN_ITS_QUEUE = "its transcript: queued"
 """The evidence of a message that an agent has in a queue of its own, and has not read yet."""
 

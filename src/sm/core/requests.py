@@ -70,7 +70,7 @@ class Request:
         return f"r{self.id}"
 
     @property
-    def offered(self) -> bool:
+    def has_proposed_answer(self) -> bool:
         """It has an answer, which the hook that waits for it has not taken yet."""
         return self.open and self.answer is not None
 
@@ -84,6 +84,6 @@ class Request:
         return self.state is RequestState.OPEN
 
     @property
-    def untold(self) -> bool:
-        """Answered, and the session that asked has not heard."""
+    def unclaimed(self) -> bool:
+        """Answered, and the session that asked has not taken the answer."""
         return self.state is RequestState.ANSWERED and self.taken_at is None

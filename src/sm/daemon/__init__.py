@@ -1,0 +1,1 @@
+"""The daemon process: its start, its parts, its outbox and its recovery."""

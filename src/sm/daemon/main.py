@@ -147,7 +147,7 @@ async def run(
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
             await Site(runner, Listener("sm.sock", bounds, ByKernel(parts.identity).identify), sock).start()
-            await parts.agent_sockets.serve(parts.server.agent_app)
+            await parts.agent_sockets.serve()
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.tell({"ready": True})
             tasks = [
@@ -156,8 +156,8 @@ async def run(
                     ("outbox", parts.outbox.run()),
                     ("watcher", parts.watcher.run(later)),
                     ("store", store.ended()),
-                    ("typist", parts.typist.run()),
-                    ("mailroom", parts.mailroom.run()),
+                    ("delivery", parts.worker.run()),
+                    ("timers", parts.timers.run()),
                     ("waiting", parts.waiting.run()),
                     ("dialogs", parts.dialogs.run()),
                     ("upkeep", upkeep(place, store, parts.reports, parts.observer)),

@@ -1,4 +1,4 @@
-"""Carries out what the store has committed: starts, kills, typed prompts, what is told outside.
+"""Carries out committed effects: starts, kills, typed prompts, notifications.
 
 Almost every effect may be repeated after a crash, because it asks the world first: a start finds the terminal
 that carries its session's id, a kill finds the process gone. What cannot be repeated (typing, running the
@@ -35,8 +35,8 @@ from sm.errors import (
 )
 from sm.linux.platform import boot_id
 from sm.linux.processes import ancestry, environ_value, process_tree
-from sm.messaging.composer import Composing
-from sm.monitor.processes import Watcher
+from sm.messaging import ComposerDriver
+from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.interrupt import INTERRUPTIBLE
@@ -91,7 +91,7 @@ class Outbox:
         archives: Archives,
         revival: Revival,
         agent_sockets: AgentSockets,
-        composing: Composing,
+        driver: ComposerDriver,
     ) -> None:
         self._store = store
         self._manager = manager
@@ -103,7 +103,7 @@ class Outbox:
         self._archives = archives
         self._revival = revival
         self._agent_sockets = agent_sockets
-        self._composing = composing
+        self._driver = driver
         self._last: dict[str, asyncio.Task[None]] = {}
         """The newest effect of each queue that is not done: the next effect waits for that."""
         self._waiting: Counter[str] = Counter()
@@ -342,7 +342,7 @@ class Outbox:
             return
         dead = None
         try:
-            async with self._composing.interrupting(session.id):
+            async with self._driver.interrupting(session.id):
                 await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
         except (NoTerminal, NoServer):
             pass  # there is nothing to interrupt

@@ -1,4 +1,4 @@
-"""After a start of the daemon: asks the world before it believes the rows."""
+"""Brings sessions in line with the world after a start of the daemon. The rows alone are not believed."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from sm.core.states import Status
 from sm.errors import NoServer, StorageFull, TerminalError
 from sm.linux.platform import boot_id
 from sm.linux.processes import is_alive
-from sm.monitor.processes import Watcher
+from sm.monitor import Watcher
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Lost, Manager

@@ -1,4 +1,4 @@
-"""What sessions reported while no daemon ran (docs/protocol.md, The spool), replayed in order of emission."""
+"""Replays reports that sessions spooled while no daemon ran (docs/protocol.md, The spool), in order of emission."""
 
 import hmac
 import logging
@@ -19,7 +19,7 @@ from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull, UsageError
 from sm.linux.files import read_or_empty
-from sm.monitor.observer import Observer
+from sm.monitor import Observer
 from sm.sessions.reports import Reports
 from sm.wire import SPOOL_MAX_BYTES
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sm.core.timestamps import iso
 from sm.daemon.spool import replay
 from sm.errors import StorageFull
-from sm.monitor.observer import Observer
+from sm.monitor import Observer
 from sm.paths import Places
 from sm.sessions.reports import Reports
 from sm.store import Store

@@ -12,22 +12,12 @@ from sm.config import Config, Loaded
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
 from sm.linux.processes import death_with_parent
-from sm.messaging.composer import Composing
-from sm.messaging.delivery import Typist
-from sm.messaging.messages import Messages
-from sm.messaging.receipts import Receipts
-from sm.messaging.timers import Mailroom
-from sm.monitor.listeners import AgentListener
-from sm.monitor.monitor import Monitor
-from sm.monitor.observer import Observer
-from sm.monitor.processes import Watcher
-from sm.monitor.summary import Summary
-from sm.monitor.usage import UsageMeter
+from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
+from sm.monitor import AgentListener, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.notifiers import NOTIFIERS
 from sm.paths import Places
 from sm.providers import PROVIDERS
-from sm.requests.answers import Requests
-from sm.requests.dialogs import Dialogs
+from sm.requests import Dialogs, Requests
 from sm.sandboxes.host import HostSandbox
 from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
@@ -71,8 +61,8 @@ class Parts:
     watcher: Watcher
     observer: Observer
     outbox: Outbox
-    typist: Typist
-    mailroom: Mailroom
+    worker: DeliveryWorker
+    timers: MailTimers
     identity: Identity
     agent_sockets: AgentSockets
     server: ApiServer
@@ -134,7 +124,7 @@ def build(
         audit=audit.record,
         now=now,
     )
-    spawning = Spawning(config, place, providers, lambda: store.workspaces, now)
+    spawning = Spawning(config, place, providers, store, now)
     starts = Starts(store, manager, spawning, sandbox, endings)
     kills = Kills(store, manager)
     reports = Reports(store, manager, endings)
@@ -152,28 +142,14 @@ def build(
         off=config.daemon.ignore_evidence,
     )
     watcher = Watcher(store, manager, terminals, observer)
-    composing = Composing(terminals, observer)
+    composer = ComposerDriver(terminals, observer)
     dialogs = Dialogs(store, manager, terminals, config)
     messages = Messages(store, manager, dialogs)
-    receipts = Receipts(store, manager, messages)
-    for listener in (receipts, composing, DialogListener(dialogs)):
+    receipts = DeliveryReceipts(store, manager, messages)
+    for listener in (receipts, composer, DialogListener(dialogs)):
         observer.register(listener)
-    mailroom = Mailroom(store, manager, kills, messages, waiting, time.time)
+    timers = MailTimers(store, manager, kills, messages, waiting, time.time)
 
-    agent_sockets = AgentSockets(place, store, agent_bounds, anywhere)
-    outbox = Outbox(
-        store,
-        manager,
-        starts,
-        terminals,
-        sandbox,
-        watcher,
-        notifiers,
-        archives,
-        revival,
-        agent_sockets,
-        composing,
-    )
     what = config.claude
     workspaces = Workspaces(store, manager, starts)
     requests = Requests(store, manager, reports, dialogs)
@@ -188,7 +164,7 @@ def build(
             revival=revival,
             adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
             interrupts=Interrupts(store, manager),
-            mailroom=mailroom,
+            mailroom=timers,
             terminals=terminals,
         ),
         workspaces=workspaces,
@@ -202,7 +178,7 @@ def build(
             messages=messages,
             requests=requests,
             waiting=waiting,
-            mailroom=mailroom,
+            mailroom=timers,
         ),
         monitor=Monitor(
             config=config,
@@ -218,6 +194,21 @@ def build(
         store=Reads(store),
         daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stop),
     )
+    server = ApiServer(services, audit.record)
+    agent_sockets = AgentSockets(place, store, agent_bounds, anywhere, server.agent_app)
+    outbox = Outbox(
+        store,
+        manager,
+        starts,
+        terminals,
+        sandbox,
+        watcher,
+        notifiers,
+        archives,
+        revival,
+        agent_sockets,
+        composer,
+    )
     return Parts(
         manager=manager,
         reports=reports,
@@ -229,9 +220,9 @@ def build(
         watcher=watcher,
         observer=observer,
         outbox=outbox,
-        typist=Typist(store, manager, messages, terminals, composing, receipts),
-        mailroom=mailroom,
+        worker=DeliveryWorker(store, manager, messages, terminals, composer, receipts),
+        timers=timers,
         identity=Identity(store.sessions, terminals, watcher.tty_owner),
         agent_sockets=agent_sockets,
-        server=ApiServer(services, audit.record),
+        server=server,
     )

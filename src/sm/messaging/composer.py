@@ -1,4 +1,4 @@
-"""Types a message into the input box that an agent's terminal shows: once, and never into anything else (design 6).
+"""Types a message into the input box of an agent's terminal: once, and never into a dialog (design section 6).
 
 Enter is pressed on nothing but our own text in an open box, and only while no tool is about to begin: what is typed
 into a dialog would answer it. A box that shows our text although the agent has said that it has it shows a copy (claude
@@ -11,11 +11,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import cycle
 
-from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError, TerminalUnreachable
-from sm.messaging.outcome import Delivery, DialogMonitor, End, Outcome, Proof, Terminal
+from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError
+from sm.messaging.composer_state import (
+    ComposerDelivery,
+    ComposerState,
+    ComposerTerminal,
+    DeliveryEnd,
+    DeliveryOutcome,
+    DialogMonitor,
+    Proof,
+)
+from sm.messaging.input_box import InputBox
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import Box
 
@@ -54,62 +61,24 @@ _FIRST_LOOK_S = 0.005
 _LOOK_S = 0.02
 _SLOW_LOOK_S = 0.25
 _PUT_ASIDE_WITHIN_S = 1.0
-_KEYS_MAX = 300
-_KEY_SHOWS_S = 0.3
-_KEYS_UNSEEN_MAX = 4
 _DRAFT_LOOK_S = 0.5
 _TOOLS_WAITED_FOR = 3
 _DRAWN_AGAIN_AFTER_S = 60.0
 
 
-@dataclass
-class _Hand:
-    """What is remembered of the typing in one session."""
+class ComposerDriver(AgentListener):
+    """Delivers to input boxes, one message of a session at a time."""
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held from the last look before the paste until Enter is pressed."""
-    overtaken: bool = False
-    """A tool has begun without waiting any longer."""
-    rests_s: float = float("-inf")
-    """Until when nothing is pasted or entered, because of what has just begun or ended,"""
-    rests: str = ""
-    """in words."""
-    draft: str = ""
-    draft_since_s: float = 0.0
-    garbled_s: float | None = None
-    """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
-    shown: str = ""
-    """The draft as which the message that is under way was seen in the box."""
-    beside: bool = False
-    """The box has shown something else since it was pasted."""
-    left: str = ""
-    """What was given up while it stood in the box, or could still come to stand there,"""
-    left_shown: str | None = ""
-    """as which draft (`Composer.is_ours`); None: it has not shown yet, and is not waited for after"""
-    left_until_s: float = 0.0
-    """this."""
-    over_a_draft: bool = False
-    """A draft is put aside for the message that is under way."""
-    put_aside: str = ""
-    """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""
-
-
-class Composing(AgentListener):
-    """Delivers to input boxes, one message of a session at a time.
-
-    `monitor` says whether an agent waits for an answer at this moment.
-    """
-
-    def __init__(self, terminal: Terminal, monitor: DialogMonitor) -> None:
-        self._terminal = terminal
+    def __init__(self, terminal: ComposerTerminal, monitor: DialogMonitor) -> None:
+        self._box = InputBox(terminal)
         self._monitor = monitor
-        self._hands: dict[str, _Hand] = {}
+        self._states: dict[str, ComposerState] = {}
 
     def forget(self, session_id: str) -> None:
         """Its process is gone."""
-        hand = self._hands.get(session_id)
-        if hand is not None and not hand.lock.locked():
-            del self._hands[session_id]
+        state = self._states.get(session_id)
+        if state is not None and not state.lock.locked():
+            del self._states[session_id]
 
     async def tool_started(self, session_id: str) -> None:
         """A tool is about to run, and may open a dialog after the return of this call.
@@ -123,13 +92,13 @@ class Composing(AgentListener):
         await self._let(session_id, "a turn ends")
 
     async def _let(self, session_id: str, what: str) -> None:
-        hand = self._hand(session_id)
+        state = self._state(session_id)
         try:
-            async with asyncio.timeout(TOOL_WAITS_S), hand.lock:
+            async with asyncio.timeout(TOOL_WAITS_S), state.lock:
                 pass
         except TimeoutError:
-            hand.overtaken = True
-        hand.rests, hand.rests_s = what, _now() + TOOL_SETTLES_S
+            state.overtaken = True
+        state.rests, state.rests_s = what, _now() + TOOL_SETTLES_S
 
     @asynccontextmanager
     async def interrupting(self, session_id: str) -> AsyncIterator[None]:
@@ -137,242 +106,245 @@ class Composing(AgentListener):
 
         What it was asked last may come back into its box, so nothing is pasted before that can be seen.
         """
-        hand, locked = self._hand(session_id), False
+        state, locked = self._state(session_id), False
         try:
             async with asyncio.timeout(TOOL_WAITS_S):
-                locked = await hand.lock.acquire()
+                locked = await state.lock.acquire()
         except TimeoutError:
-            hand.overtaken = True
+            state.overtaken = True
         try:
             yield
         finally:
-            hand.rests, hand.rests_s = "it was interrupted", _now() + RETURNS_WITHIN_S
+            state.rests, state.rests_s = "it was interrupted", _now() + RETURNS_WITHIN_S
             if locked:
-                hand.lock.release()
+                state.lock.release()
 
-    async def deliver(self, it: Delivery) -> Outcome:
+    async def deliver(self, delivery: ComposerDelivery) -> DeliveryOutcome:
         """Type it, and follow it until it is known what became of it."""
-        hand = self._hand(it.session_id)
+        state = self._state(delivery.session_id)
         entered = 0
         try:
-            async with hand.lock:
-                hand.overtaken, hand.over_a_draft, hand.shown, hand.beside = False, False, "", False
-                held = await self._held(it, hand) or await self._put_aside(it, hand)
+            async with state.lock:
+                state.overtaken, state.over_a_draft, state.shown, state.beside = False, False, "", False
+                held = await self._held(delivery, state) or await self._put_aside(delivery, state)
                 if held is not None:
                     return held
-                if not await it.begins():
-                    return Outcome(End.ARRIVED)
+                if not await delivery.begins():
+                    return DeliveryOutcome(DeliveryEnd.ARRIVED)
                 # To write that down may have taken its time.
-                held = await self._held(it, hand)
+                held = await self._held(delivery, state)
                 if held is not None:
                     return held
-                await self._paste(it)
-                entered = await self._enter_when_it_shows(it, hand)
+                await self._box.paste(delivery)
+                entered = await self._enter_when_it_shows(delivery, state)
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
-            outcome = await self._follow(it, hand, entered, ARRIVES_WITHIN_S, not_confirmed)
-            hand.left = it.letter if outcome.end is End.UNCONFIRMED else ""
+            outcome = await self._follow(delivery, state, entered, ARRIVES_WITHIN_S, not_confirmed)
+            state.left = delivery.letter if outcome.end is DeliveryEnd.UNCONFIRMED else ""
             # Beside somebody's words it cannot be told from what they have pasted: it stays with them.
-            hand.left_shown = hand.shown or ("" if hand.beside else None)
-            hand.left_until_s = _now() + LEFT_COMES_WITHIN_S
+            state.left_shown = state.shown or ("" if state.beside else None)
+            state.left_until_s = _now() + LEFT_COMES_WITHIN_S
             return outcome
         except TerminalBusy as error:
-            return Outcome(End.HELD, error.message)
+            return DeliveryOutcome(DeliveryEnd.HELD, error.message)
         except (NoTerminal, NoServer) as error:
-            return Outcome(End.UNCONFIRMED if entered else End.FAILED, error.message)
+            return DeliveryOutcome(DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, error.message)
 
-    async def resume(self, it: Delivery) -> Outcome:
+    async def resume(self, delivery: ComposerDelivery) -> DeliveryOutcome:
         """Follow what a daemon was typing when it ended: it is entered if it stands in the box, and never pasted."""
-        hand = self._hand(it.session_id)
+        state = self._state(delivery.session_id)
         left = "the daemon ended while it was typed"
         try:
-            proof = await it.proof(LEFT_S)
+            proof = await delivery.proof(LEFT_S)
             if proof is not Proof.NONE:
-                await self._arrived(it, hand, proof)
-                return Outcome(End.ARRIVED)
-            return await self._follow(it, hand, 1, 0.0, left)
+                await self._arrived(delivery, state, proof)
+                return DeliveryOutcome(DeliveryEnd.ARRIVED)
+            return await self._follow(delivery, state, 1, 0.0, left)
         except TerminalError as error:
-            return Outcome(End.UNCONFIRMED, f"{left}; {error.message}")
+            return DeliveryOutcome(DeliveryEnd.UNCONFIRMED, f"{left}; {error.message}")
 
-    def _hand(self, session_id: str) -> _Hand:
-        return self._hands.setdefault(session_id, _Hand())
+    def _state(self, session_id: str) -> ComposerState:
+        return self._states.setdefault(session_id, ComposerState())
 
     # Before the paste
 
-    async def _held(self, it: Delivery, hand: _Hand) -> Outcome | None:
+    async def _held(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
         """Why nothing may be typed now, but for a draft that may be put aside."""
-        rest_s = hand.rests_s - _now()
+        rest_s = state.rests_s - _now()
         if rest_s > 0:
-            return Outcome(End.HELD, it.busy(hand.rests), rest_s)
-        if (why := await self._monitor.blocked(it.session_id)) is not None:
-            return Outcome(End.HELD, it.busy(why))
-        box = await self._look(it)
-        if box is None or it.gone():
-            return Outcome(End.HELD, "its terminal does not answer")
+            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(state.rests), rest_s)
+        if (why := await self._monitor.blocked(delivery.session_id)) is not None:
+            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(why))
+        box = await self._box.look(delivery)
+        if box is None or delivery.gone():
+            return DeliveryOutcome(DeliveryEnd.HELD, "its terminal does not answer")
         if box.closed is not None:
-            await self._draw_anew(it, hand, box, GARBLED_S)
-            return Outcome(End.HELD, it.busy(box.closed))
-        hand.garbled_s = None
-        hand.over_a_draft |= box.stashed  # by us before something came between, or by a person
-        if hand.left_shown is None and _now() >= hand.left_until_s:
-            hand.left_shown = ""
-        if hand.left and it.composer.is_ours(box.draft, hand.left, hand.left_shown):
-            hand.left_shown = hand.left_shown or box.draft
-            await self._remove(it, hand.left)
-            return Outcome(End.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S)
+            await self._draw_anew(delivery, state, box, GARBLED_S)
+            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(box.closed))
+        state.garbled_s = None
+        state.over_a_draft |= box.stashed  # by us before something came between, or by a person
+        if state.left_shown is None and _now() >= state.left_until_s:
+            state.left_shown = ""
+        if state.left and delivery.composer.is_ours(box.draft, state.left, state.left_shown):
+            state.left_shown = state.left_shown or box.draft
+            await self._box.remove(delivery, state.left)
+            return DeliveryOutcome(
+                DeliveryEnd.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S
+            )
         if not box.draft:
-            hand.draft = ""
+            state.draft = ""
             return None
-        if box.draft != hand.draft:
-            hand.draft, hand.draft_since_s = box.draft, _now()
-            if (letter := await it.returned(box.draft)) is not None:
-                await self._remove(it, letter)
-                return Outcome(
-                    End.HELD, "it is being cleared of a message that was put back there", _DRAFT_LOOK_S
+        if box.draft != state.draft:
+            state.draft, state.draft_since_s = box.draft, _now()
+            if (letter := await delivery.returned(box.draft)) is not None:
+                await self._box.remove(delivery, letter)
+                return DeliveryOutcome(
+                    DeliveryEnd.HELD,
+                    "it is being cleared of a message that was put back there",
+                    _DRAFT_LOOK_S,
                 )
-        if box.draft != hand.put_aside and _now() - hand.draft_since_s < QUIET_S:
-            return Outcome(End.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
+        if box.draft != state.put_aside and _now() - state.draft_since_s < QUIET_S:
+            return DeliveryOutcome(DeliveryEnd.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
         if (
-            it.composer.stash_key is None or box.stashed
+            delivery.composer.stash_key is None or box.stashed
         ):  # a second draft that is put aside would replace the first
-            return Outcome(End.HELD, "a draft stands in its input box, and cannot be put aside")
+            return DeliveryOutcome(
+                DeliveryEnd.HELD, "a draft stands in its input box, and cannot be put aside"
+            )
         return None
 
-    async def _put_aside(self, it: Delivery, hand: _Hand) -> Outcome | None:
+    async def _put_aside(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
         """Empty the box of a person's draft, which the agent puts back when our text is sent."""
-        if not hand.draft:
+        if not state.draft:
             return None
-        held = Outcome(End.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
-        assert it.composer.stash_key is not None
-        await self._press(it, it.composer.stash_key)
+        held = DeliveryOutcome(DeliveryEnd.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
+        assert delivery.composer.stash_key is not None
+        await self._box.press(delivery, delivery.composer.stash_key)
         until_s = _now() + _PUT_ASIDE_WITHIN_S
         while _now() < until_s:
             await asyncio.sleep(_LOOK_S)
-            box = await self._look(it)
+            box = await self._box.look(delivery)
             if box is not None and box.closed is None and not box.draft:
-                hand.draft, hand.put_aside, hand.over_a_draft = "", hand.draft, True
+                state.draft, state.put_aside, state.over_a_draft = "", state.draft, True
                 return None
         return held
 
-    async def _paste(self, it: Delivery) -> None:
-        try:
-            await self._terminal.paste(it.terminal, it.composer.pasted(it.letter))
-        except TerminalUnreachable as error:  # the box will show whether it is there
-            log.warning("could not paste: %s", error.message, extra={"sm_session": it.session_id})
-
-    async def _enter_when_it_shows(self, it: Delivery, hand: _Hand) -> int:
+    async def _enter_when_it_shows(self, delivery: ComposerDelivery, state: ComposerState) -> int:
         """How often Enter was pressed, with the lock held: once, or not at all when something came between."""
         until_s, pause_s = _now() + SHOWS_WITHIN_S, _FIRST_LOOK_S
-        while _now() < until_s and not hand.overtaken:
-            if await it.proof(pause_s) is not Proof.NONE:
+        while _now() < until_s and not state.overtaken:
+            if await delivery.proof(pause_s) is not Proof.NONE:
                 return 0
             pause_s = _LOOK_S
-            box = await self._look(it)
+            box = await self._box.look(delivery)
             if box is not None and box.closed is not None:
                 return 0
-            if box is not None and self._is_ours(it, hand, box):
-                return 1 if await self._enter(it, hand) else 0
+            if box is not None and self._is_ours(delivery, state, box):
+                return 1 if await self._enter(delivery, state) else 0
         return 0
 
     # Enter, and what comes of it
 
-    async def _enter(self, it: Delivery, hand: _Hand) -> bool:
+    async def _enter(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
         """Press Enter if the box holds our text and nothing else, with the lock held; whether it may have been."""
-        if _now() < hand.rests_s or await it.proof(0) is not Proof.NONE:
+        if _now() < state.rests_s or await delivery.proof(0) is not Proof.NONE:
             return False
-        return await self._stands(it, hand) and not hand.overtaken and await self._press(it, "Enter")
-
-    async def _press(self, it: Delivery, key: str) -> bool:
-        """Whether it may have been pressed: what the box shows next tells."""
-        try:
-            await self._terminal.press(it.terminal, key)
-        except TerminalBusy:
-            return False
-        except TerminalUnreachable as error:
-            log.warning("could not press %s: %s", key, error.message, extra={"sm_session": it.session_id})
-        return True
+        return (
+            await self._stands(delivery, state)
+            and not state.overtaken
+            and await self._box.press(delivery, "Enter")
+        )
 
     async def _follow(
-        self, it: Delivery, hand: _Hand, entered: int, arrives_within_s: float, not_confirmed: str
-    ) -> Outcome:
+        self,
+        delivery: ComposerDelivery,
+        state: ComposerState,
+        entered: int,
+        arrives_within_s: float,
+        not_confirmed: str,
+    ) -> DeliveryOutcome:
         """Until there is a proof, or none can come any more. `entered`: how often Enter was pressed."""
         since_s = _now()
         """Since when its text is not in the box although the box is open."""
-        again_after_s = AGAIN_OVER_A_DRAFT_S if hand.over_a_draft else AGAIN_AFTER_S
+        again_after_s = AGAIN_OVER_A_DRAFT_S if state.over_a_draft else AGAIN_AFTER_S
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
-        was_there = bool(hand.shown)
+        was_there = bool(state.shown)
         pause_s = _LOOK_S
         while True:
-            proof = await it.proof(pause_s)
+            proof = await delivery.proof(pause_s)
             if proof is not Proof.NONE:
-                await self._arrived(it, hand, proof)
-                return Outcome(End.ARRIVED)
-            if it.gone():
-                return Outcome(End.UNCONFIRMED if entered else End.FAILED, "its process has ended")
-            box, now_s = await self._look(it), _now()
-            why = await self._monitor.blocked(it.session_id)
+                await self._arrived(delivery, state, proof)
+                return DeliveryOutcome(DeliveryEnd.ARRIVED)
+            if delivery.gone():
+                return DeliveryOutcome(
+                    DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, "its process has ended"
+                )
+            box, now_s = await self._box.look(delivery), _now()
+            why = await self._monitor.blocked(delivery.session_id)
             pause_s = _SLOW_LOOK_S
             if box is None:
                 since_s = now_s
                 continue
             if why is not None or box.closed is not None:
                 # The box is below a dialog, with all that stands in it.
-                await it.explain(it.busy(why or box.closed or ""))
+                await delivery.explain(delivery.busy(why or box.closed or ""))
                 if why is None:
-                    await self._draw_anew(it, hand, box, GARBLED_S)
+                    await self._draw_anew(delivery, state, box, GARBLED_S)
                 since_s = now_s
                 continue
-            ours = self._is_ours(it, hand, box)
-            hand.beside |= bool(box.draft) and not ours
+            ours = self._is_ours(delivery, state, box)
+            state.beside |= bool(box.draft) and not ours
             if ours:
                 since_s, mixed_s, pause_s, was_there = now_s, None, _LOOK_S, True
                 if now_s < enter_s:
                     continue
                 if entered >= ENTERS_MAX:
-                    await self._clear(it, hand)
-                    return Outcome(
-                        End.UNCONFIRMED,
+                    await self._clear(delivery, state)
+                    return DeliveryOutcome(
+                        DeliveryEnd.UNCONFIRMED,
                         f"it stood in its input box after {entered} Enters, and was taken out",
                     )
-                async with hand.lock:
-                    hand.overtaken = False
-                    if await self._enter(it, hand):
+                async with state.lock:
+                    state.overtaken = False
+                    if await self._enter(delivery, state):
                         entered, enter_s = entered + 1, _now() + again_after_s
                 continue
-            if it.composer.holds_ours(box.draft, it.letter):
+            if delivery.composer.holds_ours(box.draft, delivery.letter):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
-                await it.explain("somebody is typing in its input box")
+                await delivery.explain("somebody is typing in its input box")
                 if now_s - mixed_s >= MIXED_S:
-                    return Outcome(
-                        End.UNCONFIRMED,
+                    return DeliveryOutcome(
+                        DeliveryEnd.UNCONFIRMED,
                         "it stands in its input box, together with what somebody has typed there",
                     )
                 continue
             pause_s = _LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
-                return Outcome(End.UNCONFIRMED, not_confirmed)
+                return DeliveryOutcome(DeliveryEnd.UNCONFIRMED, not_confirmed)
             if not entered and now_s - since_s >= (
                 SHOWS_WITHIN_S if box.draft or was_there else SHOWS_AT_ALL_S
             ):
                 shows = "does not show any more" if was_there else "shows nothing of"
                 shows = "shows something else than" if box.draft and not was_there else shows
-                return Outcome(
-                    End.UNCONFIRMED, f"its input box {shows} what was pasted; Enter was not pressed"
+                return DeliveryOutcome(
+                    DeliveryEnd.UNCONFIRMED, f"its input box {shows} what was pasted; Enter was not pressed"
                 )
 
     # When it has arrived
 
-    async def _arrived(self, it: Delivery, hand: _Hand, proof: Proof) -> None:
+    async def _arrived(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
         """Leave the box without our text. Whatever goes wrong now changes nothing of what has arrived."""
         try:
-            if proof is Proof.QUEUED and it.interrupt is not None:
-                await self._interrupt(it, hand, it.interrupt)
-            await asyncio.sleep(it.composer.settle_s)
-            await self._clear(it, hand)
+            if proof is Proof.QUEUED and delivery.interrupt is not None:
+                await self._interrupt(delivery, state, delivery.interrupt)
+            await asyncio.sleep(delivery.composer.settle_s)
+            await self._clear(delivery, state)
         except TerminalError as error:
-            log.warning("could not see to the box: %s", error.message, extra={"sm_session": it.session_id})
+            log.warning(
+                "could not see to the box: %s", error.message, extra={"sm_session": delivery.session_id}
+            )
 
-    async def _interrupt(self, it: Delivery, hand: _Hand, key: str) -> None:
+    async def _interrupt(self, delivery: ComposerDelivery, state: ComposerState, key: str) -> None:
         """End the turn that keeps an urgent message waiting.
 
         Only now, when the message is in the agent's own queue: then claude goes on with that, and what it was working
@@ -383,112 +355,77 @@ class Composing(AgentListener):
         which comes back: the model does not have it, and it is entered again.
         """
         for _ in range(_TOOLS_WAITED_FOR):
-            await asyncio.sleep(max(0.0, hand.rests_s - _now()))
-        async with hand.lock:
-            hand.overtaken = False
-            box = await self._look(it)
-            if box is None or box.closed is not None or it.gone():
+            await asyncio.sleep(max(0.0, state.rests_s - _now()))
+        async with state.lock:
+            state.overtaken = False
+            box = await self._box.look(delivery)
+            if box is None or box.closed is not None or delivery.gone():
                 return  # a dialog is open, to which Escape would be an answer: the message waits for another one
             if (
-                await self._monitor.blocked(it.session_id) is not None
-                or await it.proof(0) is not Proof.QUEUED
+                await self._monitor.blocked(delivery.session_id) is not None
+                or await delivery.proof(0) is not Proof.QUEUED
             ):
                 return
-            await self._press(it, key)
+            await self._box.press(delivery, key)
         until_s, enter_s, entered = _now() + RETURNS_WITHIN_S, 0.0, 0
         while _now() < until_s and entered < ENTERS_MAX:
             await asyncio.sleep(_LOOK_S)
-            box = await self._look(it)
-            if box is None or it.gone() or await self._monitor.blocked(it.session_id) is not None:
+            box = await self._box.look(delivery)
+            if box is None or delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
                 continue
-            await self._draw_anew(it, hand, box, 0.0)
-            if box.closed is not None or not self._is_ours(it, hand, box) or _now() < enter_s:
+            await self._draw_anew(delivery, state, box, 0.0)
+            if box.closed is not None or not self._is_ours(delivery, state, box) or _now() < enter_s:
                 continue
-            async with hand.lock:
-                if await self._stands(it, hand) and await self._press(it, "Enter"):
+            async with state.lock:
+                if await self._stands(delivery, state) and await self._box.press(delivery, "Enter"):
                     entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
                     until_s = enter_s + RETURNS_WITHIN_S
 
-    async def _draw_anew(self, it: Delivery, hand: _Hand, box: Box, after_s: float) -> None:
+    async def _draw_anew(
+        self, delivery: ComposerDelivery, state: ComposerState, box: Box, after_s: float
+    ) -> None:
         """Have a screen drawn anew that has shown nothing that is known for so long: claude may have drawn one thing
         over another, and leaves it so. A dialog is never drawn anew: it is known, or the agent publishes it.
         """
-        if not box.unknown or it.composer.redraw_key is None or it.gone():
+        if not box.unknown or delivery.composer.redraw_key is None or delivery.gone():
             return
-        if hand.garbled_s is None:
-            hand.garbled_s = _now()
-        if _now() >= hand.garbled_s + after_s:
-            hand.garbled_s = _now() + _DRAWN_AGAIN_AFTER_S
-            await self._press(it, it.composer.redraw_key)
+        if state.garbled_s is None:
+            state.garbled_s = _now()
+        if _now() >= state.garbled_s + after_s:
+            state.garbled_s = _now() + _DRAWN_AGAIN_AFTER_S
+            await self._box.press(delivery, delivery.composer.redraw_key)
 
-    def _is_ours(self, it: Delivery, hand: _Hand, box: Box) -> bool:
+    def _is_ours(self, delivery: ComposerDelivery, state: ComposerState, box: Box) -> bool:
         """Whether the box holds our text and nothing else. A draft that was put aside for it, and is back, may look the
         same: two texts of as many lines.
         """
-        is_draft = hand.over_a_draft and box.draft == hand.put_aside
-        if is_draft or not it.composer.is_ours(box.draft, it.letter, hand.shown or None):
+        is_draft = state.over_a_draft and box.draft == state.put_aside
+        if is_draft or not delivery.composer.is_ours(box.draft, delivery.letter, state.shown or None):
             return False
-        hand.shown = hand.shown or box.draft
+        state.shown = state.shown or box.draft
         return True
 
-    async def _stands(self, it: Delivery, hand: _Hand) -> bool:
+    async def _stands(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
         """Whether the box is open, and holds our text and nothing else."""
-        if it.gone() or await self._monitor.blocked(it.session_id) is not None:
+        if delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
             return False
-        box = await self._look(it)  # last of all
-        return box is not None and box.closed is None and self._is_ours(it, hand, box)
+        box = await self._box.look(delivery)  # last of all
+        return box is not None and box.closed is None and self._is_ours(delivery, state, box)
 
-    async def _clear(self, it: Delivery, hand: _Hand) -> None:
+    async def _clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
         """Remove our text where it is all that stands in the box."""
-        async with hand.lock:
-            box = await self._look(it)
+        async with state.lock:
+            box = await self._box.look(delivery)
             if box is None or box.closed is not None:
                 return
             # What was never seen in the box is no copy of ours, whatever it looks like.
-            if not (it.composer.is_ours(box.draft, it.letter, hand.shown) and self._is_ours(it, hand, box)):
+            if not (
+                delivery.composer.is_ours(box.draft, delivery.letter, state.shown)
+                and self._is_ours(delivery, state, box)
+            ):
                 return
-            await self._remove(it, it.letter)
-        await it.returned(box.draft)
-
-    async def _remove(self, it: Delivery, letter: str) -> None:
-        """Remove this text of ours where it is all that stands in the box, with the lock held.
-
-        Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
-        """
-        keys = cycle(it.composer.clearing)
-        key, pressed = next(keys), 0
-        before: str | None = None
-        pressed_s, unseen = 0.0, 0
-        while pressed < _KEYS_MAX:
-            box = await self._look(it)
-            if box is None or box.closed is not None or it.gone():
-                return
-            # Half cleared, it is a beginning of ours.
-            ours = it.composer.is_ours(box.draft, letter, None) or (
-                before is not None
-                and (letter.startswith(box.draft) or it.composer.holds_ours(box.draft, letter))
-            )
-            if not box.draft or not ours:
-                return
-            if box.draft != before:
-                unseen = 0
-            elif _now() < pressed_s + _KEY_SHOWS_S:
-                await asyncio.sleep(_LOOK_S)
-                continue
-            elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
-                return
-            else:
-                key = next(keys)  # the cursor stands where the other one does nothing
-            before, pressed_s, pressed = box.draft, _now(), pressed + 1
-            await self._press(it, key)
-            await asyncio.sleep(_LOOK_S)
-
-    async def _look(self, it: Delivery) -> Box | None:
-        """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""
-        try:
-            return it.composer.box(await self._terminal.styled(it.terminal))
-        except TerminalUnreachable:
-            return None
+            await self._box.remove(delivery, delivery.letter)
+        await delivery.returned(box.draft)
 
 
 def _now() -> float:

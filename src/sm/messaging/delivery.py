@@ -1,4 +1,4 @@
-"""Types messages into terminals: one at a time for each, and never twice (design section 6)."""
+"""Delivers messages by typing: one at a time for each terminal, and none twice (design section 6)."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Protocol, assert_never
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
-from sm.core.messages import SM_ITSELF, Message
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
 from sm.core.models import Session, Signal
 from sm.core.states import MessageMode, MessageState, SignalKind, Status
 from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
@@ -21,11 +21,12 @@ from sm.errors import (
     TerminalBusy,
     TerminalUnreachable,
 )
-from sm.messaging.composer import Composing
-from sm.messaging.messages import TERMINAL, Messages, busy, held
-from sm.messaging.outcome import End, Outcome
-from sm.messaging.receipts import Receipts
-from sm.messaging.typed import Typed
+from sm.linux.processes import is_alive
+from sm.messaging.composer import ComposerDriver
+from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
+from sm.messaging.holds import busy_reason, hold_reason
+from sm.messaging.messages import Messages
+from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import Composer, Input
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
@@ -52,7 +53,130 @@ class DeliveryTerminals(Keyboard, Screen, Protocol):
     """The parts of terminals that delivery needs."""
 
 
-class Typist:
+class DeliveryRecord:
+    """Writes down how far the delivery of a message has come."""
+
+    def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:
+        self._store = store
+        self._manager = manager
+        self._messages = messages
+
+    async def take(self, message: Message) -> Message | None:
+        """Mark a message before its first key, so that it is never typed twice. None: the message is not queued."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> Message | None:
+            now = tx.mail.open.messages.get(message.id)
+            session = tx.find(message.session_id)
+            if now is None or now.state is not MessageState.QUEUED or session is None:
+                return None
+            if is_ended(session.status) and session.exit is None:
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
+                await self._manager.move(tx, session.id, signal)
+            return tx.mail.move_message(
+                now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+            )
+
+        return await self._store.write(unit)
+
+    async def explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
+        """Note why a message waits. A reason that the message has already is not written again."""
+        now = self._store.mail.open.messages.get(message.id)
+        if now is None or (now.reason == why and state in (None, now.state)):
+            return
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is not None:
+                tx.mail.move_message(now, state or now.state, at, reason=why)
+
+        await persist(lambda: self._store.write(unit))
+
+    async def finish(
+        self, message: Message, state: MessageState, reason: str, expected: bool = False
+    ) -> None:
+        """End the delivery, or put the message back into the queue. `expected`: the sender is not told."""
+        at = self._manager.now()
+
+        async def unit(tx: Transaction) -> None:
+            now = tx.mail.open.messages.get(message.id)
+            if now is None:
+                return  # its session has ended meanwhile, and that settled it
+            if state is MessageState.QUEUED:
+                tx.mail.move_message(now, state, at, reason=reason)
+            elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
+                await self._messages.settle(tx, now, MessageState.FAILED, at, reason)
+            else:
+                await self._messages.settle(tx, now, state, at, reason, expected=expected)
+
+        await persist(lambda: self._store.write(unit))
+
+
+class StoredDelivery:
+    """A `ComposerDelivery` of a message in the database."""
+
+    def __init__(
+        self,
+        store: Store,
+        record: DeliveryRecord,
+        receipts: DeliveryReceipts,
+        session: Session,
+        message: Message,
+        composer: Composer,
+        letter: str,
+        interrupt: str | None,
+    ) -> None:
+        self.session_id = session.id
+        self.terminal = session.terminal
+        self.letter = letter
+        self.composer = composer
+        self.interrupt = interrupt
+        self._store = store
+        self._record = record
+        self._receipts = receipts
+        self._message = message
+
+    async def begins(self) -> bool:
+        return await self._record.take(self._message) is not None
+
+    async def explain(self, why: str) -> None:
+        await self._record.explain(self._message, why)
+
+    async def returned(self, draft: str) -> str | None:
+        return await self._receipts.returned(self.session_id, draft)
+
+    def busy(self, why: str) -> str:
+        session = self._store.sessions.get(self.session_id)
+        return why if session is None else busy_reason(session, self._store.mail.open, why)
+
+    def gone(self) -> bool:
+        session = self._store.sessions.get(self.session_id)
+        return (
+            session is None
+            or session.exit is not None
+            or session.process is None
+            or not is_alive(session.process)
+        )
+
+    async def proof(self, within_s: float) -> Proof:
+        if self._waits() and within_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._store.changed(lambda: not self._waits())
+        if self._waits():
+            return Proof.NONE
+        message = await self._store.mail.message(self._message.id)
+        if message.state is not MessageState.SUBMITTED:
+            return Proof.OVER
+        return Proof.QUEUED if message.evidence == IN_ITS_QUEUE else Proof.TAKEN
+
+    def _waits(self) -> bool:
+        now = self._store.mail.open.messages.get(self._message.id)
+        return now is not None and now.state is MessageState.DELIVERING
+
+
+class DeliveryWorker:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
     def __init__(
@@ -61,14 +185,14 @@ class Typist:
         manager: Manager,
         messages: Messages,
         terminals: DeliveryTerminals,
-        composing: Composing,
-        receipts: Receipts,
+        driver: ComposerDriver,
+        receipts: DeliveryReceipts,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._messages = messages
+        self._record = DeliveryRecord(store, manager, messages)
         self._terminals = terminals
-        self._composing = composing
+        self._driver = driver
         self._receipts = receipts
         self._busy: set[str] = set()
 
@@ -84,7 +208,9 @@ class Typist:
                 session = self._store.sessions.get(message.session_id or "")
                 composer = None if session is None else self._composer(session)
                 if session is None or composer is None:
-                    await self._settle(message, MessageState.UNCONFIRMED, *await self._left_off(message))
+                    await self._record.finish(
+                        message, MessageState.UNCONFIRMED, *await self._left_off(message)
+                    )
                 else:
                     self._busy.add(session.id)
                     group.create_task(self._resume(session, message, composer))
@@ -168,7 +294,7 @@ class Typist:
                 except Exception:
                     held = False
                     log.exception("failed to type a message", extra={"sm_session": session_id})
-                    await self._settle(
+                    await self._record.finish(
                         message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
                     )
                 if held:
@@ -180,7 +306,7 @@ class Typist:
         finally:
             self._busy.discard(session_id)
             if self._has_ended(session_id):
-                self._composing.forget(session_id)
+                self._driver.forget(session_id)
 
     def _has_ended(self, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)
@@ -191,7 +317,11 @@ class Typist:
 
         def held_by(session: Session) -> tuple[object, ...]:
             asks = session.status is Status.WAITING_INPUT
-            return session.status, session.status_at, busy(session, self._store.mail.open, "") if asks else ""
+            return (
+                session.status,
+                session.status_at,
+                busy_reason(session, self._store.mail.open, "") if asks else "",
+            )
 
         before = self._store.sessions.get(message.session_id or "")
         then = None if before is None else held_by(before)
@@ -211,32 +341,31 @@ class Typist:
         self, session: Session, message: Message, composer: Composer
     ) -> tuple[bool, float | None]:
         """Deliver one message; whether it is held, and when to try again if that is known."""
-        why = held(session, self._store.mail.open)
+        why = hold_reason(session, self._store.mail.open)
         if why is not None:
-            await self._explain(message, why)
+            await self._record.explain(message, why)
             return True, _HELD_BY_STATUS_S
-        outcome = await self._composing.deliver(await self._typed(session, message, composer))
-        await self._settle_composed(message, outcome)
-        return outcome.end is End.HELD, outcome.again_s
+        outcome = await self._driver.deliver(await self._stored(session, message, composer))
+        await self._finish_composed(message, outcome)
+        return outcome.end is DeliveryEnd.HELD, outcome.again_s
 
     async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
         """See to one that the last daemon was typing; nothing else is typed there before."""
         try:
-            outcome = await self._composing.resume(await self._typed(session, message, composer))
-            await self._settle_composed(message, outcome)
+            outcome = await self._driver.resume(await self._stored(session, message, composer))
+            await self._finish_composed(message, outcome)
         except Exception:
             log.exception("failed to finish a message", extra={"sm_session": session.id})
-            await self._settle(message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs")
+            await self._record.finish(message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs")
         await self._serve(session.id)
 
-    async def _typed(self, session: Session, message: Message, composer: Composer) -> Typed:
+    async def _stored(self, session: Session, message: Message, composer: Composer) -> StoredDelivery:
         text = (await self._store.mail.texts([message.id]))[message.id]
         key = self._manager.provider(session).interrupt_key
-        return Typed(
+        return StoredDelivery(
             self._store,
-            lambda: self._begins(message),
-            lambda why: self._explain(message, why),
-            lambda draft: self._receipts.returned(session.id, draft),
+            self._record,
+            self._receipts,
             session,
             message,
             composer,
@@ -244,35 +373,18 @@ class Typist:
             key if message.mode is MessageMode.URGENT else None,
         )
 
-    async def _begins(self, message: Message) -> bool:
-        return await self._take(message) is not None
-
-    async def _settle_composed(self, message: Message, outcome: Outcome) -> None:
+    async def _finish_composed(self, message: Message, outcome: DeliveryOutcome) -> None:
         match outcome.end:
-            case End.HELD:
-                await self._explain(message, outcome.why, MessageState.QUEUED)
-            case End.UNCONFIRMED:
-                await self._settle(message, MessageState.UNCONFIRMED, outcome.why)
-            case End.FAILED:
-                await self._settle(message, MessageState.FAILED, outcome.why)
-            case End.ARRIVED:
+            case DeliveryEnd.HELD:
+                await self._record.explain(message, outcome.why, MessageState.QUEUED)
+            case DeliveryEnd.UNCONFIRMED:
+                await self._record.finish(message, MessageState.UNCONFIRMED, outcome.why)
+            case DeliveryEnd.FAILED:
+                await self._record.finish(message, MessageState.FAILED, outcome.why)
+            case DeliveryEnd.ARRIVED:
                 pass
             case _:
                 assert_never(outcome.end)
-
-    async def _explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
-        """Why it does not go on; nothing is written when that was said before."""
-        now = self._store.mail.open.messages.get(message.id)
-        if now is None or (now.reason == why and state in (None, now.state)):
-            return
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
-            now = tx.mail.open.messages.get(message.id)
-            if now is not None:
-                tx.mail.move_message(now, state or now.state, at, reason=why)
-
-        await persist(lambda: self._store.write(unit))
 
     # Into a terminal that is read line by line
 
@@ -280,7 +392,7 @@ class Typist:
         """Type one message; True when it is held, and nothing of it was typed."""
         text = (await self._store.mail.texts([message.id]))[message.id]
         lines = self._lines(message, text)
-        taken = await self._take(message)
+        taken = await self._record.take(message)
         if taken is None:
             return False
         done = 0
@@ -294,18 +406,22 @@ class Typist:
                 done += 1
         except TerminalBusy as error:
             if done == 0:
-                await self._settle(taken, MessageState.QUEUED, error.message)
+                await self._record.finish(taken, MessageState.QUEUED, error.message)
                 return True
-            await self._settle(taken, MessageState.UNCONFIRMED, f"half of it was typed: {error.message}")
+            await self._record.finish(
+                taken, MessageState.UNCONFIRMED, f"half of it was typed: {error.message}"
+            )
         except (NoTerminal, NoServer) as error:
             state = MessageState.UNCONFIRMED if done else MessageState.FAILED
-            await self._settle(taken, state, error.message)
+            await self._record.finish(taken, state, error.message)
         except TerminalUnreachable as error:
-            await self._settle(taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}")
+            await self._record.finish(
+                taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}"
+            )
         except SmError as error:
-            await self._settle(taken, MessageState.UNCONFIRMED, error.message)
+            await self._record.finish(taken, MessageState.UNCONFIRMED, error.message)
         else:
-            await self._settle(taken, MessageState.UNCONFIRMED, _TYPED, expected=True)
+            await self._record.finish(taken, MessageState.UNCONFIRMED, _TYPED, expected=True)
         return False
 
     def _lines(self, message: Message, text: str) -> list[str]:
@@ -319,39 +435,3 @@ class Typist:
 
     def _sender(self, message: Message) -> str:
         return sender_label(message.sender, self._store.sessions.get(message.sender))
-
-    async def _take(self, message: Message) -> Message | None:
-        """Mark it before the first key: from here on it is never typed again."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Message | None:
-            now = tx.mail.open.messages.get(message.id)
-            session = tx.find(message.session_id)
-            if now is None or now.state is not MessageState.QUEUED or session is None:
-                return None
-            if is_ended(session.status) and session.exit is None:
-                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
-                await self._manager.move(tx, session.id, signal)
-            return tx.mail.move_message(
-                now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None, reason=_BEING_TYPED
-            )
-
-        return await self._store.write(unit)
-
-    async def _settle(
-        self, message: Message, state: MessageState, reason: str, expected: bool = False
-    ) -> None:
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
-            now = tx.mail.open.messages.get(message.id)
-            if now is None:
-                return  # its session has ended meanwhile, and that settled it
-            if state is MessageState.QUEUED:
-                tx.mail.move_message(now, state, at, reason=reason)
-            elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
-                await self._messages.settle(tx, now, MessageState.FAILED, at, reason)
-            else:
-                await self._messages.settle(tx, now, state, at, reason, expected=expected)
-
-        await persist(lambda: self._store.write(unit))

@@ -1,12 +1,11 @@
-"""Messages between callers: sent, queued, taken from an inbox, followed to their end (design section 6)."""
+"""Sends messages between callers, and hands them over from inboxes (design section 6)."""
 
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import SM_ITSELF, Message
+from sm.core.messages import INBOX, SM_ITSELF, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Request
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
@@ -14,6 +13,7 @@ from sm.core.text import MESSAGE_MAX, accepted, letter, typed
 from sm.core.timestamps import later
 from sm.core.wording import message_settled, sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
+from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, may
 from sm.providers.base import Input
 from sm.requests.answers import answer_text
@@ -21,8 +21,7 @@ from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.sessions.tree import Family
 from sm.state.requests import open_of
-from sm.store import Open, Store, Transaction
-from sm.store import idempotency as recall
+from sm.store import Store, Transaction
 
 TTL_S = 24 * 3600.0
 """How long a message waits when its sender names no other time."""
@@ -32,15 +31,12 @@ LOGGED_MAX = 2_000
 """How many characters of a text a log shows."""
 BATCH_MAX = 50
 """How many messages are taken at once."""
-INBOX = "inbox"
-TERMINAL = "terminal"
-"""Ways of delivery."""
 
 _NUMBER_WIDTH = 10_000_000_000  # a header with a number of any length that comes must fit
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class RenderedMessage:
     """A message with its text, as its recipient reads it."""
 
     message: Message
@@ -83,24 +79,18 @@ class Messages:
             self._manager.find(caller, reference, Action.INTERRUPT)
         words = _words(text)
         for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
-            await self._dialogs.see_to(question.id)
-
-        async def unit(tx: Transaction) -> Message | Request:
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return await _earlier(tx, earlier)
-            at = self._manager.now()
+            await self._dialogs.refresh(question.id)
+        done: Message | Request
+        async with self._store.transaction(caller, key) as tx:
             session = tx.session(target.id)
-            request = self._answered_by(tx, caller, session)
-            if request is not None:
-                done = await answer_text(tx, self._dialogs, session, request, words, caller, at)
-                await recall.remember(tx, caller, key, request.name, at)
-                return done
-            message = await self._queue(tx, caller, session, words, mode, ttl_s, at)
-            await recall.remember(tx, caller, key, str(message.id), at)
-            return message
-
-        done = await self._store.write(unit)
+            if tx.replayed is not None:
+                done = await _earlier(tx, tx.replayed)
+            elif (request := self._answered_by(tx, caller, session)) is not None:
+                done = await answer_text(tx, self._dialogs, session, request, words, caller, tx.now)
+                tx.remember(request.name)
+            else:
+                done = await self._queue(tx, caller, session, words, mode, ttl_s, tx.now)
+                tx.remember(str(done.id))
         return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
 
     def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
@@ -108,7 +98,7 @@ class Messages:
         if caller.session_id is not None and caller.session_id != session.parent_id:
             return None
         questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
-        if len(questions) != 1 or questions[0].offered or questions[0].cut:
+        if len(questions) != 1 or questions[0].has_proposed_answer or questions[0].cut:
             return None
         return questions[0] if len(questions[0].questions) == 1 else None
 
@@ -136,7 +126,7 @@ class Messages:
                 why = "it is not typed yet"
                 typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
             case Input.COMPOSER:
-                why = held(session, tx.mail.open) or "it is not typed yet"
+                why = hold_reason(session, tx.mail.open) or "it is not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
@@ -187,8 +177,9 @@ class Messages:
     async def acknowledge(self, caller: Caller, message: Message) -> None:
         """The sender was answered that its message did not arrive, and need not be told again."""
         occasion = f"message:{message.id}"
-
-        async def unit(tx: Transaction) -> None:
+        if not any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
+            return
+        async with self._store.transaction() as tx:
             told = [
                 n
                 for n in tx.mail.open.notices.values()
@@ -197,9 +188,6 @@ class Messages:
                 and n.recipient == caller.session_id
             ]
             tx.mail.settle_notices(told, "heard")
-
-        if any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
-            await self._store.write(unit)
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, each with the beginning of
@@ -225,40 +213,42 @@ class Messages:
         session = self._store.sessions.get(caller.session_id or "")
         return idle or session is None or session.status is Status.IDLE
 
-    async def take(self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool) -> list[Letter]:
+    async def take(
+        self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool
+    ) -> list[RenderedMessage]:
         """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it.
 
         Raises IllegalState for what a session's process has left behind: while it is gone, and until a restored one
         runs.
         """
         viewer = self._manager.viewer(caller)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> list[Message]:
+        async with self._store.transaction(caller, key) as tx:
             if viewer is not None:
-                _check_runs(tx, tx.session(viewer.id))
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return [await tx.mail.message(int(number)) for number in earlier.split(",") if number]
-            queued = [
-                m
-                for m in tx.mail.open.messages.values()
-                if m.session_id == caller.session_id and m.state is MessageState.QUEUED
-            ]
-            found = _takeable(queued, self._idle(caller, idle))[:limit]
-            taken = [
-                tx.mail.move_message(
-                    m, MessageState.DELIVERING, at, via=INBOX, evidence="taken from its inbox"
-                )
-                for m in found
-            ]
-            if taken:
-                if viewer is not None:
-                    await self._works_again(tx, viewer, at)
-                await recall.remember(tx, caller, key, ",".join(str(m.id) for m in taken), at)
-            return taken
+                check_runs(tx, tx.session(viewer.id))
+            if tx.replayed is not None:
+                taken = [await tx.mail.message(int(number)) for number in tx.replayed.split(",") if number]
+            else:
+                taken = await self._taken_now(tx, caller, viewer, limit, idle=idle)
+        return await self.letters(taken)
 
-        return await self.letters(await self._store.write(unit))
+    async def _taken_now(
+        self, tx: Transaction, caller: Caller, viewer: Session | None, limit: int, *, idle: bool
+    ) -> list[Message]:
+        queued = [
+            m
+            for m in tx.mail.open.messages.values()
+            if m.session_id == caller.session_id and m.state is MessageState.QUEUED
+        ]
+        evidence = "taken from its inbox"
+        taken = [
+            tx.mail.move_message(m, MessageState.DELIVERING, tx.now, via=INBOX, evidence=evidence)
+            for m in _takeable(queued, self._idle(caller, idle))[:limit]
+        ]
+        if taken:
+            if viewer is not None:
+                await self._works_again(tx, viewer, tx.now)
+            tx.remember(",".join(str(m.id) for m in taken))
+        return taken
 
     def is_gone(self, caller: Caller) -> bool:
         """Whether the caller is what a session's process has left behind: nobody waits for anything any more."""
@@ -268,7 +258,7 @@ class Messages:
     def starts_again(self, caller: Caller) -> bool:
         """Whether it is not known yet if the caller belongs to a restored session's new process or to its old one."""
         session = self._store.sessions.get(caller.session_id or "")
-        return session is not None and _starts_again(session, self._store.mail.open)
+        return session is not None and is_restored(session, self._store.mail.open)
 
     async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
         """What a session has taken it works on; also one that had said that it is done."""
@@ -285,19 +275,15 @@ class Messages:
         wanted = dict.fromkeys(message_ids)
         if len(wanted) > BATCH_MAX:
             raise UsageError(f"{len(wanted)} messages, at most {BATCH_MAX} are taken at once")
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> list[Message]:
-            confirmed = []
+        confirmed = []
+        async with self._store.transaction() as tx:
             for message_id in wanted:
                 message = await self._taken(tx, caller, message_id)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
                     evidence = "its recipient took it from its inbox"
-                    message = await self.arrived(tx, message, at, evidence)
+                    message = await self.arrived(tx, message, tx.now, evidence)
                 confirmed.append(message)
-            return confirmed
-
-        return await self._store.write(unit)
+        return confirmed
 
     async def arrived(self, tx: Transaction, message: Message, at: str, evidence: str) -> Message:
         """The recipient has had it since `at`, by its own word."""
@@ -325,13 +311,13 @@ class Messages:
             metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
             await tx.event(EventType.MESSAGE, session, at, line, metadata)
 
-    async def letters(self, messages: Collection[Message]) -> list[Letter]:
+    async def letters(self, messages: Collection[Message]) -> list[RenderedMessage]:
         texts = await self._store.mail.texts([m.id for m in messages])
         sessions: Mapping[str, Session] = self._store.sessions
         letters = []
         for m in messages:
             sender = sender_label(m.sender, sessions.get(m.sender))
-            letters.append(Letter(m, texts[m.id], letter(sender, m.id, texts[m.id])))
+            letters.append(RenderedMessage(m, texts[m.id], letter(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
         return letters
 
@@ -363,48 +349,6 @@ class Messages:
             else:
                 await tx.mail.untell([message.id], message.session_id)
         return after
-
-
-def _check_runs(tx: Transaction, session: Session) -> None:
-    if session.exit is not None:
-        raise IllegalState(
-            f"session {session.id} has ended ({session.status}), its process is gone; nothing is for it any more",
-            f"sm restore {session.id}",
-        )
-    if _starts_again(session, tx.mail.open):
-        raise IllegalState(f"session {session.id} is just being restored", "repeat it in a moment")
-
-
-def _starts_again(session: Session, open: Open) -> bool:
-    starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
-    return starting and session.openings > 1
-
-
-_DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
-
-
-def held(session: Session, open: Open) -> str | None:
-    """Why nothing is typed to a session now, by its status; None: its terminal decides."""
-    if session.status in (Status.SPAWNED, Status.STARTING):
-        return "it starts"
-    if session.status is Status.WAITING_INPUT:
-        return busy(session, open, session.status_reason)
-    for message in open.messages.values():
-        if (message.session_id, message.state, message.via) == (
-            session.id,
-            MessageState.DELIVERING,
-            TERMINAL,
-        ):
-            return f"after message {message.id}"
-    return None
-
-
-def busy(session: Session, open: Open, why: str) -> str:
-    """That a session takes no text because of `why`; the open request in its place, where there is one."""
-    for request in open.requests.values():
-        if request.session_id == session.id and request.open and request.hook is not None:
-            return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
-    return f"busy: {why}"
 
 
 def _words(text: str) -> str:

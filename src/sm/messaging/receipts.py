@@ -1,18 +1,18 @@
-"""What agents say that they have got: the evidence for what was typed into their input boxes (design section 6)."""
+"""Confirms typed messages with the agents' own reports (design section 6)."""
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
 from sm.core.states import MessageState, Status
 from sm.core.text import MARK, letter, marked
 from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of
 from sm.errors import NotFound
-from sm.messaging.messages import TERMINAL, Messages
+from sm.messaging.messages import Messages
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import Composer
 from sm.providers.readers import AcceptedInput
@@ -57,7 +57,7 @@ class _Found:
     """It is one of these that has changed, or holds it beside other text."""
 
 
-class Receipts(AgentListener):
+class DeliveryReceipts(AgentListener):
     """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
 
     def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:

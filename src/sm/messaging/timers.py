@@ -1,4 +1,4 @@
-"""What time does to messages, requests and notices: they are gathered, expire, or are given up."""
+"""Runs the timers of messages, requests and notices: gather, expire, give up."""
 
 import asyncio
 import logging
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 
 from sm.core.lifecycle import is_ended
-from sm.core.messages import SM_ITSELF, Message, Notice
+from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState, Status
 from sm.core.timestamps import iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull
-from sm.messaging.messages import INBOX, Messages
+from sm.messaging.messages import Messages
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import For, Waiting
@@ -37,7 +37,7 @@ _NOT_CONFIRMED = "its reader took it from the inbox and did not say that it has 
 _PAUSE_S = 1.0
 
 
-class Mailroom:
+class MailTimers:
     """One task that does what is due, and sleeps until the next thing is."""
 
     def __init__(
@@ -174,70 +174,58 @@ class Mailroom:
         return waits if earliest is None else [*waits, _seconds(earliest) - wall_s + _CLOCK_STEP_S]
 
     async def _give_up(self, message: Message, state: MessageState, reason: str) -> None:
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is not None and now.state is message.state:
-                await self._messages.settle(tx, now, state, at, reason)
-
-        await self._store.write(unit)
+                await self._messages.settle(tx, now, state, tx.now, reason)
 
     # Requests
 
     async def _expire_requests(self, open: Open) -> list[float]:
         waits = []
         for request in open.requests.values():
-            if not request.open or request.offered or request.expires_at is None:
+            if not request.open or request.has_proposed_answer or request.expires_at is None:
                 continue  # what is offered is taken, or taken back, within seconds
             left = _seconds(request.expires_at) - self._wall()
             if left > 0:
                 waits.append(left)
                 continue
-            at = self._manager.now()
-
-            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
-                now = await tx.mail.request(number)
+            async with self._store.transaction() as tx:
+                now = await tx.mail.request(request.id)
                 session = tx.find(now.session_id)
                 if session is None:
                     reason = "its session was removed"
-                    tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=at, reason=reason)
-                elif now.open and not now.offered:
+                    tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=tx.now, reason=reason)
+                elif now.open and not now.has_proposed_answer:
                     reason = "nobody answered in time"
                     if now.hook is not None:
                         reason += f"; its dialog is still open: sm attach {session.id}"
-                    done = await settle(tx, session, now, at, state=RequestState.EXPIRED, reason=reason)
+                    done = await settle(tx, session, now, tx.now, state=RequestState.EXPIRED, reason=reason)
                     if (
                         now.hook is None
                         and session.exit is None
                         and not self._waiting.waits(session.id, For.ANSWER)
                     ):
-                        tell(tx, done, f"{done.name} expired: {reason}", at)
-
-            await self._store.write(unit)
+                        tell(tx, done, f"{done.name} expired: {reason}", tx.now)
         return waits
 
     async def _pass_answers(self, open: Open) -> list[float]:
         """Send as messages the answers that nobody who waits has claimed."""
         waits = []
         for request in open.requests.values():
-            if not request.untold:
+            if not request.unclaimed:
                 continue
             left = self._left("request", request.id, _CLAIM_WITHIN_S)
             if left > 0 and self._may_be_claimed(request.session_id):
                 waits.append(left)
                 continue
-            at = self._manager.now()
-
-            async def unit(tx: Transaction, number: int = request.id, at: str = at) -> None:
-                now = await tx.mail.request(number)
+            async with self._store.transaction() as tx:
+                now = await tx.mail.request(request.id)
                 session = tx.find(now.session_id)
-                if now.untold:
-                    tx.mail.change_request(now, taken_at=at)
-                if now.untold and session is not None and session.exit is None:
-                    tell(tx, now, f"answer to {now.name}: {outcome(now)}", at)
-
-            await self._store.write(unit)
+                if now.unclaimed:
+                    tx.mail.change_request(now, taken_at=tx.now)
+                if now.unclaimed and session is not None and session.exit is None:
+                    tell(tx, now, f"answer to {now.name}: {outcome(now)}", tx.now)
         return waits
 
     def _may_be_claimed(self, session_id: str) -> bool:

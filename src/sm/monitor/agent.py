@@ -1,4 +1,4 @@
-"""One agent process under observation: what is known of it beside its session, and what is due to be looked at."""
+"""Holds the state of one observed agent process, and the looks that are due."""
 
 import asyncio
 import logging

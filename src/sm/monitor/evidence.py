@@ -1,4 +1,4 @@
-"""What is observed of an agent that has turns, and what to believe of it. Pure: the clock is an argument.
+"""Weighs the evidence of all sources for one agent, and concludes its activity. Pure: the clock is an argument.
 
 Sources disagree all the time: a hook is lost, a title lags, a screen quotes another. Each keeps what it said last;
 `Ledger.verdict` weighs them (design section 5). Going busy or blocked is believed at once, from anyone. Leaving it

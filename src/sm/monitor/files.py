@@ -1,4 +1,4 @@
-"""Hears that files and terminals of agents are written to. What it cannot hear, a sweep finds out (`changes`)."""
+"""Watches the files and terminals of agents for changes. A sweep (`changes`) finds what inotify cannot report."""
 
 import os
 from collections.abc import Callable, Mapping

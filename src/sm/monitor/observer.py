@@ -1,7 +1,7 @@
-"""Observes agents that have turns: their hooks, the state they publish, transcripts, titles, screens.
+"""Observes agents that have turns: reads their hooks, published states, transcripts, titles and screens.
 
 What a source says becomes an `Observation` (by the provider's reader), `evidence.Ledger` weighs them, and a verdict
-that differs from the session's status becomes a signal (`concluding`). Files are followed with inotify and a slow sweep
+that differs from the session's status becomes a signal (`recorder`). Files are followed with inotify and a slow sweep
 behind it.
 """
 

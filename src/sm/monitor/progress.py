@@ -1,4 +1,4 @@
-"""What `sm progress` shows, from evidence only. Pure."""
+"""Builds the report of `sm progress` from evidence. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is concluded of an agent goes into its session's record: what it does and why, and what it talks in."""
+"""Writes a session's status, its reason and its conversation when the evidence changes."""
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session, Signal

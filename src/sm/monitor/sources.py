@@ -1,4 +1,4 @@
-"""Reads what agents leave to be read, with its provider's `Readers`: published states, transcripts, screens."""
+"""Reads an agent's sources with its provider's `Readers`: published state, transcripts, screen."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a session is about, in a few sentences: by a model where one is configured, else by its own last words.
+"""Summarizes a session in a few sentences: with a model where one is configured, else from its last words.
 
 All that it is made of was written by agents and programs. It goes to the model as quoted data, to a model without
 tools, without hooks and without anybody's settings or memory: what stands in it can spoil the summary and nothing else.

@@ -1,4 +1,4 @@
-"""Reading the files that an agent appends to, line by line, from where it was left off.
+"""Reads the files that an agent appends to, line by line, from the last position on.
 
 The agent can write these files, so it is not believed: no link is followed, nothing but a regular file is
 opened, and what is held in memory is bounded. Everything here blocks; call it in a thread.

@@ -1,4 +1,4 @@
-"""What agents consume, read from their transcripts: tokens, tools, lists, context."""
+"""Measures what agents consume, from their transcripts: tokens, tools, lists, context."""
 
 import asyncio
 import os

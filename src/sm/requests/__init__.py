@@ -1,0 +1,6 @@
+"""Questions and permission requests of agents, and the answers to them."""
+
+from sm.requests.answers import Requests
+from sm.requests.dialogs import Dialogs
+
+__all__ = ["Dialogs", "Requests"]

@@ -1,4 +1,4 @@
-"""Requests: what sessions ask, who answers, and that the first answer wins (design section 6)."""
+"""Asks and answers requests; the first answer wins (design section 6)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,8 @@ from sm.policy.access import Action, may
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.requests import EXPIRES_S, OPEN_MAX, Asked, open_of, open_request, settle, tell, too_late
+from sm.state.requests import EXPIRES_S, OPEN_MAX, NewRequest, open_of, open_request, settle, tell, too_late
 from sm.store import Store, Transaction
-from sm.store import idempotency as recall
 
 _OPTIONS_MAX = 20
 _OPTION_MAX = 200
@@ -25,7 +24,7 @@ _NAME = re.compile(r"r([1-9][0-9]{0,17})")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RequestReply:
     """What somebody says to a request. `answers` for questions, `approved` for the rest."""
 
     approved: bool
@@ -58,25 +57,20 @@ class Requests:
         if len(options) > _OPTIONS_MAX:
             raise UsageError(f"{len(options)} options, at most {_OPTIONS_MAX} are allowed")
         choices = tuple(accepted(option, "option", _OPTION_MAX, one_line=True) for option in options)
-        asked = Asked(RequestKind.QUESTION, (Question(words, choices),))
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Request:
-            earlier = await recall.recalled(tx, caller, key)
-            if earlier is not None:
-                return await tx.mail.request(int(earlier))
+        asked = NewRequest(RequestKind.QUESTION, (Question(words, choices),))
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is not None:
+                return await tx.mail.request(int(tx.replayed))
             if tx.session(session.id).exit is not None:
                 raise IllegalState(f"session {session.id} has ended, its process is gone")
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
                 raise IllegalState(f"session {session.id} has {OPEN_MAX} open requests already")
-            expires_at = later(at, EXPIRES_S if expires_s is None else expires_s)
+            expires_at = later(tx.now, EXPIRES_S if expires_s is None else expires_s)
             request = await open_request(
-                tx, self._manager.notices, tx.session(session.id), asked, at, expires_at
+                tx, self._manager.notices, tx.session(session.id), asked, tx.now, expires_at
             )
-            await recall.remember(tx, caller, key, str(request.id), at)
-            return request
-
-        return await self._store.write(unit)
+            tx.remember(str(request.id))
+        return request
 
     async def listed(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
         """Those that the caller may see, oldest first: the open ones, or with `all` the newest `limit`."""
@@ -111,7 +105,7 @@ class Requests:
         return request
 
     async def answer(
-        self, caller: Caller, reference: str, verdict: Verdict, key: RequestKey | None
+        self, caller: Caller, reference: str, reply: RequestReply, key: RequestKey | None
     ) -> Request:
         """Answer `r57`, or the one open request of a session. The first answer wins.
 
@@ -120,24 +114,19 @@ class Requests:
         Raises IllegalState when it is open no more (saying what became of it), when nothing takes the answer any
         more, or when a session has none or several open ones; UsageError when the answer does not fit the question.
         """
-        request_id, session_id = await self._meant(caller, reference, verdict)
+        request_id, session_id = await self._meant(caller, reference, reply)
         session = self._manager.find(caller, session_id, Action.ANSWER)
-        await self._dialogs.see_to(request_id)
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Request:
+        await self._dialogs.refresh(request_id)
+        async with self._store.transaction(caller, key) as tx:
             request = await tx.mail.request(request_id)
-            if await recall.recalled(tx, caller, key) is not None:
-                return request
-            if not request.open or request.offered:
-                raise too_late(request)
-            done = await self._carry_out(tx, tx.session(session.id), request, verdict, caller, at)
-            await recall.remember(tx, caller, key, request.name, at)
-            return done
+            if tx.replayed is None:
+                if not request.open or request.has_proposed_answer:
+                    raise too_late(request)
+                request = await self._carry_out(tx, tx.session(session.id), request, reply, caller, tx.now)
+                tx.remember(request.name)
+        return await self._dialogs.delivered(request, caller)
 
-        return await self._dialogs.delivered(await self._store.write(unit), caller)
-
-    async def _meant(self, caller: Caller, reference: str, verdict: Verdict) -> tuple[int, str]:
+    async def _meant(self, caller: Caller, reference: str, reply: RequestReply) -> tuple[int, str]:
         """(request id, session id) of what `reference` names."""
         name = _NAME.fullmatch(reference.lower())
         if name is not None:
@@ -145,9 +134,7 @@ class Requests:
             return request.id, request.session_id
         session = self._manager.find(caller, reference, Action.ANSWER)
         kinds = (
-            [RequestKind.QUESTION]
-            if verdict.answers
-            else [k for k in RequestKind if k != RequestKind.QUESTION]
+            [RequestKind.QUESTION] if reply.answers else [k for k in RequestKind if k != RequestKind.QUESTION]
         )
         found = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
         fitting = [r for r in found if r.kind in kinds] or found
@@ -160,27 +147,33 @@ class Requests:
         return fitting[0].id, session.id
 
     async def _carry_out(
-        self, tx: Transaction, session: Session, request: Request, verdict: Verdict, caller: Caller, at: str
+        self,
+        tx: Transaction,
+        session: Session,
+        request: Request,
+        reply: RequestReply,
+        caller: Caller,
+        at: str,
     ) -> Request:
-        message = None if verdict.message is None else accepted(verdict.message, "message", REPORT_MAX)
+        message = None if reply.message is None else accepted(reply.message, "message", REPORT_MAX)
         if request.kind is RequestKind.QUESTION:
-            if verdict.approved and not verdict.answers:
+            if reply.approved and not reply.answers:
                 raise UsageError(
                     f"{request.name} is a question, not something to approve",
                     f"sm answer {request.name} TEXT",
                 )
-            answers = chosen(request, verdict.answers) if verdict.answers else ()
+            answers = chosen(request, reply.answers) if reply.answers else ()
             answer = Answer(bool(answers), answers, message)
             return await decide(tx, self._dialogs, session, request, answer, caller, at)
-        if verdict.answers:
+        if reply.answers:
             raise UsageError(
                 f"{request.name} is no question", f"sm approve {request.name}, or: sm deny {request.name}"
             )
-        answer = Answer(verdict.approved, (), message)
+        answer = Answer(reply.approved, (), message)
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller, at)
         done = await settle(tx, session, request, at, **_decided(caller, answer), taken_at=at)
-        if verdict.approved:
+        if reply.approved:
             said = request.words or None
             reason = f"{caller} approved it ({request.name})"
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
@@ -191,15 +184,13 @@ class Requests:
 
     async def taken(self, caller: Caller, request: Request) -> Request:
         """The session that asked has got the answer. Raises IllegalState when it got it otherwise before."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Request:
-            now = await tx.mail.request(request.id)
-            return tx.mail.change_request(now, taken_at=at) if now.untold else now
-
         if request.session_id != caller.session_id:
             raise NotFound(f"no such request: {request.name}", "sm requests")
-        return await self._store.write(unit)
+        async with self._store.transaction() as tx:
+            now = await tx.mail.request(request.id)
+            if now.unclaimed:
+                now = tx.mail.change_request(now, taken_at=tx.now)
+        return now
 
 
 def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
@@ -311,7 +302,7 @@ async def decide(
 ) -> Request:
     """The request is answered, or the answer is offered to the hook that waits for it."""
     if request.hook is not None:
-        return dialogs.offer(tx, session, request, answer, who)
+        return dialogs.propose_answer(tx, session, request, answer, who)
     return await settle(tx, session, request, at, **_decided(who, answer))
 
 

@@ -1,13 +1,12 @@
-"""Dialogs of agents, as requests: their own hooks wait for the answers, and take them (design section 6).
+"""Turns dialogs of agents into requests: the agent's own hook waits for the answer and takes it (design section 6).
 
-Such a request is open until its hook has taken the answer. Before, the answer is an offer: written down, so that a
-hook that attaches again after a restart gets the same one. Whoever sits at the terminal may be first; then the hook is
-told that it is over.
+Such a request is open until its hook has taken the answer. Until then the answer is a proposed answer in the database,
+so that a hook that attaches again after a restart gets the same answer. A person at the terminal may answer first;
+then the hook learns that the dialog is over.
 """
 
 import asyncio
 import logging
-import os.path
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,15 +24,14 @@ from sm.core.text import folded
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
-from sm.policy.rules import Place, evaluate
 from sm.providers.readers import Dialog, HookReader
+from sm.requests.auto_answers import AutoAnswers, real_directory
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
 from sm.state.requests import (
     EXPIRES_S,
     OPEN_MAX,
-    Asked,
-    Decided,
+    NewRequest,
     open_of,
     open_request,
     settle,
@@ -57,8 +55,8 @@ _SCREEN_WITHIN_S = 2.0
 _AT_ITS_TERMINAL = "it was answered at its terminal"
 
 
-class Outcome(StrEnum):
-    """What has become of a dialog, for the hook that waits."""
+class DialogOutcome(StrEnum):
+    """The state of a dialog, for the hook that waits."""
 
     OPEN = "open"
     DECIDED = "decided"
@@ -67,31 +65,33 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a hook is told."""
+class HookReply:
+    """The answer to a waiting hook."""
 
-    outcome: Outcome
+    outcome: DialogOutcome
     output: str | None = field(default=None, repr=False)
     """What it has to print."""
 
 
 class Dialogs:
-    """The requests that hooks wait for. `requests` and `messages` bring the answers, `dialog_routes` the hooks."""
+    """The requests that hooks wait for. `answers` and messaging bring the answers, the API brings the hooks."""
 
     def __init__(self, store: Store, manager: Manager, terminals: Screen, config: Config) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals
-        self._config = config
-        self._from_before = {r.id for r in store.mail.open.requests.values() if r.hook and r.offered}
-        """What an earlier daemon has offered, and may have given to the hook."""
+        self._auto_answers = AutoAnswers(config)
+        self._from_before = {
+            r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
+        }
+        """Requests with an answer that an earlier daemon proposed, and may have handed to the hook."""
         self._handed: dict[int, float] = {}
         """When a hook was given the answer (time.monotonic())."""
         self._withdrawing: set[int] = set()
         self._quiet: dict[int, float] = {}
         """Since when the session of a request waits for nobody (time.monotonic())."""
-        self._offers: dict[int, float] = {}
-        """When an offer was first seen (time.monotonic())."""
+        self._proposed_at: dict[int, float] = {}
+        """When a proposed answer was first seen (time.monotonic())."""
 
     # What hooks do
 
@@ -114,80 +114,68 @@ class Dialogs:
 
     def _by_other_rules(self, request: Request) -> bool:
         """Whether rules have decided it that may not be those of the configuration any more."""
-        return request.offered and request.answered_by == BY_RULE and request.id in self._from_before
+        return (
+            request.has_proposed_answer and request.answered_by == BY_RULE and request.id in self._from_before
+        )
 
     async def attach(self, session_id: str, dialog: Dialog, key: str, tool_use: str | None) -> Request:
-        """The request of `key`, which is opened unless it was before; one that a rule decides is offered at once.
+        """The request of `key`, opened if it is new. Where a rule decides, its answer is proposed at once.
 
         Raises NotFound for the key of another session, IllegalState for one whose process is gone, LimitReached.
         """
         asked = asked_of(dialog, key, tool_use)
-        at = self._manager.now()
-        real_dir = await self._real_dir(session_id)
+        real_dir = await real_directory(self._store.sessions.get(session_id))
+        async with self._store.transaction() as tx:
+            request = await self._attached(tx, session_id, dialog, asked, real_dir)
+        self._from_before.discard(request.id)
+        return request
 
-        async def unit(tx: Transaction) -> Request:
-            found = _its_own(await tx.mail.request_of_hook(key), session_id)
-            if found is not None and not self._by_other_rules(found):
-                return found
-            session = tx.session(session_id)
-            decided = self._decided(session, dialog, asked, real_dir)
-            if found is not None and decided is not None:
-                return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
-            if found is not None:
-                return await self._asked_after_all(tx, session, found)
-            if session.exit is not None:
-                raise IllegalState(f"session {session.id} has ended, its process is gone")
-            if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
-                raise LimitReached(f"session {session.id} has {OPEN_MAX} open requests already")
-            return await open_request(
-                tx, self._manager.notices, session, asked, at, later(at, EXPIRES_S), decided
-            )
+    async def _attached(
+        self, tx: Transaction, session_id: str, dialog: Dialog, asked: NewRequest, real_dir: str
+    ) -> Request:
+        found = _its_own(await tx.mail.request_of_hook(asked.hook or ""), session_id)
+        if found is not None and not self._by_other_rules(found):
+            return found
+        session = tx.session(session_id)
+        decided = self._auto_answers.decision(session, dialog, real_dir, cut=asked.cut)
+        if found is not None and decided is not None:
+            return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
+        if found is not None:
+            return await self._reopen(tx, session, found)
+        if session.exit is not None:
+            raise IllegalState(f"session {session.id} has ended, its process is gone")
+        if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
+            raise LimitReached(f"session {session.id} has {OPEN_MAX} open requests already")
+        expires_at = later(tx.now, EXPIRES_S)
+        return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
 
-        found = await self._store.write(unit)
-        self._from_before.discard(found.id)
-        return found
-
-    async def _asked_after_all(self, tx: Transaction, session: Session, request: Request) -> Request:
-        """It is open as if nothing had been offered; of what a rule has offered nobody was told."""
+    async def _reopen(self, tx: Transaction, session: Session, request: Request) -> Request:
+        """Open the request again without its proposed answer. Nobody was told of a request that a rule decided."""
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
             await self._manager.notices.of_request(tx, session, after)
         return after
 
-    async def _real_dir(self, session_id: str) -> str:
-        """Where the session's directory leads: its agent names files there, and whoever writes rules need not."""
-        session = self._store.sessions.get(session_id)
-        return "" if session is None else await asyncio.to_thread(os.path.realpath, session.working_dir)
-
-    def _decided(self, session: Session, dialog: Dialog, asked: Asked, real_dir: str) -> Decided | None:
-        """What the rules of its agent type say, where the hook can hand that on."""
-        agent = self._config.claude.agent_configs.get(session.agent_type)
-        if agent is None:
-            return None
-        place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
-        found = evaluate(
-            agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=asked.cut
-        )
-        return None if found is None else Decided(Answer(found.approved), BY_RULE, found.why)
-
     def is_decided(self, request_id: int) -> bool:
         """Whether there is something for its hook: an answer, or that nobody waits for one any more."""
         now = self._store.mail.open.requests.get(request_id)
-        return now is None or not now.open or (now.offered and request_id not in self._withdrawing)
+        return (
+            now is None or not now.open or (now.has_proposed_answer and request_id not in self._withdrawing)
+        )
 
-    async def told(self, request_id: int) -> Told:
-        """What its hook is told right now. Whoever asks has to hand it on at once."""
+    async def reply(self, request_id: int) -> HookReply:
+        """The answer to the request's hook at this moment. The caller has to hand the answer on at once."""
         if not self.is_decided(request_id):
-            return Told(Outcome.OPEN)
+            return HookReply(DialogOutcome.OPEN)
         request = await self._store.mail.request(request_id)  # returns at once for one that is open
         session = self._store.sessions.get(request.session_id)
         if session is None or request.answer is None or request.answered_by == BY_TERMINAL:
-            return Told(Outcome.OVER)
-        if request.offered:
+            return HookReply(DialogOutcome.OVER)
+        if request.has_proposed_answer:
             # Once: a hook that never takes it gets no more time, and whoever has answered waits for no longer.
             self._handed.setdefault(request.id, time.monotonic())
         output = self._decision(session, request)
-        return Told(Outcome.OVER) if output is None else Told(Outcome.DECIDED, output)
+        return HookReply(DialogOutcome.OVER) if output is None else HookReply(DialogOutcome.DECIDED, output)
 
     def _decision(self, session: Session, request: Request) -> str | None:
         reader, who = self._hook_reader(session), request.answered_by or ""
@@ -198,28 +186,26 @@ class Dialogs:
 
     async def taken(self, session_id: str, key: str) -> Request:
         """The hook has handed the answer on. Idempotent. Raises NotFound."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Request:
+        async with self._store.transaction() as tx:
             found = _its_own(await tx.mail.request_of_hook(key), session_id)
             if found is None:
                 raise NotFound("no such request: its hook has never asked", "sm requests")
-            return await settle_taken(tx, found, at) if found.offered else found
-
-        return await self._store.write(unit)
+            if found.has_proposed_answer:
+                found = await settle_taken(tx, found, tx.now)
+        return found
 
     # What those who answer do
 
-    async def see_to(self, request_id: int) -> None:
-        """What is to be answered now is over if its dialog is gone: a hook that waits would still take the answer."""
+    async def refresh(self, request_id: int) -> None:
+        """Close a request whose dialog is gone: a waiting hook would still take the answer."""
         request = self._store.mail.open.requests.get(request_id)
-        if request is None or request.hook is None or not request.open or request.offered:
+        if request is None or request.hook is None or not request.open or request.has_proposed_answer:
             return
         age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
         if age_s > _QUIET_S and await self._is_answered(request):  # a younger one may not be drawn yet
             await self._over(request.id)
 
-    def offer(
+    def propose_answer(
         self, tx: Transaction, session: Session, request: Request, answer: Answer, who: Caller
     ) -> Request:
         """Write the answer down for the hook; after the commit `delivered` has to be called.
@@ -232,55 +218,53 @@ class Dialogs:
             raise UsageError(f"{request.name} cannot be answered from here: {why}", f"sm attach {session.id}")
         return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
 
-    async def delivered(self, offer: Request, who: Caller) -> Request:
-        """What `who` has offered, once the hook has taken it; at once a request that no hook waits for.
+    async def delivered(self, proposed: Request, who: Caller) -> Request:
+        """Wait until the hook has taken the answer that `who` proposed. Returns at once where no hook waits.
 
-        Raises IllegalState, and withdraws the offer, when nobody takes it; and when somebody else was first.
+        Raises IllegalState when no hook takes the answer, which is then withdrawn, and when another answer was first.
         """
-        if offer.hook is None:
-            return offer
-        if not (offer.offered and offer.answered_by == _name(who)):  # told again what became of it
-            return _answered(offer, who)
+        if proposed.hook is None:
+            return proposed
+        # A repeated call learns the end of the request.
+        if not (proposed.has_proposed_answer and proposed.answered_by == _name(who)):
+            return _answered(proposed, who)
         began = time.monotonic()
 
         def is_over() -> bool:
-            return not _stands(self._store.mail.open.requests.get(offer.id), offer)
+            return not _is_current(self._store.mail.open.requests.get(proposed.id), proposed)
 
         while not is_over():
-            left = self._patience(offer.id, began)
+            left = self._patience(proposed.id, began)
             if left <= 0:
-                return _answered(await self._give_up(offer), who)
+                return _answered(await self._give_up(proposed), who)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._store.changed(is_over)
-        return _answered(await self._store.mail.request(offer.id), who)
+        return _answered(await self._store.mail.request(proposed.id), who)
 
     def _patience(self, request_id: int, began: float) -> float:
-        """How many more seconds an offer is left to its hook."""
+        """Seconds that remain for the hook to take a proposed answer."""
         handed = self._handed.get(request_id, 0.0)
         return max(began + TAKEN_WITHIN_S, handed + _PRINTED_WITHIN_S) - time.monotonic()
 
-    async def _give_up(self, offer: Request) -> Request:
-        over = await self._over(offer.id) if await self._is_answered(offer) else None
-        return over or await self._withdraw(offer)
+    async def _give_up(self, proposed: Request) -> Request:
+        over = await self._over(proposed.id) if await self._is_answered(proposed) else None
+        return over or await self._withdraw(proposed)
 
-    async def _withdraw(self, offer: Request) -> Request:
-        """The request is as it was before the offer, unless something has become of it meanwhile."""
-        self._withdrawing.add(offer.id)  # a hook that asks now must not be given what is being taken back
-
-        async def unit(tx: Transaction) -> Request:
-            now = await tx.mail.request(offer.id)
-            if not _stands(now, offer):
-                return now
-            return await self._asked_after_all(tx, tx.session(now.session_id), now)
-
+    async def _withdraw(self, proposed: Request) -> Request:
+        """Withdraw the proposed answer, unless the request has changed meanwhile."""
+        self._withdrawing.add(proposed.id)  # a hook that asks now must not be given what is being taken back
         try:
-            return await self._store.write(unit)
+            async with self._store.transaction() as tx:
+                now = await tx.mail.request(proposed.id)
+                if _is_current(now, proposed):
+                    now = await self._reopen(tx, tx.session(now.session_id), now)
+            return now
         finally:
-            self._withdrawing.discard(offer.id)
-            self._from_before.discard(offer.id)
-            self._handed.pop(offer.id, None)
-            self._offers.pop(offer.id, None)
+            self._withdrawing.discard(proposed.id)
+            self._from_before.discard(proposed.id)
+            self._handed.pop(proposed.id, None)
+            self._proposed_at.pop(proposed.id, None)
 
     # What tells that a dialog is gone
 
@@ -291,34 +275,33 @@ class Dialogs:
             await persist(lambda number=request.id: self._over(number, allowed))  # type: ignore[misc]  # a default binds the loop's value
 
     async def _over(self, request_id: int, allowed: bool | None = None) -> Request | None:
-        """The dialog is gone: by what was offered, else by whoever sat at the terminal. None: the session is."""
-        at = self._manager.now()
+        """Close the request of a dialog that is gone: with the proposed answer, else as answered at the terminal.
 
-        async def unit(tx: Transaction) -> Request | None:
+        None: the session is gone too.
+        """
+        async with self._store.transaction() as tx:
             now = await tx.mail.request(request_id)
             session = tx.find(now.session_id)
             if not now.open or session is None:
                 return now
-            # What was offered may come too late, or to nobody: then whoever sat there has decided.
+            # A proposed answer may come too late, or reach no hook: then the person at the terminal has decided.
             given = now.id in self._handed or now.id in self._from_before
             if now.answer is not None and given and not (now.answer.approved and allowed is False):
-                return await settle_taken(tx, now, at)
+                return await settle_taken(tx, now, tx.now)
             return await settle(
                 tx,
                 session,
                 now,
-                at,
+                tx.now,
                 state=RequestState.ANSWERED,
                 answer=None if allowed is None else Answer(allowed),
                 answered_by=BY_TERMINAL,
                 reason=(now.reason if now.answer is None else None) or _AT_ITS_TERMINAL,
-                taken_at=at,
+                taken_at=tx.now,
             )
 
-        return await self._store.write(unit)
-
     async def run(self) -> None:
-        """See which dialogs are gone without a word, and which offers nobody takes. Never returns."""
+        """Close dialogs that are gone without an event; withdraw answers that no hook takes. Never returns."""
         while True:
             try:
                 await self._look()
@@ -338,7 +321,7 @@ class Dialogs:
         waited_for = {request.id: request for request in self._waited_for()}
         now = time.monotonic()
         self._from_before &= waited_for.keys()
-        for known in (self._quiet, self._offers, self._handed):
+        for known in (self._quiet, self._proposed_at, self._handed):
             for number in known.keys() - waited_for.keys():
                 del known[number]
         for request in waited_for.values():
@@ -347,10 +330,13 @@ class Dialogs:
                     await self._over(request.id)
                     continue
                 self._quiet[request.id] = now  # a dialog stands there: not every time is its screen looked at
-            if not request.offered:
-                self._offers.pop(request.id, None)
+            if not request.has_proposed_answer:
+                self._proposed_at.pop(request.id, None)
             # Whoever has answered waits for less, and withdraws it: then the daemon, or the caller, was killed.
-            elif self._patience(request.id, self._offers.setdefault(request.id, now) + TAKEN_WITHIN_S) <= 0:
+            elif (
+                self._patience(request.id, self._proposed_at.setdefault(request.id, now) + TAKEN_WITHIN_S)
+                <= 0
+            ):
                 await self._withdraw(request)
 
     def _is_quiet(self, request: Request, now: float) -> bool:
@@ -383,10 +369,12 @@ def _its_own(found: Request | None, session_id: str) -> Request | None:
     return found
 
 
-def _stands(now: Request | None, offer: Request) -> bool:
-    """Whether the offer is still one, and nobody else's."""
+def _is_current(now: Request | None, proposed: Request) -> bool:
+    """Whether the request still has this proposed answer."""
     return (
-        now is not None and now.offered and (now.answer, now.answered_by) == (offer.answer, offer.answered_by)
+        now is not None
+        and now.has_proposed_answer
+        and (now.answer, now.answered_by) == (proposed.answer, proposed.answered_by)
     )
 
 

@@ -1,4 +1,4 @@
-"""What is kept of an agent's dialog: an agent can send anything, and a request lies in memory and in the database."""
+"""Truncates dialogs of agents, which may be of any size, before they are stored."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import orjson
 
 from sm.core.requests import Question
 from sm.providers.readers import Dialog
-from sm.state.requests import Asked
+from sm.state.requests import NewRequest
 
 _ARGUMENTS_MAX_BYTES = 64 * 1024
 _TEXTS_CUT_TO = (2000, 200, 20)
@@ -19,7 +19,7 @@ _OPTION_MAX = 1000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> Asked:
+def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> NewRequest:
     """What the dialog asks, within bounds: it comes from an agent, and is kept in memory."""
     arguments = _kept(dialog.arguments)
     questions = tuple(
@@ -31,7 +31,7 @@ def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> Asked:
         for q in dialog.questions[:_QUESTIONS_MAX]
     )
     cut = dialog.cut or arguments is not dialog.arguments or questions != tuple(dialog.questions)
-    return Asked(
+    return NewRequest(
         dialog.kind,
         questions,
         _storable(dialog.tool, _OPTION_MAX),

@@ -105,7 +105,7 @@ async def _press(tx: Transaction, session: Session, caller: Caller) -> int:
     """The id of the effect that presses the key."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, tx.now)
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-        if request.hook is not None and not request.offered:  # the key closes its dialog
+        if request.hook is not None and not request.has_proposed_answer:  # the key closes its dialog
             tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
     return tx.effects[-1].id
 

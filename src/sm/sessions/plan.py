@@ -20,6 +20,7 @@ from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, Provider, Start
 from sm.sessions.environment import Environments, without
 from sm.sessions.workdir import Whereabouts, require_directory, worktree
+from sm.store import Store
 
 _ARGUMENT_MAX = 4096
 _NO_SANDBOX = (
@@ -47,14 +48,13 @@ class Spawning:
         config: Config,
         places: Places,
         providers: Mapping[str, Provider],
-        workspaces: Callable[[], Mapping[str, Workspace]],
+        store: Store,
         now: Callable[[], str],
     ) -> None:
-        """`workspaces`: all there are, by slug, deleted ones too."""
         self._config = config
         self._places = places
         self._providers = providers
-        self._whereabouts = Whereabouts(config, workspaces)
+        self._whereabouts = Whereabouts(config, store)
         self._environments = Environments(config, places)
         self._types = AgentTypes(config, places)
         self._granter = Granter(_defaults(config))

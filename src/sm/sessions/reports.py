@@ -13,7 +13,7 @@ from sm.errors import IllegalState, IllegalTransition, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Answer, Manager
 from sm.state.endings import Endings
-from sm.state.requests import Asked, open_of, open_request
+from sm.state.requests import NewRequest, open_of, open_request
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -88,7 +88,7 @@ class Reports:
             tx,
             self._manager.notices,
             session,
-            Asked(RequestKind.COMPLETION, (Question(text or ""),)),
+            NewRequest(RequestKind.COMPLETION, (Question(text or ""),)),
             at,
             None,
         )

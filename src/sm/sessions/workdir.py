@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from sm.config import Config
@@ -10,20 +10,21 @@ from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
 from sm.core.text import accepted, folded
 from sm.core.worktrees import PLACE, main_of, within
 from sm.errors import InvalidPath, NotFound, UsageError
+from sm.store import Store
 
 _PATH_MAX = 4096
 
 
 class Whereabouts:
-    """Finds it out before a session is started. `workspaces`: all there are, by slug, deleted ones too."""
+    """Finds it out before a session is started."""
 
-    def __init__(self, config: Config, workspaces: Callable[[], Mapping[str, Workspace]]) -> None:
+    def __init__(self, config: Config, store: Store) -> None:
         self._settings = config.sessions
-        self._workspaces = workspaces
+        self._store = store
 
     def workspace_of(self, session: Session) -> Workspace | None:
         """A deleted one too."""
-        return self._workspaces().get(session.workspace or "")
+        return self._store.workspaces.get(session.workspace or "")
 
     def workspace(self, parent: Session | None, slug: str | None) -> Workspace | None:
         """The workspace that was asked for, or the parent's, which a child always has. Raises NotFound.
@@ -35,12 +36,12 @@ class Whereabouts:
                 raise NotFound(
                     f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
                 )
-            return None if parent.workspace is None else self._workspaces().get(parent.workspace)
+            return None if parent.workspace is None else self._store.workspaces.get(parent.workspace)
         if slug is None or slug == NO_WORKSPACE:
             return None
-        found = self._workspaces().get(slug)
+        found = self._store.workspaces.get(slug)
         if found is None or found.deleted_at is not None:
-            known = [w.slug for w in self._workspaces().values() if w.deleted_at is None]
+            known = [w.slug for w in self._store.workspaces.values() if w.deleted_at is None]
             near = get_close_matches(slug[:64], known, n=1)
             raise NotFound(
                 f"no such workspace: {folded(slug, 80)}",
@@ -50,7 +51,7 @@ class Whereabouts:
 
     async def nearest(self, path: str) -> Workspace | None:
         """The workspace whose directory is the nearest above, or is, this one."""
-        return await asyncio.to_thread(_nearest, path, self._workspaces())
+        return await asyncio.to_thread(_nearest, path, self._store.workspaces)
 
     async def around(self, current_dir: str) -> Workspace | None:
         """As `nearest`, for a directory that a caller names. Raises InvalidPath, InvalidText."""

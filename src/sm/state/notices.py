@@ -1,6 +1,6 @@
 """What is told to whom: decided when it happens, and written in the same transaction.
 
-Told upwards only, from child to parent; what never reached its recipient is told to its sender. `mailroom`
+Told upwards only, from child to parent; what never reached its recipient is told to its sender. `timers`
 makes messages of it.
 """
 

@@ -22,7 +22,7 @@ OPEN_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NewRequest:
     """What a session asks for."""
 
     kind: RequestKind
@@ -36,7 +36,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class RuleDecision:
     """What is known of a request before anybody is asked."""
 
     answer: Answer
@@ -48,10 +48,10 @@ async def open_request(
     tx: Transaction,
     notices: Notices,
     session: Session,
-    asked: Asked,
+    asked: NewRequest,
     at: str,
     expires_at: str | None,
-    decided: Decided | None = None,
+    decided: RuleDecision | None = None,
 ) -> Request:
     """A new request of the session, with its event and its notice; nobody is told of one that is `decided`."""
     request = Request(

@@ -125,7 +125,7 @@ class MailWrites:
 
     def add_request(self, request: Request) -> None:
         self._tx.insert_row("requests", request_row(request))
-        keep = request.open or request.untold
+        keep = request.open or request.unclaimed
         self.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
 
     async def request(self, request_id: int) -> Request:
@@ -149,7 +149,7 @@ class MailWrites:
     def change_request(self, before: Request, **changes: Any) -> Request:
         after = replace(before, **changes)
         self._change("requests", request_row(before), request_row(after), before.state.value)
-        keep = after.open or after.untold
+        keep = after.open or after.unclaimed
         self.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
         return after
 

@@ -11,7 +11,7 @@ from sm.api.query import Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.core.lifecycle import is_live
 from sm.core.messages import SM_ITSELF
-from sm.messaging.messages import Letter
+from sm.messaging.messages import RenderedMessage
 from sm.services import DaemonInfo, SessionFilter
 
 _STATUS_LINES = 5
@@ -90,7 +90,7 @@ def _daemon(daemon: DaemonInfo) -> DaemonView:
     return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
 
 
-def _headline(letter: Letter) -> list[str]:
+def _headline(letter: RenderedMessage) -> list[str]:
     """The lines of a message in an overview: the whole text of sm's own messages, only the sender of others."""
     message = letter.message
     if message.sender == SM_ITSELF:

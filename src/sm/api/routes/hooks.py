@@ -15,7 +15,7 @@ from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import RequestState
 from sm.errors import NotPermitted, UsageError
-from sm.requests.dialogs import Outcome, Told
+from sm.requests.dialogs import DialogOutcome, HookReply
 from sm.wire import KEY_HEADER
 
 _LATE_S = 3.0
@@ -38,7 +38,7 @@ class DialogView(TypedDict):
     """The decision about a dialog."""
 
     request: Annotated[str | None, doc("Null: the event is about no dialog, or about a closed one.")]
-    state: Annotated[Outcome, doc("`over`: the hook prints nothing.")]
+    state: Annotated[DialogOutcome, doc("`over`: the hook prints nothing.")]
     output: Annotated[str | None, doc("The text that the hook prints.")]
 
 
@@ -76,10 +76,10 @@ async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     asked = await _asked(request, body, key)
     del body  # a held request must not keep a whole event in memory
     if asked is None:
-        return _told(None, Told(Outcome.OVER))
+        return _told(None, HookReply(DialogOutcome.OVER))
     dialogs, number = request.services.dialogs, asked.id
     await request.hold(lambda: dialogs.is_decided(number), wait_s)
-    return _told(asked, await dialogs.told(number))
+    return _told(asked, await dialogs.reply(number))
 
 
 async def _asked(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
@@ -138,7 +138,7 @@ def _hook(key: RequestKey | None) -> str:
     return key.text
 
 
-def _told(request: Request | None, told: Told) -> DialogView:
+def _told(request: Request | None, told: HookReply) -> DialogView:
     return {
         "request": None if request is None else request.name,
         "state": told.outcome,

@@ -9,7 +9,7 @@ from sm.api.fields import LongText, NeededText, Present, Seconds, doc, schema
 from sm.api.query import LISTED, Limit, Query, SessionName, WaitQuery
 from sm.api.route import RouteTable
 from sm.core.models import RequestKey
-from sm.requests.answers import Verdict
+from sm.requests.answers import RequestReply
 
 Option = Annotated[str, schema("string", maxLength=200)]
 routes = RouteTable()
@@ -80,7 +80,7 @@ async def show(request: ApiRequest, query: WaitQuery) -> RequestView:
     summary="Answer a request, or the only open request of a session; the first answer wins",
 )
 async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) -> RequestView:
-    verdict = Verdict(bool(body.approved), tuple(body.answers or ()), body.message)
+    verdict = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message)
     done = await request.services.requests.answer(request.caller, request.name, verdict, key)
     return request.views.request(done)
 

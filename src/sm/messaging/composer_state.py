@@ -1,6 +1,7 @@
-"""The delivery of one message to an input box: what `composing` is handed, and what it answers."""
+"""Defines a delivery to an input box: its contract with the composer, its outcome, the composer's memory."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -18,8 +19,8 @@ class Proof(StrEnum):
     """Nobody waits for it any more: it arrived otherwise than it was sent, or its session has ended."""
 
 
-class Delivery(Protocol):
-    """One message on its way, and what is kept of it by whoever delivers it."""
+class ComposerDelivery(Protocol):
+    """One message on its way to an input box, and its record."""
 
     session_id: str
     terminal: str
@@ -50,7 +51,7 @@ class Delivery(Protocol):
         """What the agent has said of it; waits so long for anything."""
 
 
-class End(StrEnum):
+class DeliveryEnd(StrEnum):
     HELD = "held"
     """Nothing was typed; it stays queued."""
     ARRIVED = "arrived"
@@ -61,8 +62,8 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    end: End
+class DeliveryOutcome:
+    end: DeliveryEnd
     why: str = ""
     again_s: float | None = None
     """When to try again, if something is known of that."""
@@ -75,7 +76,7 @@ class DialogMonitor(Protocol):
         """Why the agent waits for an answer at this moment; None: no dialog of the agent is known."""
 
 
-class Terminal(Protocol):
+class ComposerTerminal(Protocol):
     """The part of `Terminals` that typing needs."""
 
     async def styled(self, name: str) -> list[str]: ...
@@ -83,3 +84,35 @@ class Terminal(Protocol):
     async def paste(self, name: str, text: str) -> None: ...
 
     async def press(self, name: str, key: str) -> None: ...
+
+
+@dataclass
+class ComposerState:
+    """The driver's memory of one session's input box."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from the last look before the paste until Enter is pressed."""
+    overtaken: bool = False
+    """A tool has begun without waiting any longer."""
+    rests_s: float = float("-inf")
+    """Until when nothing is pasted or entered, because of what has just begun or ended,"""
+    rests: str = ""
+    """in words."""
+    draft: str = ""
+    draft_since_s: float = 0.0
+    garbled_s: float | None = None
+    """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    shown: str = ""
+    """The draft as which the message that is under way was seen in the box."""
+    beside: bool = False
+    """The box has shown something else since it was pasted."""
+    left: str = ""
+    """What was given up while it stood in the box, or could still come to stand there,"""
+    left_shown: str | None = ""
+    """as which draft (`Composer.is_ours`); None: it has not shown yet, and is not waited for after"""
+    left_until_s: float = 0.0
+    """this."""
+    over_a_draft: bool = False
+    """A draft is put aside for the message that is under way."""
+    put_aside: str = ""
+    """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""

@@ -1,0 +1,51 @@
+"""Reasons to hold a message: why a session cannot take one now."""
+
+from sm.core.effects import EffectKind
+from sm.core.messages import TERMINAL
+from sm.core.models import Session
+from sm.core.states import MessageState, RequestKind, Status
+from sm.errors import IllegalState
+from sm.store import Open, Transaction
+
+_DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "question dialog"}
+
+
+def hold_reason(session: Session, open: Open) -> str | None:
+    """Why no text can be typed to a session now, by its status; None: its terminal decides."""
+    if session.status in (Status.SPAWNED, Status.STARTING):
+        return "it starts"
+    if session.status is Status.WAITING_INPUT:
+        return busy_reason(session, open, session.status_reason)
+    for message in open.messages.values():
+        if (message.session_id, message.state, message.via) == (
+            session.id,
+            MessageState.DELIVERING,
+            TERMINAL,
+        ):
+            return f"after message {message.id}"
+    return None
+
+
+def busy_reason(session: Session, open: Open, why: str) -> str:
+    """A session takes no text because of `why`, or of its open dialog where there is one."""
+    for request in open.requests.values():
+        if request.session_id == session.id and request.open and request.hook is not None:
+            return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
+    return f"busy: {why}"
+
+
+def check_runs(tx: Transaction, session: Session) -> None:
+    """Raise IllegalState unless the session's own process runs."""
+    if session.exit is not None:
+        raise IllegalState(
+            f"session {session.id} has ended ({session.status}), its process is gone; nothing is for it any more",
+            f"sm restore {session.id}",
+        )
+    if is_restored(session, tx.mail.open):
+        raise IllegalState(f"session {session.id} is just being restored", "repeat it in a moment")
+
+
+def is_restored(session: Session, open: Open) -> bool:
+    """Whether the session is being restored: its new process does not run yet."""
+    starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
+    return starting and session.openings > 1

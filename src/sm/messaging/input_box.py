@@ -1,0 +1,81 @@
+"""Reads an agent's input box, and presses single keys in it."""
+
+import asyncio
+import logging
+from itertools import cycle
+
+from sm.errors import TerminalBusy, TerminalUnreachable
+from sm.messaging.composer_state import ComposerDelivery, ComposerTerminal
+from sm.providers.base import Box
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.02
+_KEYS_MAX = 300
+_KEY_SHOWS_S = 0.3
+_KEYS_UNSEEN_MAX = 4
+
+
+class InputBox:
+    """The input box that a delivery's terminal shows. Every call raises NoTerminal and NoServer."""
+
+    def __init__(self, terminal: ComposerTerminal) -> None:
+        self._terminal = terminal
+
+    async def look(self, delivery: ComposerDelivery) -> Box | None:
+        """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""
+        try:
+            return delivery.composer.box(await self._terminal.styled(delivery.terminal))
+        except TerminalUnreachable:
+            return None
+
+    async def paste(self, delivery: ComposerDelivery) -> None:
+        try:
+            await self._terminal.paste(delivery.terminal, delivery.composer.pasted(delivery.letter))
+        except TerminalUnreachable as error:  # the box will show whether it is there
+            log.warning("could not paste: %s", error.message, extra={"sm_session": delivery.session_id})
+
+    async def press(self, delivery: ComposerDelivery, key: str) -> bool:
+        """Whether it may have been pressed: what the box shows next tells."""
+        try:
+            await self._terminal.press(delivery.terminal, key)
+        except TerminalBusy:
+            return False
+        except TerminalUnreachable as error:
+            log.warning(
+                "could not press %s: %s", key, error.message, extra={"sm_session": delivery.session_id}
+            )
+        return True
+
+    async def remove(self, delivery: ComposerDelivery, letter: str) -> None:
+        """Remove this text of ours where it is all that stands in the box, with the lock held.
+
+        Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
+        """
+        keys = cycle(delivery.composer.clearing)
+        key, pressed = next(keys), 0
+        before: str | None = None
+        pressed_s, unseen = 0.0, 0
+        while pressed < _KEYS_MAX:
+            box = await self.look(delivery)
+            if box is None or box.closed is not None or delivery.gone():
+                return
+            # Half cleared, it is a beginning of ours.
+            ours = delivery.composer.is_ours(box.draft, letter, None) or (
+                before is not None
+                and (letter.startswith(box.draft) or delivery.composer.holds_ours(box.draft, letter))
+            )
+            if not box.draft or not ours:
+                return
+            if box.draft != before:
+                unseen = 0
+            elif asyncio.get_running_loop().time() < pressed_s + _KEY_SHOWS_S:
+                await asyncio.sleep(_LOOK_S)
+                continue
+            elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
+                return
+            else:
+                key = next(keys)  # the cursor stands where the other one does nothing
+            before, pressed_s, pressed = box.draft, asyncio.get_running_loop().time(), pressed + 1
+            await self.press(delivery, key)
+            await asyncio.sleep(_LOOK_S)

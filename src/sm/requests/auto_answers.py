@@ -1,0 +1,35 @@
+"""Answers dialogs with the rules of the configuration (auto_allow, auto_deny)."""
+
+import asyncio
+import os.path
+
+from sm.config import Config
+from sm.core.models import Session
+from sm.core.requests import BY_RULE, Answer
+from sm.policy.rules import Place, evaluate
+from sm.providers.readers import Dialog
+from sm.state.requests import RuleDecision
+
+
+class AutoAnswers:
+    """The rules of every agent type."""
+
+    def __init__(self, config: Config) -> None:
+        self._agents = config.claude.agent_configs
+
+    def decision(self, session: Session, dialog: Dialog, real_dir: str, *, cut: bool) -> RuleDecision | None:
+        """The decision of the rules for the session's agent type; None: a person decides.
+
+        `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
+        """
+        agent = self._agents.get(session.agent_type)
+        if agent is None:
+            return None
+        place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
+        found = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
+        return None if found is None else RuleDecision(Answer(found.approved), BY_RULE, found.why)
+
+
+async def real_directory(session: Session | None) -> str:
+    """The target of the session's working directory: agents name files there, and rules need not."""
+    return "" if session is None else await asyncio.to_thread(os.path.realpath, session.working_dir)

@@ -1,0 +1,19 @@
+"""Names in `src/sm`: one class has one name."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[1] / "src" / "sm"
+REPEATED = {"Answer", "Screen", "Sources"}
+"""Class names that two rooms still share. Remove a name here with its last duplicate; add none."""
+
+
+def test_a_class_name_is_used_once() -> None:
+    names = Counter(
+        node.name
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, uses in names.items() if uses > 1} <= REPEATED
