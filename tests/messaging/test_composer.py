@@ -637,7 +637,7 @@ def test_a_garbled_screen_is_drawn_anew_after_a_while() -> None:
 
 
 async def until_delivered(world: World) -> DeliveryOutcome:
-    """As the typist: again as long as it is held."""
+    """Deliver as the worker does: again while the message is held."""
     while (outcome := await world.deliver()).end is DeliveryEnd.HELD:
         assert outcome.why == "somebody is typing in its input box"
         await asyncio.sleep(outcome.again_s or 1.0)

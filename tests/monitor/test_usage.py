@@ -65,7 +65,7 @@ class Bench:
     store: Store
     home: Path
     session: Session
-    measuring: UsageMeter
+    usage: UsageMeter
     told: list[TranscriptDelta] = field(default_factory=list)
 
     async def tell(self, news: TranscriptDelta) -> None:
@@ -79,11 +79,11 @@ class Bench:
 
     def restarted(self, **settings: bool) -> None:
         config = Config(child_agents=ChildAgents(progress=Progress(**settings)))
-        self.measuring = UsageMeter(self.store, config, lambda: "9")
+        self.usage = UsageMeter(self.store, config, lambda: "9")
 
     async def read(self, name: str = "one", *, since: str = "") -> int:
         """How many observations the new lines of the current conversation made."""
-        found = await self.measuring.read(
+        found = await self.usage.read(
             self.session, str(self.main(name)), READER, self.tell, below=str(self.home), since=since
         )
         return len(found)
@@ -167,14 +167,14 @@ async def test_another_conversation_begins_empty_and_totals_go_on(bench: Bench) 
 
 
 async def test_a_conversation_that_was_over_before_anybody_looked_is_counted(bench: Bench) -> None:
-    await bench.measuring.heard_of(bench.session.id, str(bench.main("short")))
-    await bench.measuring.heard_of(bench.session.id, str(bench.main("short")))
+    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
+    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
     bench.restarted()
     append(bench.main("short"), message("m1", input_tokens=10))
     append(bench.of_agent("a", "short"), message("m2", sidechain=True, input_tokens=100))
     append(bench.main(), message("m3", input_tokens=1))
     await bench.read()
-    await bench.measuring.heard_of(bench.session.id, str(bench.main("short")))
+    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
     await bench.read()
     assert await bench.input() == 111
 
@@ -193,8 +193,8 @@ async def test_only_what_lies_below_the_agents_home_is_read(bench: Bench, tmp_pa
     bench.main().parent.mkdir(parents=True)
     bench.main().symlink_to(outside)
     await bench.read()
-    await bench.measuring.read(bench.session, str(outside), READER, bench.tell, below=str(bench.home))
-    await bench.measuring.heard_of(bench.session.id, f"{bench.home}/../outside/one.jsonl")
+    await bench.usage.read(bench.session, str(outside), READER, bench.tell, below=str(bench.home))
+    await bench.usage.heard_of(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
 
@@ -230,7 +230,7 @@ async def test_the_model_is_what_the_agent_says_else_what_answered(bench: Bench)
     append(bench.main(), message("m1"))
     await bench.read()
     assert (await bench.facts())["model"] == OPUS
-    await bench.measuring.runs_on(bench.session.id, f"{OPUS}[1m]")
+    await bench.usage.runs_on(bench.session.id, f"{OPUS}[1m]")
     append(bench.main(), message("m2"))
     await bench.read()
     assert (await bench.facts())["model"] == f"{OPUS}[1m]"
@@ -256,7 +256,7 @@ async def test_the_last_actions_go_back_into_the_conversations_before(bench: Ben
     now = replace(bench.session, transcript=str(bench.main("three")))
 
     async def last(count: int) -> list[str]:
-        return [action.text for action in await bench.measuring.actions(now, READER, count)]
+        return [action.text for action in await bench.usage.actions(now, READER, count)]
 
     assert await last(10) == ["first", "second", "third", "fourth"]
     assert await last(3) == ["second", "third", "fourth"]
@@ -264,7 +264,7 @@ async def test_the_last_actions_go_back_into_the_conversations_before(bench: Ben
     assert await last(0) == []
     bench.main("two").unlink()
     assert await last(3) == ["first", "second", "fourth"]
-    assert await bench.measuring.actions(bench.session, READER, 5) == ()
+    assert await bench.usage.actions(bench.session, READER, 5) == ()
 
 
 async def test_a_long_transcript_is_read_in_one_go(bench: Bench) -> None:
@@ -287,7 +287,7 @@ async def test_what_was_heard_is_told_again_until_it_is_written_down_that_it_was
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        await bench.measuring.read(bench.session, str(bench.main()), READER, died, below=str(bench.home))
+        await bench.usage.read(bench.session, str(bench.main()), READER, died, below=str(bench.home))
     bench.restarted()
     await bench.read()
     assert [h.text for news in bench.told for h in news.accepted] == ["[sm] from a, message 7\nhi"]
