@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from sm.config.model import Claude, Command, DefaultCapabilities
 from sm.core.models import Capabilities, Workspace
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
 from sm.paths import Places
+from sm.providers import PROVIDERS
 from tests import samples
 from tests.load import scaled
 
@@ -36,8 +37,11 @@ class World:
             "claude", Claude(agent_configs={"Engineer": AgentConfig(model="sonnet", description="codes")})
         )
         config.setdefault("commands", {"Sh": Command(command=("sh",))})
+        made = Config(**config)
         self.types = AgentTypes(
-            Config(**config), Places(str(self.sm / "config.yaml"), str(self.sm / "state"))
+            made,
+            Places(str(self.sm / "config.yaml"), str(self.sm / "state")),
+            {name: make(made) for name, make in PROVIDERS.items()},
         )
 
     def workspace(self, *agents: str) -> Workspace:
@@ -238,9 +242,9 @@ def test_text_that_is_as_before_is_parsed_once(world: World, monkeypatch: pytest
     path = Path(define(world.of_sm, "reviewer", "model: opus"))
     parsed: list[str] = []
 
-    def parse(content: bytes, name: str) -> Definition:
+    def parse(content: bytes, name: str, providers: Sequence[str]) -> Definition:
         parsed.append(name)
-        return read_definition(content, name)
+        return read_definition(content, name, providers)
 
     monkeypatch.setattr(directories, "read_definition", parse)
     for _ in range(3):
@@ -279,10 +283,10 @@ def test_number_of_too_many_digits_is_a_mistake_of_its_own_file(world: World) ->
 def test_file_that_cannot_be_read_for_any_reason_breaks_nothing_else(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(content: bytes, name: str) -> Definition:
+    def broken(content: bytes, name: str, providers: Sequence[str]) -> Definition:
         if name == "broken":
             raise RecursionError("a bug")
-        return read_definition(content, name)
+        return read_definition(content, name, providers)
 
     monkeypatch.setattr("sm.capabilities.directories.read_definition", broken)
     define(world.of_sm, "broken", "model: opus")

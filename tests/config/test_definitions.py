@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.config import AgentConfig, read_definition
+from sm import config
+from sm.config import AgentConfig, Definition
 from sm.config.definitions import _DESCRIPTION, MAX_BYTES, _names
 from sm.errors import ConfigError
 
@@ -17,6 +18,10 @@ SURROGATE = "must not hold half of a character (U+D800 to U+DFFF)"
 
 def file(settings: str, body: str = "Be strict.") -> bytes:
     return f"---\n{settings}\n---\n{body}\n".encode()
+
+
+def read_definition(content: bytes, name: str) -> Definition:
+    return config.read_definition(content, name, ("claude",))
 
 
 def agent(settings: str, name: str = "reviewer") -> AgentConfig:
@@ -39,9 +44,9 @@ def test_whole_definition() -> None:
         model="opus",
         description="reviews",
         prompt="Be strict.\n\n---\nTwo lines.",
-        tools=("Read", "Bash"),
         spawnable=True,
     )
+    assert read.tools == ("Read", "Bash")
     assert read.warnings == ()
 
 
@@ -107,26 +112,18 @@ def test_file_is_named_for_the_agent_type_whatever_it_says() -> None:
         ("''", ()),
         ("[]", ()),
         ("", None),
-        ("'*'", None),
-        ("['*']", None),
-        ("Read, mcp__probe__ping, mcp__other", ("Read",)),
+        ("'*'", ("*",)),
+        ("Read, Bash(git log, git diff)", ("Read", "Bash(git log, git diff)")),
     ],
 )
 def test_tools_are_a_list_or_a_text_with_commas(said: str, tools: tuple[str, ...] | None) -> None:
     read = read_definition(file(f"tools: {said}"), "reviewer")
-    assert (read.agent.tools, read.warnings) == (tools, ())
+    assert (read.tools, read.warnings) == (tools, ())
 
 
-def test_part_of_a_tool_is_left_out_rather_than_given_whole() -> None:
-    read = read_definition(file("tools: Read, Bash(git log, git diff)"), "reviewer")
-    assert read.agent.tools == ("Read",)
-    assert read.warnings == (
-        "`tools`: Bash(git log, git diff) is left out: a tool is given whole or not at all",
-    )
-
-
-def test_tools_that_are_refused_are_refused_by_claude() -> None:
-    assert agent("disallowedTools: Write, Bash(rm *)").args == ("--disallowedTools", "Write,Bash(rm *)")
+def test_tools_that_are_refused_are_kept_for_the_provider() -> None:
+    read = read_definition(file("disallowedTools: Write, Bash(rm *)"), "reviewer")
+    assert (read.disallowed_tools, read.agent.args) == (("Write", "Bash(rm *)"), ())
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ ENTRIES: dict[str, Entry] = {
     "ten questions": lambda s, text: asked(
         s, replace(REQUEST, questions=(Question(text, (text,) * 50, multiple=True),) * 10)
     ),
-    "plan": lambda s, text: asked(s, replace(PLAN, arguments={"plan": text}, cut=True)),
+    "plan": lambda s, text: asked(s, replace(PLAN, cut=True), text),
     "completion": lambda s, text: asked(s, replace(COMPLETION, questions=(Question(text),))),
     "permission": lambda s, text: asked(s, replace(PERMISSION, tool=text, arguments={text: text})),
 }
@@ -174,8 +174,7 @@ def test_the_entry_of_a_request_ends_with_the_exact_command(who: Session, text: 
         "; sm approve r7 or: sm reject r7 WHY"
     )
     assert asked(who, replace(PERMISSION, tool=text)).endswith("; sm approve r7 or: sm deny r7 WHY")
-    plan = replace(PERMISSION, tool="ExitPlanMode", arguments={"plan": text}, cut=True)
-    assert asked(who, plan).endswith("; sm approve r7 or: sm deny r7 WHY")
+    assert asked(who, replace(PLAN, cut=True), text).endswith("; sm approve r7 or: sm deny r7 WHY")
 
 
 def test_entries_are_told_in_these_words() -> None:
@@ -214,11 +213,8 @@ def test_entries_are_told_in_these_words() -> None:
         f'{who} asks for permission to use "Bash command=rm -rf build" (cut: sm requests r7);'
         " sm approve r7 or: sm deny r7 WHY"
     )
-    assert asked(CHILD, replace(PLAN, arguments={"plan": "1. look\n2. leap"})) == (
+    assert asked(CHILD, PLAN, "1. look\n2. leap") == (
         f'{who} asks to approve its plan: "1. look 2. leap"; sm approve r7 or: sm deny r7 WHY'
-    )
-    assert asked(CHILD, PLAN) == (
-        f'{who} asks to approve its plan: "its text is on the screen only"; sm approve r7 or: sm deny r7 WHY'
     )
     assert milestone(CHILD, "half") == f'{who} reports: "half"'
     assert milestone(SANDBOXED, "half") == f'{who} reports: "half" (untrusted)'
@@ -277,14 +273,15 @@ def test_words_are_marked_by_the_mode_that_is_effective() -> None:
         (QUESTION, 'Child 1a2b3c4d asks "which one?" (r7)'),
         (COMPLETION, 'Child 1a2b3c4d proposes its completion - "all green" (r7)'),
         (PERMISSION, 'Child 1a2b3c4d asks for permission to use "Bash command=rm -rf build" (r7)'),
-        (
-            replace(PLAN, arguments={"plan": "# look\nleap"}),
-            'Child 1a2b3c4d asks to approve its plan - "# look leap" (r7)',
-        ),
     ],
 )
 def test_a_request_is_recorded_with_what_it_asks(request_: Request, line: str) -> None:
     assert request_opened(CHILD, request_) == line
+
+
+def test_a_request_to_approve_a_plan_is_recorded_with_the_plan() -> None:
+    line = request_opened(CHILD, PLAN, "# look\nleap")
+    assert line == 'Child 1a2b3c4d asks to approve its plan - "# look leap" (r7)'
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
         for each in (ID, OTHER):
             made = replace(samples.session(each, status=Status.IDLE), provider="claude")
             await store.write(lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
-        messages = Messages(store, manager, Dialogs(store, manager, world.terminals(), config))
+        messages = Messages(store, manager, Dialogs(store, manager, world.terminals()))
         yield Post(store, DeliveryReceipts(store, manager, messages), clock)
     await world.end()
 

@@ -4,7 +4,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,9 @@ import pytest
 
 from sm.core.models import Launch, Session
 from sm.core.states import Status
-from sm.monitor.summary import EXTRACT, Act, Summary, arguments, environment, extract, question
+from sm.monitor.summary import _INSTRUCTIONS, EXTRACT, Act, Summary, _environment, extract
+from sm.monitor.summary import question as question_of
+from sm.providers.claude.summarizer import ClaudeSummarizer
 from tests import claude_cli
 from tests.load import scaled, until_async
 from tests.samples import AT, LAUNCH, session
@@ -39,6 +41,13 @@ class What:
     enabled: bool = True
     model: str = "haiku"
     timeout_s: float = field(default_factory=scaled)
+
+
+CLAUDE = ClaudeSummarizer(What(), ("claude",))
+
+
+def question(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str:
+    return question_of(session, acts, screen, CLAUDE.as_data)
 
 
 # In words
@@ -85,7 +94,7 @@ def test_a_question_is_bounded_and_keeps_what_is_newest() -> None:
 
 def test_the_program_cannot_speak_for_the_session() -> None:
     launch = replace(LAUNCH, environment={"PATH": "/bin", "SM_TOKEN_FILE": "/x", "SM_SESSION_ID": "1a2b3c4d"})
-    given = environment(launch)
+    given = _environment(CLAUDE, launch)
     assert given["PATH"] == "/bin"
     assert not [name for name in given if name.startswith("SM_")]
 
@@ -144,7 +153,7 @@ def launch(seen: Path, how: str = "answers", working_dir: str = "/tmp") -> Launc
 
 
 def summary(tmp_path: Path, *, what: What | None = None, command: str = "claude") -> Summary:
-    return Summary(what or What(), (command,), str(tmp_path / "state" / "what"))
+    return Summary(ClaudeSummarizer(what or What(), (command,)), str(tmp_path / "state" / "what"))
 
 
 async def made(
@@ -163,7 +172,7 @@ async def test_a_model_is_asked_with_everything_switched_off(
         None,
     )
     given: dict[str, Any] = json.loads(seen.read_text())
-    assert given["argv"] == list(arguments("haiku"))
+    assert given["argv"] == list(CLAUDE.argv(_INSTRUCTIONS)[1:])
     assert given["stdin"] == question(RUNNING, ACTS, ["$"])
     assert given["cwd"] == str(tmp_path / "state" / "what")
     assert stat.S_IMODE(os.stat(given["cwd"]).st_mode) == 0o700
@@ -308,7 +317,7 @@ async def test_the_real_claude_is_asked_once_without_tools_hooks_and_memory(tmp_
         json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook], "Stop": [hook]}})
     )
     with ScriptedApi() as api:
-        one = Summary(What(timeout_s=scaled(60)), (binary,), str(tmp_path / "what"))
+        one = Summary(ClaudeSummarizer(What(timeout_s=scaled(60)), (binary,)), str(tmp_path / "what"))
         there = replace(LAUNCH, environment=claude_cli.environment(tmp_path, api))
         found = await one.of(
             RUNNING, there, [Act(AT, "prompt", "Fix it [[text:It fixes the login.]]")], ["$"]

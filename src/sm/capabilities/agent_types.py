@@ -12,6 +12,7 @@ from sm.core.models import Workspace
 from sm.core.text import folded
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
 from sm.paths import Places
+from sm.providers.base import Provider
 
 CONFIGURED = "config"
 """The origin of an agent type of config.yaml."""
@@ -19,7 +20,6 @@ CONFIGURED = "config"
 _READ_WITHIN_S = 10.0
 _BRIEFING_WITHIN_S = 2.0
 _THREADS = 2
-_CLAUDE = "claude"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,14 @@ class AgentTypes:
     waits for them only briefly.
     """
 
-    def __init__(self, config: Config, places: Places) -> None:
+    def __init__(self, config: Config, places: Places, providers: Mapping[str, Provider]) -> None:
         self._config = config
         self._places = places
-        self._files = DefinitionFiles()
+        self._providers = providers
+        self._definitions = {
+            name: each.definitions for name, each in providers.items() if each.definitions is not None
+        }
+        self._files = DefinitionFiles(tuple(self._definitions))
         self._running: dict[Directory, asyncio.Future[_Contents]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
 
@@ -147,7 +151,7 @@ class AgentTypes:
         """
         configured = {each.name: each for each in self._configured()}
         kind = configured.get(wanted or "")
-        if kind is not None and kind.provider != _CLAUDE:
+        if kind is not None and kind.provider not in self._definitions:
             return self._catalog(workspace, ())
         within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S
         try:
@@ -189,11 +193,9 @@ class AgentTypes:
         )
 
     def _configured(self) -> Iterator[AgentType]:
-        claude = self._config.claude.agent_configs
-        for name in self._config.claude_agents:
-            yield AgentType(name, _CLAUDE, CONFIGURED, claude[name])
-        for name in self._config.commands:
-            yield AgentType(name, "command", CONFIGURED)
+        for provider in self._providers.values():
+            for name in provider.agent_types:
+                yield AgentType(name, provider.name, CONFIGURED, provider.configured(name) or AgentConfig())
 
     def _given(self, workspace: Workspace | None) -> tuple[str, ...] | None:
         """The types that sessions there are given; None: all."""
@@ -221,31 +223,34 @@ class AgentTypes:
     def _read(self, directory: Directory) -> _Contents:
         """Runs in a thread; raises nothing."""
         found = self._files.read(directory)
-        types = tuple(_type(name, directory, definition) for name, definition in found.definitions)
+        types = tuple(self._type(name, directory, definition) for name, definition in found.definitions)
         return _Contents(found.identity, types, found.warnings)
 
     def _directories(
         self, workspace: Workspace | None, environment: Mapping[str, str]
     ) -> Iterator[Directory]:
-        """By precedence."""
+        """By precedence. The first provider gets the files in directories of `sm` itself that name no provider."""
+        first = next(iter(self._definitions), None)
+        if first is None:
+            return
         if workspace is not None:
-            yield Directory(workspace.directory, (".sm", "agents"), own=False)
-            yield Directory(workspace.directory, (".claude", "agents"), own=False)
-        yield Directory(self._places.home, ("agents",), own=True)
-        given = {**environment, **self._config.claude.env}
-        of_claude = given.get("CLAUDE_CONFIG_DIR") or f"{given.get('HOME', '')}/.claude"
-        if of_claude.startswith("/") and "\0" not in of_claude:
-            yield Directory(of_claude, ("agents",), own=True)
+            yield Directory(workspace.directory, (".sm", "agents"), first, own=False)
+            for name, definitions in self._definitions.items():
+                yield Directory(workspace.directory, definitions.project_directory, name, own=False)
+        yield Directory(self._places.home, ("agents",), first, own=True)
+        for name, definitions in self._definitions.items():
+            directory = definitions.user_directory(environment)
+            if directory is not None:
+                yield Directory(directory, (), name, own=True)
 
-
-def _type(name: str, directory: Directory, said: Definition | str) -> AgentType:
-    path = f"{directory.path}/{name}.md"
-    if isinstance(said, str):
-        return AgentType(name, _CLAUDE, path, problem=said)
-    agent, warnings = said.agent, said.warnings
-    if agent.spawnable and not directory.own:
-        agent = agent.model_copy(update={"spawnable": False})
-        warnings += ("`spawnable` has no effect in the directory of a workspace, where agents can write",)
-    if agent.tools is not None and "Bash" not in agent.tools:
-        warnings += ("without Bash in `tools` it cannot report: sm complete, sm ask",)
-    return AgentType(name, _CLAUDE, path, agent, warnings=warnings)
+    def _type(self, name: str, directory: Directory, said: Definition | str) -> AgentType:
+        """The agent type of one file. `said`: its definition, or the mistake in it."""
+        path = f"{directory.path}/{name}.md"
+        if isinstance(said, str):
+            return AgentType(name, directory.provider, path, problem=said)
+        provider = said.provider or directory.provider
+        agent, warnings = self._definitions[provider].applied(said)
+        if agent.spawnable and not directory.own:
+            agent = agent.model_copy(update={"spawnable": False})
+            warnings += ("`spawnable` has no effect in the directory of a workspace, where agents can write",)
+        return AgentType(name, provider, path, agent, warnings=(*said.warnings, *warnings))

@@ -37,6 +37,8 @@ class Directory:
 
     base: str
     below: tuple[str, ...]
+    provider: str
+    """The provider of the agent types whose file names none."""
     own: bool
 
     @property
@@ -58,7 +60,9 @@ class Contents:
 class DefinitionFiles:
     """Reads all definitions in a directory. Parses a text once: agents can write files whose YAML takes seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, providers: tuple[str, ...]) -> None:
+        """`providers`: those that a file may name."""
+        self._providers = providers
         self._parsed = lru_cache(_PARSED_MAX)(_parsed)
 
     def read(self, directory: Directory) -> Contents:
@@ -95,7 +99,7 @@ class DefinitionFiles:
                 yield name, _TOO_MUCH
                 continue
             left -= length
-            yield name, self._parsed(content, name)
+            yield name, self._parsed(content, name, self._providers)
 
 
 def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[str]:
@@ -137,10 +141,10 @@ def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | 
         return f"1:1: cannot be read: {_trouble(error, directory)}"
 
 
-def _parsed(content: bytes, name: str) -> Definition | str:
+def _parsed(content: bytes, name: str, providers: tuple[str, ...]) -> Definition | str:
     """The definition, or the mistake in it. Raises nothing: a bad file must not stop the spawns of other types."""
     try:
-        return read_definition(content, name)
+        return read_definition(content, name, providers)
     except ConfigError as error:
         return error.message
     except Exception:  # noqa: BLE001  an edge: a defect in reading one file

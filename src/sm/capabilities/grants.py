@@ -29,7 +29,7 @@ from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
 from sm.errors import UsageError
-from sm.providers.base import Given, Provider, Sources
+from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
 
 DENIED_IN_SANDBOX = (
     "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader runs code from where they say
@@ -53,7 +53,7 @@ _DEPTH_MAX = 8
 class Grants:
     """What one session is given."""
 
-    given: Given = field(default_factory=Given)
+    given: GrantedCapabilities = field(default_factory=GrantedCapabilities)
     """What its agent CLI has to be told; `mcp_file` is for whoever knows where that lies."""
     servers: Servers = field(default_factory=dict, repr=False)
     """By name, as the files have them, but for what trust takes away."""
@@ -88,7 +88,8 @@ class Granter:
         Reads nothing for a provider whose agents take no grants. Raises UsageError for a file that cannot be used or
         read.
         """
-        if provider.sources(environment, ()) is None:
+        sources = provider.capability_sources(environment, ())
+        if sources is None:
             return Grants()
         allowed = self._defaults
         if workspace is not None:
@@ -105,7 +106,7 @@ class Granter:
             raise UsageError(
                 f"the MCP servers and skills around {folded(session.working_dir, 400)} cannot be used: what they lie "
                 f"on did not answer within {_TIME_S:g} s",
-                "look at the file systems there, and whether their .claude or .mcp.json are links",
+                f"look at the file systems there, and whether their {' or '.join(sources.names)} are links",
             ) from None
 
     def _read(
@@ -124,7 +125,7 @@ class Granter:
         written = (around[0],) if directory is None else (around[0], directory)
         # A worktree has the commands of its repository too, wherever that lies (measured).
         repository = project_of(around)
-        sources = provider.sources(environment, tuple(dict.fromkeys((*around, repository))))
+        sources = provider.capability_sources(environment, tuple(dict.fromkeys((*around, repository))))
         if sources is None:
             return Grants()
         strict = workspace is not None and workspace.strict_mcps
@@ -167,7 +168,7 @@ class Granter:
         skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(written, until_s))
         warnings += missing
         return Grants(
-            Given(
+            GrantedCapabilities(
                 strict_mcps=strict,
                 mcps_off=_fitting(tuple(off), "MCP servers"),
                 skills=allowed.skills is None or bool(allowed.skills),
@@ -229,7 +230,7 @@ def _left_on_host(name: str) -> str:
 
 
 def _skills(
-    allowed: Sequence[str] | None, sources: Sources, search: "_SkillSearch"
+    allowed: Sequence[str] | None, sources: CapabilitySources, search: "_SkillSearch"
 ) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
     """The skills to turn off, whether those that come with the agent CLI stay, and warnings."""
     if allowed is None:

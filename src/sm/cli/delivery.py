@@ -54,8 +54,8 @@ def delivery_options(command: Command) -> Command:
         click.option("--mode", type=click.Choice(["auto", "idle"]), default="auto", show_default=True,
                      help="As soon as it takes input, or when it is idle."),
         click.option("--urgent", is_flag=True,
-                     help="Before all others. claude leaves off what it does; what reads lines gets a C-c. For who may "
-                     "interrupt it."),
+                     help="Before all others. An agent with turns leaves off what it does; what reads lines gets a "
+                     "C-c. For who may interrupt it."),
         click.option("--ttl", type=click.FloatRange(min=1, max=86_400), metavar="SECONDS",
                      help="Give up when it was not taken so soon; a day."),
         click.option("--wait", type=click.FloatRange(min=0, max=86_400), metavar="SECONDS",

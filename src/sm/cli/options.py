@@ -61,7 +61,9 @@ def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str
     """The query of /v1/agents: what decides which agent types a spawn from here would find."""
     query: dict[str, object] = {"workspace": workspace}
     if session_id is None:
-        query |= {"home": os.environ.get("HOME"), "claude_config_dir": os.environ.get("CLAUDE_CONFIG_DIR")}
+        from sm.providers import LOCATION_VARIABLES
+
+        query |= {name.lower(): os.environ.get(name) for name in LOCATION_VARIABLES}
         try:
             query["cwd"] = os.getcwd()
         except FileNotFoundError:

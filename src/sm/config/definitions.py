@@ -2,11 +2,12 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 
 from sm.config.fields import Model, Text
 from sm.config.loading import Document, sentence, yaml_mistake
@@ -15,7 +16,6 @@ from sm.errors import ConfigError
 
 MAX_BYTES = 64 * 1024
 _SETTINGS_MAX = 8 * 1024  # YAML is read at some 100 kB a second, and agents can write such files
-_PROVIDER = "claude"
 # Agents write what these read: they must not try again at each character of it (`++` gives nothing back).
 _DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
 _NAME = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)++")
@@ -25,38 +25,47 @@ _RULES = ("auto_allow", "auto_deny", "autoAllow", "autoDeny")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a file defines, and sentences for the person who wrote it."""
+    """The content of a file, before the provider of the agent type has made its own of it."""
 
     agent: AgentConfig
+    """What means the same to every provider."""
+    provider: str | None = None
+    """None: the file names none."""
+    tools: tuple[str, ...] | None = None
+    """The only tools to have, as the file names them; None: all."""
+    disallowed_tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    """Sentences for the person who wrote the file."""
 
 
 def _names(value: object) -> object:
-    """A list, or one text with commas, as claude's own files have it; a comma in brackets divides nothing."""
+    """A list, or one text with commas; a comma in brackets divides nothing."""
     if isinstance(value, str):
         return tuple(part.strip() for part in _NAME.findall(value) if part.strip())
     return value
 
 
-def _rule(value: str) -> str:
+def _tool(value: str) -> str:
     if not re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9_*-]{0,99}(\([^()\0\ud800-\udfff]{0,500}\))?", value):
         raise ValueError("is no name of a tool, such as Read or Bash")
     return value
 
 
-def _provider(value: str) -> str:
+def _provider(value: str, info: ValidationInfo) -> str:
+    """`info.context`: the providers whose agent types may be defined in files."""
     if value == "command":
         raise ValueError("an agent type that is a program is configured under `commands:` in config.yaml")
-    if value != _PROVIDER:
-        raise ValueError(f"unknown provider {value[:40]!r}: leave it out, or say {_PROVIDER}")
+    assert info.context is not None
+    if value not in info.context:
+        raise ValueError(f"unknown provider {value[:40]!r}: leave it out, or say {' or '.join(info.context)}")
     return value
 
 
-Names = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], BeforeValidator(_names)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_tool)], ...], BeforeValidator(_names)]
 
 
 class _Settings(BaseModel):
-    """Every other key is left alone: claude's own files have more."""
+    """The keys that `sm` reads. The files of agent CLIs have more, which are left alone."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -64,13 +73,13 @@ class _Settings(BaseModel):
     description: Text | None = None
     model: Model | None = None
     tools: Names | None = None
-    disallowedTools: Names = ()  # noqa: N815  claude's own spelling
+    disallowedTools: Names = ()  # noqa: N815  the spelling of such files
     permissionMode: object = None  # noqa: N815
     auto_allow: object = None
     auto_deny: object = None
     autoAllow: object = None  # noqa: N815
     autoDeny: object = None  # noqa: N815
-    provider: Annotated[str, AfterValidator(_provider)] = _PROVIDER
+    provider: Annotated[str, AfterValidator(_provider)] | None = None
     spawnable: bool = False
 
 
@@ -82,8 +91,8 @@ def settings_length(content: bytes) -> int:
         return 0
 
 
-def read_definition(content: bytes, name: str) -> Definition:
-    """The definition in NAME.md.
+def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Definition:
+    """The definition in NAME.md, of an agent type of one of these providers.
 
     The file's name is the agent type's; `name` in it may say the same. Raises ConfigError with `LINE:COLUMN: key:
     what is wrong` for every mistake.
@@ -93,7 +102,7 @@ def read_definition(content: bytes, name: str) -> Definition:
     data = {} if document.data is None else document.data
     settings = None
     try:
-        settings = _Settings.model_validate(data)
+        settings = _Settings.model_validate(data, context=tuple(providers))
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             document.mistake(detail["loc"], sentence(detail))
@@ -109,8 +118,8 @@ def read_definition(content: bytes, name: str) -> Definition:
 def _document(text: str) -> Document:
     """The settings as YAML. Raises ConfigError.
 
-    A description may be any line of text, as with claude, which has itself written files in which it is not quoted:
-    `description: Use it so: ...` (read in the program: it quotes such lines and tries again).
+    A description may be any line of text: agent CLIs have written files in which it is not quoted, such as
+    `description: Use it so: ...`, and quote such lines when they read them.
     """
     try:
         return Document(text)
@@ -159,30 +168,10 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         for key in _RULES
         if getattr(settings, key) is not None
     ]
-    tools, left_out = _tools(settings.tools)
-    if left_out:
-        warnings.append(f"`tools`: {', '.join(left_out)} is left out: a tool is given whole or not at all")
-    more: dict[str, Any] = {}
-    if settings.disallowedTools:
-        more["args"] = ("--disallowedTools", ",".join(settings.disallowedTools))
     agent = AgentConfig(
         model=None if settings.model == "inherit" else settings.model,
         description=settings.description,
         prompt=prompt or None,
-        tools=tools,
         spawnable=settings.spawnable,
-        **more,
     )
-    return Definition(agent, tuple(warnings))
-
-
-def _tools(names: tuple[str, ...] | None) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The built-in tools that are named, and what was left out. None: all of them.
-
-    `Bash(git *)` cannot be given so, and to give all of Bash would be more than was asked for. The tools of MCP
-    servers come with the servers that the session is given.
-    """
-    if names is None or names == ("*",):
-        return None, []
-    left_out = [name for name in names if re.search(r"[(*]", name) and not name.startswith("mcp__")]
-    return tuple(n for n in names if n not in left_out and not n.startswith("mcp__")), left_out
+    return Definition(agent, settings.provider, settings.tools, settings.disallowedTools, tuple(warnings))

@@ -8,8 +8,6 @@ from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
 from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Status, TrustLevel
 from sm.core.text import folded, quoted
 
-_PLAN = "ExitPlanMode"
-"""The tool of claude with which an agent that plans asks whether it may begin."""
 _QUESTIONS_SHOWN = 4
 
 
@@ -93,8 +91,11 @@ def undelivered(session: Session, message: Message) -> str:
     return f"message {message.id} to {label(session)} is {message.state}: {folded(message.reason or '-')}"
 
 
-def asked(session: Session, request: Request) -> str:
-    """The entry of a notice that tells of a request. It ends with the exact command to type."""
+def asked(session: Session, request: Request, plan: str | None = None) -> str:
+    """The entry of a notice that tells of a request. It ends with the exact command to type.
+
+    `plan`: the plan whose approval a permission is about.
+    """
     who, name = notice_subject(session), request.name
     match request.kind:
         case RequestKind.QUESTION:
@@ -105,7 +106,6 @@ def asked(session: Session, request: Request) -> str:
             return f"{who} says that it is done: {said}; sm approve {name} or: sm reject {name} WHY"
         case _:
             more = f" (cut: sm requests {name})" if request.cut else ""
-            plan = plan_of(request)
             if plan is not None:
                 what = f"asks to approve its plan: {words_of(session, plan, 400)}"
             else:
@@ -137,29 +137,20 @@ def _options(session: Session, request: Request, question: Question, count: int,
     return f"{'options, several as 1,2:' if question.multiple else 'options'} {shown}{left}"
 
 
-def plan_of(request: Request) -> str | None:
-    """The plan that its agent wants to carry out; None: it asks for something else."""
-    if request.kind is not RequestKind.PERMISSION or request.tool != _PLAN:
-        return None
-    plan = (request.arguments or {}).get("plan")
-    return plan if isinstance(plan, str) and plan.strip() else "its text is on the screen only"
-
-
 def use(request: Request) -> str:
     """The tool and its arguments that a permission is asked for."""
     arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
     return f"{request.tool or 'a tool'} {arguments}".strip()
 
 
-def request_opened(session: Session, request: Request) -> str:
-    """The line of the event that records a request."""
+def request_opened(session: Session, request: Request, plan: str | None = None) -> str:
+    """The line of the event that records a request. `plan`: as in `asked`."""
     match request.kind:
         case RequestKind.QUESTION:
             what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
         case RequestKind.COMPLETION:
             what = f"proposes its completion - {quoted(request.words or 'done')}"
         case _:
-            plan = plan_of(request)
             what = (
                 f"asks for permission to use {quoted(use(request))}"
                 if plan is None

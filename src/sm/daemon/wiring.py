@@ -143,14 +143,14 @@ def build(
     )
     watcher = Watcher(store, manager, terminals, observer)
     composer = ComposerDriver(terminals, observer)
-    dialogs = Dialogs(store, manager, terminals, config)
+    dialogs = Dialogs(store, manager, terminals)
     messages = Messages(store, manager, dialogs)
     receipts = DeliveryReceipts(store, manager, messages)
     for listener in (receipts, composer, DialogListener(dialogs)):
         observer.register(listener)
     timers = MailTimers(store, manager, kills, messages, waiting, time.time)
 
-    what = config.claude
+    summarizers = (each.summarizer for each in providers.values())
     workspaces = Workspaces(store, manager, starts)
     requests = Requests(store, manager, reports, dialogs)
     services = Services(
@@ -187,7 +187,7 @@ def build(
             observer=observer,
             watcher=watcher,
             usage=usage,
-            summary=Summary(what.what, what.default_command, f"{place.state}/what"),
+            summary=Summary(next(filter(None, summarizers), None), f"{place.state}/what"),
             terminals=terminals,
         ),
         terminals=terminals,

@@ -27,7 +27,7 @@ from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.messages import Messages
 from sm.messaging.receipts import DeliveryReceipts
-from sm.providers.base import Composer, Input
+from sm.providers.base import Composer, InputMethod
 from sm.sessions.manager import Manager
 from sm.store import Store, Transaction
 from sm.store.persisting import persist
@@ -261,7 +261,7 @@ class DeliveryWorker:
     def _types_to(self, session: Session) -> bool:
         if session.process is None or session.exit is not None:
             return False
-        if self._manager.provider(session).input_of(session.agent_type) is Input.INBOX:
+        if self._manager.provider(session).input_of(session.agent_type) is InputMethod.INBOX:
             return False
         # Its first prompt comes before everything else.
         effects = self._store.mail.open.effects.values()
@@ -272,7 +272,7 @@ class DeliveryWorker:
     def _composer(self, session: Session) -> Composer | None:
         """Its input box; None: it reads lines."""
         provider = self._manager.provider(session)
-        return provider.composer if provider.input_of(session.agent_type) is Input.COMPOSER else None
+        return provider.composer if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
 
     async def _serve(self, session_id: str) -> None:
         try:

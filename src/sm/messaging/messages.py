@@ -15,7 +15,7 @@ from sm.core.wording import message_settled, sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, may
-from sm.providers.base import Input
+from sm.providers.base import InputMethod
 from sm.requests.answers import answer_text
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
@@ -74,7 +74,7 @@ class Messages:
         target = self._manager.find(caller, reference, Action.SEND)
         if (
             mode is MessageMode.URGENT
-            and self._manager.provider(target).input_of(target.agent_type) is not Input.INBOX
+            and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
         ):
             self._manager.find(caller, reference, Action.INTERRUPT)
         words = _words(text)
@@ -120,12 +120,12 @@ class Messages:
                 f"sm restore {session.id}",
             )
         match self._manager.provider(session).input_of(session.agent_type):
-            case Input.INBOX:
+            case InputMethod.INBOX:
                 why = "it has not taken it yet"
-            case Input.TTY:
+            case InputMethod.TTY:
                 why = "it is not typed yet"
                 typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
-            case Input.COMPOSER:
+            case InputMethod.COMPOSER:
                 why = hold_reason(session, tx.mail.open) or "it is not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:

@@ -7,18 +7,18 @@ tools, without hooks and without anybody's settings or memory: what stands in it
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from sm.core.models import Launch, Session
 from sm.core.text import folded
 from sm.errors import ExternalError
+from sm.providers.base import Summarizer
 
 EXTRACT = "extract"
 """Who made a summary that no model has made."""
-_OFF = "no model is to be asked (claude.what.enabled)"
+_NONE = "no provider of agents can ask a model"
 _ACTIONS_MAX = 60
 _ACTION_MAX = 600
 _SCREEN_MAX = 40
@@ -34,23 +34,6 @@ _INSTRUCTIONS = (
     " what the agent is to do, how far it is, and what it waits for, if it waits. Say nothing that the record does not"
     " show."
 )
-
-
-_SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
-"""Reading is denied by a rule too: an `@` that got through attaches nothing then."""
-
-
-class Settings(Protocol):
-    """The configuration's `claude.what`."""
-
-    @property
-    def enabled(self) -> bool: ...
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def timeout_s(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +87,10 @@ def extract(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str
     return "\n".join([_standing(session), *(known or ["Nothing is known of what it did."])])
 
 
-def question(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str:
-    """What the model is asked: the record, each line of it quoted. Pure."""
+def question(
+    session: Session, acts: Sequence[Act], screen: Sequence[str], as_data: Callable[[str], str]
+) -> str:
+    """The question for the model: the record, each line of it quoted. Pure. `as_data`: as in `Summarizer`."""
     record = [f"{act.timestamp} {act.kind}: {folded(act.text, _ACTION_MAX)}" for act in acts[-_ACTIONS_MAX:]]
     if session.note:
         record.append(f"its note: {folded(session.note)}")
@@ -115,8 +100,7 @@ def question(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> st
     while shown and not shown[-1]:
         shown.pop()
     record += [f"screen: {folded(text, _LINE_MAX)}" for text in shown[-_SCREEN_MAX:]]
-    # claude attaches the file that a word like @/etc/passwd names, whatever tools it has.
-    quoted = "\n".join(f"| {text}".replace("@", "(at)") for text in [_standing(session), *record])
+    quoted = "\n".join(as_data(f"| {text}") for text in [_standing(session), *record])
     return f"The record of one agent:\n{quoted}\nWhat is this agent about?\n"
 
 
@@ -125,53 +109,37 @@ def _standing(session: Session) -> str:
     return f"{folded(session.display_name, 100)} is {session.status}: {folded(session.status_reason, 200)}"
 
 
-def arguments(model: str) -> tuple[str, ...]:
-    """The options of a claude that answers one question and can do nothing else.
-
-    Measured with 2.1.197: one request, no tools, no hooks, no transcript, and none of the CLAUDE.md above it or
-    of its user in the question. All kinds of login work (safe mode keeps apiKeyHelper).
-    """
-    return (
-        *("--print", "--output-format", "text", "--model", model, "--system-prompt", _INSTRUCTIONS),
-        *("--tools", "", "--disable-slash-commands", "--no-session-persistence", "--safe-mode"),
-        *("--settings", _SETTINGS, "--strict-mcp-config", "--mcp-config", '{"mcpServers":{}}'),
-    )
-
-
-def environment(launch: Launch) -> Mapping[str, str]:
-    """That of the session, and nothing by which the program could speak for it."""
-    own = {name: value for name, value in launch.environment.items() if not name.startswith("SM_")}
-    return {**own, "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-
-
 # ------------------------------------------------------------------------------------------------- by a program
 
 
 class Summary:
     """Makes summaries, one at a time: each is a process of a few hundred megabytes."""
 
-    def __init__(self, settings: Settings, command: Sequence[str], directory: str) -> None:
-        """`command`: the configured program and its first arguments. `directory`: of ours, empty, made when needed."""
-        self._settings = settings
-        self._command = tuple(command)
+    def __init__(self, summarizer: Summarizer | None, directory: str) -> None:
+        """`directory`: where the program runs; empty, and created when it is needed."""
+        self._summarizer = summarizer
         self._directory = directory
         self._one = asyncio.Lock()
 
     async def of(
         self, session: Session, launch: Launch, acts: Sequence[Act], screen: Sequence[str]
     ) -> SummaryResult:
-        """Never raises for what fails outside: then it is an extract, which says why. At most twice `timeout_s`."""
-        settings = self._settings
-        if not settings.enabled:
-            return SummaryResult(extract(session, acts, screen), EXTRACT, _OFF)
+        """Summarize a session. When no model can, the summary is an extract with the reason, and nothing is raised.
+
+        Takes at most twice the summarizer's `timeout_s`.
+        """
+        summarizer = self._summarizer
+        unavailable = _NONE if summarizer is None else summarizer.unavailable
+        if summarizer is None or unavailable is not None:
+            return SummaryResult(extract(session, acts, screen), EXTRACT, unavailable)
         try:
-            text = await self._asked(launch, question(session, acts, screen))
+            text = await self._ask(summarizer, launch, question(session, acts, screen, summarizer.as_data))
         except SummaryFailed as error:
             return SummaryResult(extract(session, acts, screen), EXTRACT, error.message)
-        return SummaryResult(text, f"claude {settings.model}", None)
+        return SummaryResult(text, f"{summarizer.name} {summarizer.model}", None)
 
-    async def _asked(self, launch: Launch, text: str) -> str:
-        within_s = self._settings.timeout_s
+    async def _ask(self, summarizer: Summarizer, launch: Launch, text: str) -> str:
+        within_s = summarizer.timeout_s
         try:
             async with asyncio.timeout(within_s):
                 await self._one.acquire()
@@ -179,16 +147,11 @@ class Summary:
             raise SummaryFailed(f"another summary was being made for {within_s:g} s") from None
         try:
             self._make_directory()
-            argv = (*self._program(), *arguments(self._settings.model))
-            return await _answer(argv, environment(launch), self._directory, text, within_s)
+            return await _answer(
+                summarizer, _environment(summarizer, launch), self._directory, text, within_s
+            )
         finally:
             self._one.release()
-
-    def _program(self) -> tuple[str, ...]:
-        # Relative to the directory of a session it would be a file that its agent can write, and it runs out here.
-        if "/" in self._command[0] and not self._command[0].startswith("/"):
-            raise SummaryFailed("claude.default_command must be a name or an absolute path for this")
-        return self._command
 
     def _make_directory(self) -> None:
         try:
@@ -197,12 +160,22 @@ class Summary:
             raise SummaryFailed(f"{self._directory} cannot be made: {error.strerror}") from None
 
 
+def _environment(summarizer: Summarizer, launch: Launch) -> Mapping[str, str]:
+    """The session's environment, without the variables by which the program could speak for the session."""
+    own = {name: value for name, value in launch.environment.items() if not name.startswith("SM_")}
+    return summarizer.environment(own)
+
+
 async def _answer(
-    argv: Sequence[str], environ: Mapping[str, str], directory: str, text: str, within_s: float
+    summarizer: Summarizer, environ: Mapping[str, str], directory: str, text: str, within_s: float
 ) -> str:
-    """What the program prints for `text` on its stdin. Raises SummaryFailed; what it started has ended in any case."""
+    """The program's output for `text` on its stdin. Raises SummaryFailed.
+
+    In any case the program has ended, and all that it started.
+    """
+    name = summarizer.name
     # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
-    starting = asyncio.create_task(_start(argv, environ, directory))
+    starting = asyncio.create_task(_start(name, summarizer.argv(_INSTRUCTIONS), environ, directory))
     try:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -216,21 +189,21 @@ async def _answer(
             code = await process.wait()
         finished = True
     except TimeoutError:
-        raise SummaryFailed(f"claude did not answer within {within_s:g} s") from None
+        raise SummaryFailed(f"{name} did not answer within {within_s:g} s") from None
     finally:
         if not finished:  # it takes too long, or we end
             await _end(process)
     words = _cleaned(output)
     if code != 0:
         said = folded(words or _cleaned(errors), _LINE_MAX)
-        raise SummaryFailed(f"claude ended with exit code {code}{f': {said}' if said else ''}")
+        raise SummaryFailed(f"{name} ended with exit code {code}{f': {said}' if said else ''}")
     if not words:
-        raise SummaryFailed("claude said nothing")
+        raise SummaryFailed(f"{name} said nothing")
     return words
 
 
 async def _start(
-    argv: Sequence[str], environ: Mapping[str, str], directory: str
+    name: str, argv: Sequence[str], environ: Mapping[str, str], directory: str
 ) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
@@ -244,7 +217,7 @@ async def _start(
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in what is to be run
         raise SummaryFailed(
-            f"claude cannot be run: {error.strerror if isinstance(error, OSError) else error}"
+            f"{name} cannot be run: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
 
 

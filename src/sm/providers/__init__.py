@@ -1,42 +1,32 @@
-"""Every kind of agent CLI that sm can start."""
+"""Every kind of agent CLI that `sm` can start, by name.
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+Each is imported when it is made, so that commands which need only names stay light.
+"""
 
-from sm.config import Config, read_briefing
-from sm.config.model import ConfiguredPrices
-from sm.providers.base import Provider
-from sm.providers.claude import ClaudeProvider
-from sm.providers.claude.briefing import TEMPLATE
-from sm.providers.claude.pricing import Prices
-from sm.providers.command import CommandProvider
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
+    from sm.config import Config
+    from sm.providers.base import Provider
 
-def _claude(config: Config) -> Provider:
-    """Raises ConfigError when the configured briefing cannot be read any more."""
-    path = config.claude.briefing
-    return ClaudeProvider(
-        config.claude,
-        config.claude_agents,
-        is_root=os.geteuid() == 0,
-        prices={name: _prices(prices) for name, prices in config.claude.prices.items()},
-        template=TEMPLATE if path is None else read_briefing(path),
-    )
+__all__ = ["LOCATION_VARIABLES", "PROVIDERS"]
+
+LOCATION_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR")
+"""The variables of a person's shell that say where agent CLIs keep the files of their user."""
 
 
-def _prices(said: ConfiguredPrices) -> Prices:
-    usual = Prices.usual(said.input, said.output)
-    write = said.cache_write
-    return replace(
-        usual,
-        cache_read=usual.cache_read if said.cache_read is None else said.cache_read,
-        cache_write=usual.cache_write if write is None else write,
-        cache_write_1h=usual.cache_write_1h if write is None else write,
-    )
+def _claude(config: "Config") -> "Provider":
+    from sm.providers.claude import configured
+
+    return configured(config)
 
 
-PROVIDERS: Mapping[str, Callable[[Config], Provider]] = {
-    "claude": _claude,
-    "command": lambda config: CommandProvider(config.commands),
-}
+def _command(config: "Config") -> "Provider":
+    from sm.providers.command import CommandProvider
+
+    return CommandProvider(config.commands)
+
+
+PROVIDERS: "Mapping[str, Callable[[Config], Provider]]" = {"claude": _claude, "command": _command}
+"""Each may raise ConfigError, for files that the configuration names."""

@@ -1,20 +1,22 @@
-"""Providers: what an agent CLI is started with, says, and means."""
+"""Defines what a provider knows about its agent CLI: how agents start, accept input, define agent types and end."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sm.config import AgentConfig
+from sm.config import AgentConfig, Definition
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.usage import Usage
 from sm.providers.readers import Readers
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class CapabilitySources:
     """Where an agent CLI finds MCP servers and skills by itself: absolute paths."""
 
+    names: tuple[str, ...]
+    """The names of its files and directories in a project, for people."""
     user_mcps: str
     """The file of the user's own servers: `mcpServers`, and those for one project under `projects`."""
     project_mcps: Mapping[str, str]
@@ -22,176 +24,278 @@ class Sources:
     skills: tuple[str, ...]
     """Directories in which each entry is a skill."""
     commands: tuple[str, ...]
-    """Directories in which, and below which, each `*.md` is one."""
+    """Directories in which, and below which, each `*.md` is a skill."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a session is given of those, and what its agent CLI has to be told to leave alone (`capabilities`)."""
+class GrantedCapabilities:
+    """The MCP servers and skills of one session, and those that its agent CLI must ignore."""
 
     mcp_file: str | None = None
-    """The session's own file of MCP servers, absolute; None: none are given."""
+    """The session's own file of MCP servers, absolute; None: the session gets no servers."""
     strict_mcps: bool = False
-    """It uses no servers but those."""
+    """The agent uses only the servers of `mcp_file`."""
     mcps_off: tuple[str, ...] = ()
-    """Servers of project files that it neither starts as they stand there nor asks a person about."""
+    """Servers of project files that the agent neither starts nor asks a person about."""
     skills: bool = True
-    """Whether it may use any."""
+    """Whether the agent may use skills at all."""
     skills_off: tuple[str, ...] = ()
     own_skills: bool = True
-    """Whether those that come with the agent CLI stay."""
+    """Whether the skills that come with the agent CLI stay."""
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What a provider is told of the session that it plans a process for."""
+class PlanContext:
+    """The session for which a provider plans a process."""
 
     session: Session
-    """As it will be: with its id, names, parent, trust, directory."""
+    """The session with its id, names, parent, trust level and directory, before it is stored."""
     sm: str
     """The absolute path of the `sm` command that agents find."""
     environment: Mapping[str, str] = field(repr=False)
-    """What the session inherits, before the configuration and `SM_*`."""
+    """The variables that the session inherits, without those of the configuration and `SM_*`."""
     parent: str | None = None
-    """How people call its parent; None: the operator."""
+    """The display name of the parent; None: the operator."""
     prompt_file: str = ""
-    """The absolute path at which AgentPlan.prompt_file will lie."""
+    """The absolute path to which `AgentPlan.prompt_file` will be written."""
     agent: AgentConfig = field(default_factory=AgentConfig)
-    """What its agent type says, wherever that is defined; nothing, for a command and for a type that is no more."""
+    """The settings of the agent type; empty for a command and for a type that no longer exists."""
     agent_types: Mapping[str, str | None] = field(default_factory=dict)
-    """Those that it may spawn itself, each with what it is for."""
-    given: Given = Given()
-    """The MCP servers and skills that it is given."""
+    """The agent types that the session may spawn, with their descriptions."""
+    given: GrantedCapabilities = GrantedCapabilities()
+    """Its MCP servers and skills."""
     at_most: tuple[str, ...] | None = None
-    """The flags of its parent, where it may have no more permissions than that one has; None: any."""
+    """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """How to start one agent. `environment` is what the configuration adds, before `SM_*`."""
+    """How to start one agent. `environment`: the variables that the configuration adds, without `SM_*`."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     typed_prompt: str | None = field(default=None, repr=False)
     prompt_file: str | None = field(default=None, repr=False)
     flags: tuple[str, ...] = ()
-    """The program and the options that every later process of this session is started with too."""
+    """The program and the options with which every later process of this session is started too."""
     model: str | None = None
     conversation: str | None = None
-    """The agent CLI's own id of what is said and done in the session."""
+    """The agent CLI's own id of the conversation."""
     warnings: tuple[str, ...] = ()
 
 
-class Input(StrEnum):
+class InputMethod(StrEnum):
     """How an agent gets messages."""
 
     INBOX = "inbox"
-    """It asks for them (`sm inbox --take`)."""
+    """The agent takes its messages itself (`sm inbox --take`)."""
     TTY = "tty"
-    """Each is typed into its terminal as one line."""
+    """`sm` types each message into the terminal as one line."""
     COMPOSER = "composer"
-    """Each is pasted into the input box that its terminal shows (`Composer`), and the agent says that it has it."""
+    """`sm` pastes each message into the input box (`Composer`), and the agent reports that it accepted the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What a terminal shows of the agent's input box, at one moment."""
+    """The agent's input box as its terminal shows it at one moment."""
 
     closed: str | None
-    """Why nothing may be typed: no box is there (a dialog, a shell, something unknown), in words. None: it is there."""
+    """Why nothing may be typed, in words: a dialog, a shell or an unknown screen. None: the box accepts input."""
     draft: str = ""
-    """What stands in it; empty: nothing."""
+    """The text in the box."""
     stashed: bool = False
-    """A draft was put aside, and comes back by itself."""
+    """A draft was put aside; the agent CLI restores it after the next text was sent."""
     unknown: bool = False
-    """It is closed because the screen shows nothing that is known."""
+    """The box counts as closed because the screen shows nothing known."""
 
 
 class Composer(Protocol):
-    """The input box of an agent CLI. Pure: screens and texts in, meaning out."""
+    """Reads and fills the input box of an agent CLI. Pure: screens and texts go in, their meaning comes out."""
 
     settle_s: float
-    """How long after a text was taken the box needs to be empty for sure."""
+    """How long after the agent accepted a text the box may still show it."""
     stash_key: str | None
-    """The key (tmux(1), send-keys) that puts a person's draft aside until the next text was sent; None: none does."""
+    """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent; None: there is no such key."""
     redraw_key: str | None
-    """The key that draws the screen anew and does nothing else; None: none does."""
+    """The key that redraws the screen and does nothing else; None: there is no such key."""
 
     clearing: Sequence[str]
-    """The keys that, in turn and again and again, empty the box, wherever the cursor stands in it."""
+    """The keys that, pressed in turn and repeatedly, empty the box from any position of the cursor."""
 
     def box(self, lines: Sequence[str]) -> Box:
-        """What a screen with its styles (`Terminals.styled`) shows."""
+        """The input box on a screen with its styles (`Terminals.styled`)."""
 
     def pasted(self, letter: str) -> str:
-        """What to paste so that it arrives as `letter`."""
+        """The text to paste so that the agent receives `letter`."""
 
     def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
         """Whether this draft is the pasted `letter` and nothing else.
 
-        `shown`: the draft as which that was seen first. Empty: none is known, and what only may be it is not; None: it
-        was just pasted into an empty box, and what may be it is.
+        `shown`: the first draft that was seen after `letter` was pasted. Empty: unknown, so an ambiguous draft is not
+        `letter`. None: `letter` was just pasted into an empty box, so an ambiguous draft is `letter`.
         """
 
     def holds_ours(self, draft: str, letter: str) -> bool:
-        """Whether the pasted `letter`, or the beginning of it, stands in this draft, perhaps beside other text."""
+        """Whether this draft holds the pasted `letter` or its beginning, perhaps with other text."""
 
     def accepted_form(self, text: str) -> str:
-        """The form in which two texts are the same input to the agent, so that they can be compared."""
+        """A form that is equal for two texts if they are the same input to the agent."""
+
+
+class Definitions(Protocol):
+    """Applies files `NAME.md` that define agent types of a provider. Pure."""
+
+    project_directory: tuple[str, ...]
+    """The agent CLI's own directory of such files below a project's directory, as the parts of its path."""
+
+    def user_directory(self, environment: Mapping[str, str]) -> str | None:
+        """The agent CLI's directory of such files for its user, absolute; None: there is none.
+
+        `environment`: that of the session that spawns.
+        """
+
+    def applied(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
+        """The agent type as this provider starts it, and warnings for the person who wrote the file."""
+
+
+class Summarizer(Protocol):
+    """A program that asks a model one question and can do nothing else: no tools, no hooks, no memory. Pure."""
+
+    name: str
+    """The program's name, for people."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long an answer may take."""
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why no model can be asked, in words; None: one can."""
+
+    def argv(self, instructions: str) -> Sequence[str]:
+        """The command line; the question goes to its standard input, the answer comes from its standard output."""
+
+    def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables of the program, for a session with this environment."""
+
+    def as_data(self, line: str) -> str:
+        """A line of the question in a form in which the program takes no word of it for a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `sm doctor` looked at."""
+
+    ok: bool
+    what: str
+    todo: str | None
+    """What to type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The answer that an agent CLI keeps: it may work in a directory and does not ask."""
+
+    file: str
+    """Where the agent CLI keeps the answer."""
+    by: str
+    """The trusted directory: the requested one, or a directory above it."""
+    changed: bool
+    """Whether the entry is new."""
+    running: tuple[int, ...] = ()
+    """Processes of the agent CLI that might have undone a new entry, and did not."""
+
+
+class Setup(Protocol):
+    """An agent CLI as it is set up on this machine, for the commands of a person. Reads and writes its files.
+
+    `environ` is the environment of the person's shell.
+    """
+
+    def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
+        """Everything that may hold up an agent when it starts in `current_dir`."""
+
+    def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
+        """Answer, for all agents, that they may work in `directory` (absolute, without links) and below. Idempotent.
+
+        Raises SmError, with nothing changed.
+        """
 
 
 class Provider(Protocol):
-    """One kind of agent CLI. Pure: it plans and reads, others act."""
+    """One kind of agent CLI. Pure, except for `setup`: a provider plans and reads, others act."""
 
     name: str
 
     has_turns: bool
-    """Whether its agents say themselves when they are busy; else one is idle only while its `sm` waits."""
+    """Whether its agents report when they are busy; else an agent is idle only while its `sm` command waits."""
 
     interrupt_key: str
-    """The key (tmux(1), send-keys) that makes an agent leave off what it does."""
+    """The key (tmux(1), send-keys) that interrupts an agent."""
 
     install_hint: str | None
-    """What to type where its program is not installed; None: nobody knows."""
+    """The command that installs its program; None: unknown."""
 
     readers: Readers
     """How its agents are observed. Without any reader `sm` knows only whether they run."""
 
     composer: Composer | None
-    """Its input box, where `input_of` says that there is one."""
+    """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
+
+    setup: Setup | None
+    """Its program on this machine; None: there is nothing to check."""
+
+    summarizer: Summarizer | None
+    """The program that summarizes sessions; None: this provider has none."""
 
     never_inherited: frozenset[str]
-    """Variables that an agent is never given from a shell, whatever the configuration says."""
+    """Variables that an agent never inherits from a shell, whatever the configuration says."""
+
+    definitions: Definitions | None
+    """How files define its agent types; None: only the configuration does."""
 
     @property
     def agent_types(self) -> Collection[str]:
-        """The agent types that this provider starts, as configured."""
+        """The names of the configured agent types that this provider starts."""
 
-    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> Sources | None:
-        """Where its agents find MCP servers and skills; None: they take none.
+    def configured(self, agent_type: str) -> AgentConfig | None:
+        """The settings of an agent type in the configuration, also when another provider starts that name now.
 
-        `around`: the working directory, without links, and all above it, nearest first; the workspace's among them.
+        None: the configuration has none for it.
         """
 
-    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
-        """What to run for this request. Raises UsageError when an option means nothing to this provider."""
+    def capability_sources(
+        self, environment: Mapping[str, str], around: Sequence[str]
+    ) -> CapabilitySources | None:
+        """Where its agents find MCP servers and skills; None: its agents use neither.
 
-    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
-        """What to run to go on with a conversation, or with a copy of it (`fork`) in a session of its own.
+        `around`: the working directory, without links, and all directories above it, nearest first.
+        """
 
-        `flags` are those of the plan that it was started with. Raises UsageError where there is no such thing.
+    def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
+        """Plan the process for this request. Raises UsageError when an option has no meaning for this provider."""
+
+    def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
+        """Plan the process that continues a conversation, or a copy of it (`fork`) in a session of its own.
+
+        `flags`: those of the plan with which the conversation began. Raises UsageError for a provider without
+        conversations, and IllegalState for an id that is not one.
         """
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
     ) -> Signal:
-        """What the end of the agent's process means. `screen`: what its terminal showed last."""
+        """The meaning of the end of the agent's process. `screen`: the last lines of its terminal."""
 
     def adopts(self, argv: Sequence[str]) -> bool:
-        """Whether a process with this argv is an agent of this provider, which somebody else has started."""
+        """Whether a process with this command line, started by somebody else, is an agent of this provider."""
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """The program and the options, as `AgentPlan.flags`, of an agent that was started with this."""
+        """The program and the options (as `AgentPlan.flags`) of an agent with this command line."""
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         """The price of these sums by model; None when the price of one of the models is unknown."""
@@ -199,5 +303,5 @@ class Provider(Protocol):
     def context_window(self, model: str) -> int | None:
         """How many tokens a conversation with this model may hold; None: unknown."""
 
-    def input_of(self, agent_type: str) -> Input:
-        """How agents of this type get messages; also for a type that is configured no more."""
+    def input_of(self, agent_type: str) -> InputMethod:
+        """How agents of this type get messages; also for a type that the configuration no longer has."""

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from sm.config import Command
+from sm.config import AgentConfig, Command
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind
 from sm.core.usage import Usage
 from sm.errors import UsageError
-from sm.providers.base import AgentPlan, Composer, Input, Start
+from sm.providers.base import AgentPlan, Composer, Definitions, InputMethod, PlanContext, Setup, Summarizer
 from sm.providers.readers import Readers
 
 
@@ -21,6 +21,9 @@ class CommandProvider:
     install_hint: str | None = None
     readers = Readers()
     composer: Composer | None = None
+    definitions: Definitions | None = None
+    setup: Setup | None = None
+    summarizer: Summarizer | None = None
     never_inherited: frozenset[str] = frozenset()
 
     def __init__(self, commands: Mapping[str, Command]) -> None:
@@ -30,10 +33,13 @@ class CommandProvider:
     def agent_types(self) -> tuple[str, ...]:
         return tuple(self._commands)
 
-    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
+    def configured(self, agent_type: str) -> AgentConfig | None:
+        return AgentConfig() if agent_type in self._commands else None
+
+    def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
         return None
 
-    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
+    def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
         for option, value in (("--model", request.model), ("--preset", request.preset)):
             if value is not None:
                 raise UsageError(
@@ -54,7 +60,7 @@ class CommandProvider:
                     )
                 return AgentPlan(argv, command.env, typed_prompt=request.prompt)
 
-    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> NoReturn:
+    def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> NoReturn:
         raise UsageError(f"{start.session.agent_type} is a command: there is no conversation to go on with")
 
     def read_exit(
@@ -81,6 +87,6 @@ class CommandProvider:
     def context_window(self, model: str) -> None:
         return None
 
-    def input_of(self, agent_type: str) -> Input:
+    def input_of(self, agent_type: str) -> InputMethod:
         command = self._commands.get(agent_type)
-        return Input.INBOX if command is None else Input(command.input)
+        return InputMethod.INBOX if command is None else InputMethod(command.input)

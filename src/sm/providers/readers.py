@@ -134,6 +134,9 @@ class HookReader(Protocol):
     def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         """The dialog that opens with this event; None: no dialog. `cut`: a part of the event was left out."""
 
+    def plan(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """The plan that the agent wants to begin, if the dialog of this tool asks for that; else None."""
+
     def decision(self, request: Request, by: str) -> str | None:
         """The output of the hook that waits for `request`, which hands the answer to the agent.
 

@@ -3,26 +3,26 @@
 import asyncio
 import os.path
 
-from sm.config import Config
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, Answer
 from sm.policy.rules import Place, evaluate
 from sm.providers.readers import Dialog
+from sm.sessions.manager import Manager
 from sm.state.requests import RuleDecision
 
 
 class AutoAnswers:
-    """The rules of every agent type."""
+    """The rules of every agent type, as its provider has them from the configuration."""
 
-    def __init__(self, config: Config) -> None:
-        self._agents = config.claude.agent_configs
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
 
     def decision(self, session: Session, dialog: Dialog, real_dir: str, *, cut: bool) -> RuleDecision | None:
         """The decision of the rules for the session's agent type; None: a person decides.
 
         `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
         """
-        agent = self._agents.get(session.agent_type)
+        agent = self._manager.provider(session).configured(session.agent_type)
         if agent is None:
             return None
         place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))

@@ -15,7 +15,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sm.config import Config
 from sm.core.models import Caller, Session
 from sm.core.observation import Activity
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
@@ -76,11 +75,11 @@ class HookReply:
 class Dialogs:
     """The requests that hooks wait for. `answers` and messaging bring the answers, the API brings the hooks."""
 
-    def __init__(self, store: Store, manager: Manager, terminals: Screen, config: Config) -> None:
+    def __init__(self, store: Store, manager: Manager, terminals: Screen) -> None:
         self._store = store
         self._manager = manager
         self._terminals = terminals
-        self._auto_answers = AutoAnswers(config)
+        self._auto_answers = AutoAnswers(manager)
         self._from_before = {
             r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
         }
@@ -123,7 +122,7 @@ class Dialogs:
 
         Raises NotFound for the key of another session, IllegalState for one whose process is gone, LimitReached.
         """
-        asked = asked_of(dialog, key, tool_use)
+        asked = self._with_plan(session_id, asked_of(dialog, key, tool_use))
         real_dir = await real_directory(self._store.sessions.get(session_id))
         async with self._store.transaction() as tx:
             request = await self._attached(tx, session_id, dialog, asked, real_dir)
@@ -153,8 +152,19 @@ class Dialogs:
         """Open the request again without its proposed answer. Nobody was told of a request that a rule decided."""
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
-            await self._manager.notices.of_request(tx, session, after)
+            plan = self._plan(session, after.tool, after.arguments)
+            await self._manager.notices.of_request(tx, session, after, plan)
         return after
+
+    def _with_plan(self, session_id: str, asked: NewRequest) -> NewRequest:
+        session = self._store.sessions.get(session_id)
+        if session is None:
+            return asked
+        return replace(asked, plan=self._plan(session, asked.tool, asked.arguments))
+
+    def _plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
+        reader = self._hook_reader(session)
+        return None if reader is None else reader.plan(tool or "", arguments or {})
 
     def is_decided(self, request_id: int) -> bool:
         """Whether there is something for its hook: an answer, or that nobody waits for one any more."""

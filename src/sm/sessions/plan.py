@@ -17,7 +17,7 @@ from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError
 from sm.paths import Places
 from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
-from sm.providers.base import AgentPlan, Provider, Start
+from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sessions.environment import Environments, without
 from sm.sessions.workdir import Whereabouts, require_directory, worktree
 from sm.store import Store
@@ -56,7 +56,7 @@ class Spawning:
         self._providers = providers
         self._whereabouts = Whereabouts(config, store)
         self._environments = Environments(config, places)
-        self._types = AgentTypes(config, places)
+        self._types = AgentTypes(config, places, providers)
         self._granter = Granter(_defaults(config))
         self._now = now
 
@@ -238,10 +238,10 @@ class Spawning:
         provider: Provider,
         types: Catalog,
         grants: Grants,
-    ) -> Start:
+    ) -> PlanContext:
         kind = types.known(session.agent_type)
         mcp_file = self._places.mcp_file(session.id) if grants.servers else None
-        return Start(
+        return PlanContext(
             session=session,
             sm=f"{self._places.bin}/sm",
             environment=without(inherited, provider.never_inherited),

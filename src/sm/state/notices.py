@@ -88,8 +88,11 @@ class Notices:
             occasion, text = f"checkpoint:{checkpoint.timestamp}", milestone(session, checkpoint.message)
             await self._note(tx, session, NoticeKind.CHECKPOINT, occasion, text)
 
-    async def of_request(self, tx: Transaction, session: Session, request: Request) -> None:
-        text = asked(session, request)
+    async def of_request(
+        self, tx: Transaction, session: Session, request: Request, plan: str | None = None
+    ) -> None:
+        """`plan`: the plan whose approval a permission is about."""
+        text = asked(session, request, plan)
         await self._note(tx, session, NoticeKind.REQUEST, f"request:{request.id}", text, EventType.REQUEST)
 
     async def of_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:

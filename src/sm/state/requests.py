@@ -2,7 +2,7 @@
 those that a hook of the agent waits for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sm.core.messages import SM_ITSELF, Message
@@ -33,6 +33,8 @@ class NewRequest:
     tool_use: str | None = None
     agent: str = ""
     cut: bool = False
+    plan: str | None = field(default=None, repr=False)
+    """The plan whose approval a permission is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,14 @@ async def open_request(
     )
     tx.mail.add_request(request)
     await tx.event(
-        EventType.REQUEST, session, at, request_opened(session, request), {"request_id": request.name}
+        EventType.REQUEST,
+        session,
+        at,
+        request_opened(session, request, asked.plan),
+        {"request_id": request.name},
     )
     if decided is None:
-        await notices.of_request(tx, session, request)
+        await notices.of_request(tx, session, request, asked.plan)
     return request
 
 

@@ -561,7 +561,7 @@ def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) 
     assert len(taken.asked) == 1
     names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert {name for name in names if name.partition(".")[0] == "sm"} == {
-        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.transport"),
+        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.formats", "sm.cli.hook.transport"),
         *("sm.client", "sm.client.connection", "sm.wire"),
     }
     assert not names & (

@@ -353,6 +353,7 @@ def test_it_loads_c_modules_only(hook: Hook, dialogs: Peer) -> None:
             "sm.cli",
             "sm.cli.hook",
             "sm.cli.hook.emit",
+            "sm.cli.hook.formats",
             "sm.cli.hook.permission",
             "sm.cli.hook.transport",
         ),

@@ -50,6 +50,21 @@ def test_use_of_a_tool_asks_for_a_permission(tool: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "plan"),
+    [
+        ("ExitPlanMode", {"plan": "1. look\n2. leap"}, "1. look\n2. leap"),
+        ("ExitPlanMode", {"plan": " \n"}, "its text is on the screen only"),
+        ("ExitPlanMode", {"plan": 5}, "its text is on the screen only"),
+        ("ExitPlanMode", {}, "its text is on the screen only"),
+        ("mcp__files__write", {"plan": "1. look"}, None),
+        ("", {}, None),
+    ],
+)
+def test_only_one_tool_asks_to_approve_a_plan(tool: str, arguments: dict[str, Any], plan: str | None) -> None:
+    assert READER.plan(tool, arguments) == plan
+
+
 def test_questions_are_asked_with_the_labels_of_their_options() -> None:
     arguments = {"questions": [RED_OR_BLUE, WHICH, OPEN]}
     questions = (

@@ -13,11 +13,12 @@ from sm.core.models import Exit, Session, SpawnRequest
 from sm.core.states import SignalKind, Status
 from sm.errors import IllegalState, UsageError
 from sm.providers import PROVIDERS
-from sm.providers.base import AgentPlan, Given, Input, Start
+from sm.providers.base import AgentPlan, GrantedCapabilities, InputMethod, PlanContext
 from sm.providers.claude import ClaudeProvider
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.hooks import EVENTS
-from sm.providers.claude.plan import UNASKED, as_text
+from sm.providers.claude.plan import as_text
+from sm.providers.claude.settings import UNASKED
 from sm.providers.claude.trouble import INSTALL
 from tests import samples
 
@@ -50,9 +51,9 @@ def session(agent_type: str = "Engineer", **changes: Any) -> Session:
     )
 
 
-def start(agent_type: str = "Engineer", **environment: str) -> Start:
+def start(agent_type: str = "Engineer", **environment: str) -> PlanContext:
     agent = CLAUDE.agent_configs.get(agent_type, AgentConfig())
-    return Start(session(agent_type), SM, environment, prompt_file=PROMPT_FILE, agent=agent)
+    return PlanContext(session(agent_type), SM, environment, prompt_file=PROMPT_FILE, agent=agent)
 
 
 def provider(claude: Claude = CLAUDE, *, is_root: bool = False, **more: Any) -> ClaudeProvider:
@@ -263,7 +264,7 @@ def test_resuming_takes_the_same_options_and_all_that_sm_sets() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_given_servers_and_skills_are_told_to_every_process(*, again: bool) -> None:
-    given = Given("/s/launch/x.mcp.json", strict_mcps=True, mcps_off=("a b", "web"))
+    given = GrantedCapabilities("/s/launch/x.mcp.json", strict_mcps=True, mcps_off=("a b", "web"))
     what = replace(
         start("Plain"), given=replace(given, skills_off=("deploy",), own_skills=False, skills=False)
     )
@@ -282,7 +283,7 @@ def test_given_servers_and_skills_are_told_to_every_process(*, again: bool) -> N
 
 def test_servers_and_skills_are_looked_for_where_claude_looks() -> None:
     around = ("/srv/shop", "/srv", "/")
-    found = provider().sources({"HOME": "/home/ann"}, around)
+    found = provider().capability_sources({"HOME": "/home/ann"}, around)
     assert found.user_mcps == "/home/ann/.claude.json"
     assert found.project_mcps == {
         "/srv/shop": "/srv/shop/.mcp.json",
@@ -292,7 +293,9 @@ def test_servers_and_skills_are_looked_for_where_claude_looks() -> None:
     assert found.skills[:2] == ("/home/ann/.claude/skills", "/srv/shop/.claude/skills")
     assert found.commands[-1] == "/.claude/commands"
     configured = CLAUDE.model_copy(update={"env": {"CLAUDE_CONFIG_DIR": "/c"}})
-    assert provider(configured).sources({"HOME": "/home/ann"}, around).user_mcps == "/c/.claude.json"
+    assert (
+        provider(configured).capability_sources({"HOME": "/home/ann"}, around).user_mcps == "/c/.claude.json"
+    )
 
 
 def test_fork_gets_a_conversation_of_its_own() -> None:
@@ -452,7 +455,7 @@ def test_registry_makes_it_of_the_configuration() -> None:
     assert made.name == "claude"
     assert made.has_turns
     assert set(made.agent_types) == {"Engineer", "Architect", "Explore", "general-purpose"}
-    assert made.input_of("Engineer") is Input.COMPOSER
+    assert made.input_of("Engineer") is InputMethod.COMPOSER
     assert {"CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "TMUX"} <= made.never_inherited
     assert not {"ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "PATH", "HOME"} & made.never_inherited
 
@@ -525,7 +528,7 @@ def test_tools_of_an_agent_type_are_all_that_claude_has() -> None:
 
 def test_agent_type_of_a_file_is_one_as_any_other() -> None:
     agent = AgentConfig(model="opus", prompt="Review only.")
-    made = provider().plan(SpawnRequest("reviewer"), Start(session("reviewer"), SM, {}, agent=agent))
+    made = provider().plan(SpawnRequest("reviewer"), PlanContext(session("reviewer"), SM, {}, agent=agent))
     assert made.model == "opus"
     assert after(made.argv, "--append-system-prompt").endswith("\n\nReview only.")
 

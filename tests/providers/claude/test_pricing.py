@@ -3,7 +3,7 @@
 import pytest
 
 from sm.core.usage import Usage
-from sm.providers.claude.pricing import PRICES, Prices, context_window, cost_usd, prices_of
+from sm.providers.claude.pricing import PRICES, ModelPrices, context_window, cost_usd, prices_of
 
 OPUS = "claude-opus-4-8"
 
@@ -40,11 +40,15 @@ def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
 def test_one_unknown_price_makes_the_cost_unknown() -> None:
     assert cost_usd([Usage("", OPUS, "", 1), Usage("", "other", "", 1)]) is None
     assert cost_usd([Usage("", OPUS, "", 1_000_000), Usage("", "other", "")]) == 5
-    assert cost_usd([Usage("", "other", "", 1)], {"oth": Prices.usual(1, 1)}) == pytest.approx(1e-6)
+    assert cost_usd([Usage("", "other", "", 1)], {"oth": ModelPrices.usual(1, 1)}) == pytest.approx(1e-6)
 
 
 def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
-    mine = {"claude-": Prices.usual(1, 1), "claude-opus": Prices.usual(2, 2), "gpt": Prices.usual(9, 9)}
+    mine = {
+        "claude-": ModelPrices.usual(1, 1),
+        "claude-opus": ModelPrices.usual(2, 2),
+        "gpt": ModelPrices.usual(9, 9),
+    }
     assert [
         p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
     ] == [

@@ -30,6 +30,7 @@ from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.monitor.evidence import Entry, Ledger, Verdict
 from sm.policy.access import Action
+from sm.providers import LOCATION_VARIABLES
 
 _REASON_MAX = 200
 """Characters of a status's reason for callers that may not read the session."""
@@ -77,7 +78,7 @@ class CompleteBody(Body):
 )
 async def agents(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
     """For a session the types that it may spawn; for the operator also unusable types, with their problems."""
-    named = {"HOME": query.home, "CLAUDE_CONFIG_DIR": query.claude_config_dir}
+    named = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
     found = await request.services.sessions.agent_types(
         request.caller,
         query.workspace,

@@ -54,7 +54,7 @@ def command(as_json: bool) -> int:
         *_state(instance),
         *_daemon(instance),
         _path(),
-        *_claude(instance),
+        *_agent_clis(instance),
     ]
     ok = all(check.ok for check in checks if check.needed)
     if as_json:
@@ -194,13 +194,15 @@ def _path() -> Check:
     return Check(True, f"sm at {found}")
 
 
-def _claude(instance: Instance) -> Iterator[Check]:
+def _agent_clis(instance: Instance) -> Iterator[Check]:
     from sm.config import load
-    from sm.providers.claude.doctor import checks
+    from sm.providers import PROVIDERS
 
     try:
         config = load(instance.places.config).config
     except SmError:
         return  # told already
-    for ok, what, todo in checks(config, os.environ, os.getcwd()):
-        yield Check(ok, what, todo, needed=False)
+    for make in PROVIDERS.values():
+        setup = make(config).setup
+        for found in () if setup is None else setup.checks(os.environ, os.getcwd()):
+            yield Check(found.ok, found.what, found.todo, needed=False)

@@ -4,11 +4,12 @@ import time
 
 import click
 
-from sm.cli.hook.emit import PROVIDERS, emit
+from sm.cli.hook.emit import emit
+from sm.cli.hook.formats import FORMATS
 
 
 @click.command()
-@click.argument("provider", type=click.Choice(PROVIDERS))
+@click.argument("provider", type=click.Choice(list(FORMATS)))
 def command(provider: str) -> None:
     """Hand over an event of an agent; for its hooks, not for people.
 

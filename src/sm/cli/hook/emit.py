@@ -11,16 +11,16 @@ import select
 import sys
 import time
 
+from sm.cli.hook.formats import FORMATS
 from sm.cli.hook.transport import is_final, send, spool
 from sm.client.connection import BadAnswer
 from sm.wire import decode, encode
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-PROVIDERS = ("claude",)
-_OPENS_DIALOG = "PermissionRequest"
 _OURS = (b"SM_SESSION_ID", b"SM_SOCKET", b"SM_TOKEN_FILE")
 """The variables that the environment of each session has."""
 
@@ -32,7 +32,7 @@ _ANSWER_MIN_S = 0.2
 _ALL_S = 1.0
 """All but _ANSWER_MIN_S count from the start of this process. The time after _ANSWER_S is for the spool."""
 _QUIET_S = 0.1
-"""The longest pause after an event that looks complete: claude leaves stdin open at times (its issue 79508)."""
+"""The longest pause after an event that looks complete: an agent CLI may leave stdin open."""
 
 ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 """The signals by which an agent says that it wants its hook to end."""
@@ -45,15 +45,6 @@ _DEPTH_MAX = 90
 """The daemon would refuse an event that is nested deeper, so deeper members are left out."""
 _PARSER_DEPTH_MAX = 6_000
 """Deeper than this an event is dropped. The parser takes about 150 bytes of stack for each level."""
-_KEPT = dict.fromkeys(
-    (
-        "session_id", "transcript_path", "cwd", "prompt_id", "hook_event_name", "permission_mode", "agent_id",
-        "agent_type", "source", "model", "reason", "tool_name", "tool_use_id", "notification_type", "message",
-        "error", "background_tasks", "trigger", "stop_hook_active",
-    ),
-    4096,  # the longest path
-) | {"prompt": 60_000, "last_assistant_message": 4000, "tool_input": 2000}  # fmt: skip
-"""What is kept of a large event: how many characters of each text in it."""
 
 
 def emit(provider: str, at_ns: int) -> None:
@@ -62,10 +53,11 @@ def emit(provider: str, at_ns: int) -> None:
     With an event that opens a dialog, and while somebody reads stdout, return when the dialog needs no answer any more.
     """
     begin = time.monotonic()
-    if provider not in PROVIDERS or not all(posix.environ.get(name) for name in _OURS):
+    format = FORMATS.get(provider)
+    if format is None or not all(posix.environ.get(name) for name in _OURS):
         return
     _protect()
-    payload, cut = _payload(_stdin(begin))
+    payload, cut = _payload(_stdin(begin), format.kept)
     if not payload:
         return
     emitted_at = stamp(at_ns)
@@ -73,7 +65,7 @@ def emit(provider: str, at_ns: int) -> None:
     if cut:
         body["cut"] = True
     key = posix.urandom(16).hex()
-    if payload.get("hook_event_name") == _OPENS_DIALOG and not unheard():
+    if payload.get(format.name_field) == format.opens_dialog and not unheard():
         from sm.cli.hook.permission import decide
 
         decide(body, key, emitted_at)
@@ -128,7 +120,7 @@ def _stdin(begin: float) -> bytes:
     return bytes(kept)
 
 
-def _payload(raw: bytes) -> "tuple[dict[str, Any], bool]":
+def _payload(raw: bytes, kept: "Mapping[str, int]") -> "tuple[dict[str, Any], bool]":
     """The event, and whether something of it was left out. Empty when stdin holds no event."""
     text = raw.decode("utf-8", "replace")
     try:
@@ -142,7 +134,7 @@ def _payload(raw: bytes) -> "tuple[dict[str, Any], bool]":
         shallow = {name: member for name, member in value.items() if not _is_deep(member)}
         value, cut = shallow, len(shallow) < len(value)
     if cut or len(raw) > _WHOLE_MAX_BYTES:
-        return _cut_down(value), True
+        return _cut_down(value, kept), True
     if "\\u" in text:
         # JavaScript cuts texts between the halves of a character and writes them as escapes; the daemon's
         # parser refuses half a character. Whole ones are not written so.
@@ -173,14 +165,15 @@ def _is_deep(value: "Any") -> bool:
     return True
 
 
-def _cut_down(payload: "dict[str, Any]") -> "dict[str, Any]":
-    kept = {}
-    for name, most in _KEPT.items():
+def _cut_down(payload: "dict[str, Any]", kept: "Mapping[str, int]") -> "dict[str, Any]":
+    """The members in `kept`, each text of them cut to as many characters as `kept` says."""
+    left = {}
+    for name, most in kept.items():
         if name in payload:
             value = _cut_texts(payload[name], most)
             if isinstance(value, str) or len(encode(value)) <= _WHOLE_MAX_BYTES:
-                kept[name] = value
-    return kept
+                left[name] = value
+    return left
 
 
 def _cut_texts(value: "Any", most: int) -> "Any":

@@ -15,6 +15,8 @@ from sm.providers.claude.values import digest
 from sm.providers.readers import Dialog
 
 _ASKS = "AskUserQuestion"
+PLANS = "ExitPlanMode"
+"""The tool with which an agent that plans asks whether it may begin."""
 _WORD_MAX = 200
 _PATH_MAX = 4096
 
@@ -40,6 +42,14 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         working_dir=_directory(payload.get("cwd")),
         tool_digest=digest(tool, given),
     )
+
+
+def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
+    """The plan that this use of a tool asks to begin; None: the tool is another one."""
+    if tool != PLANS:
+        return None
+    plan = arguments.get("plan")
+    return plan if _is_text(plan) else "its text is on the screen only"
 
 
 def decision(request: Request, by: str) -> str | None:

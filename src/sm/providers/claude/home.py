@@ -6,12 +6,9 @@ Source: CC 1 and 5, measured with 2.1.197.
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sm.errors import ExternalError
-
-if TYPE_CHECKING:
-    from sm.config import Config
 
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -64,19 +61,6 @@ class ClaudeHome:
             if started is None or str(started) == process.started.rpartition("/")[2]:
                 found.append(process.pid)
         return sorted(found)
-
-
-def given_to_agents(config: "Config", environ: Mapping[str, str]) -> dict[str, str]:
-    """What decides where claude looks and how it logs in, as an agent gets it that is spawned from a shell with
-    `environ`: what that hands on, and above it what the configuration adds.
-    """
-    inherited = {"HOME", *config.sessions.inherit_environment_vars}
-    return {name: value for name, value in environ.items() if name in inherited} | config.claude.env
-
-
-def home_of_agents(config: "Config", environ: Mapping[str, str]) -> ClaudeHome:
-    """Where the claudes of agents look, which need not be where the person's own does."""
-    return ClaudeHome(given_to_agents(config, environ))
 
 
 def read_object(path: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.usage import ToolUse
 from sm.providers.claude.actions import tool_line
-from sm.providers.claude.decisions import decision, read_dialog
+from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
 from sm.providers.claude.values import digest, shortened
 from sm.providers.readers import FIRST_TURN_S, AcceptedInput, Dialog, HookEvent
 
@@ -51,6 +51,9 @@ class ClaudeHookReader:
 
     def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         return read_dialog(payload, cut=cut)
+
+    def plan(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        return plan_of(tool, arguments)
 
     def decision(self, request: Request, by: str) -> str | None:
         return decision(request, by)
@@ -160,7 +163,7 @@ def _asked(payload: Mapping[str, Any]) -> str:
     tool, arguments = _text(payload, "tool_name"), payload.get("tool_input")
     if tool == "AskUserQuestion":
         return f"it asks: {folded(_first_question(arguments), 200)}"
-    if tool == "ExitPlanMode":
+    if tool == PLANS:
         return "it asks to approve its plan"
     return f"it asks for permission: {tool_of(tool, arguments)}"
 

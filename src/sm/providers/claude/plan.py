@@ -7,46 +7,41 @@ then `--` and the prompt. An option of several values (`--allowedTools A B`) so 
 import json
 import os.path
 import re
-import shlex
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from sm.config import Claude, ModelArgs
+from sm.config import AgentConfig, Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind, Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
-from sm.providers.base import AgentPlan, Composer, Given, Input, Sources, Start
+from sm.providers.base import (
+    AgentPlan,
+    CapabilitySources,
+    Composer,
+    Definitions,
+    InputMethod,
+    PlanContext,
+    Setup,
+    Summarizer,
+)
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.composer import ClaudeComposer
+from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import config_dir
-from sm.providers.claude.hooks import EVENTS, ClaudeHookReader, conversation_id
+from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
-from sm.providers.claude.pricing import Prices, context_window, cost_usd
+from sm.providers.claude.pricing import ModelPrices, context_window, cost_usd
+from sm.providers.claude.settings import session_settings
+from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
+from sm.providers.claude.summarizer import ClaudeSummarizer
 from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import Readers
-
-HOOK_TIMEOUT_S = 5
-"""After which claude goes on without the hook; `sm hook` takes at most about one."""
-
-DIALOG_TIMEOUT_S = 2_147_483
-"""The same beside an open dialog, where claude waits for nothing: the most that it takes (2^31 ms; measured). With more
-it does not run the hook at all."""
-
-UNASKED = (
-    "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
-    "status", "wait", "send", "answer", "log", "output", "tail", "why", "events", "checkpoints", "agents",
-)  # fmt: skip
-"""The commands of sm that report, read or talk, for which no agent has to ask permission.
-
-What each may see and say is for `policy.py`, also whom it may send an urgent message. None starts or ends anything or
-grants a permission.
-"""
 
 _NEVER_INHERITED = frozenset(
     {
@@ -93,8 +88,9 @@ _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 class ClaudeProvider:
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
-    `agents` are their names; what they say, and what files define, comes with each `Start`. `is_root`: the daemon's
-    user is. `prices`: configured ones, by the beginning of a model's name. `template`: the briefing's.
+    `agents` are their names; what they say, and what files define, comes with each `PlanContext`. `is_root`: the
+    daemon's user is. `inherited`: the variables that agents get from a shell. `prices`: configured ones, by the
+    beginning of a model's name. `template`: the briefing's.
     """
 
     name = "claude"
@@ -109,7 +105,8 @@ class ClaudeProvider:
         agents: Sequence[str],
         *,
         is_root: bool,
-        prices: Mapping[str, Prices] | None = None,
+        inherited: Collection[str] = (),
+        prices: Mapping[str, ModelPrices] | None = None,
         template: str = TEMPLATE,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -121,6 +118,9 @@ class ClaudeProvider:
         self.install_hint = trouble.INSTALL if named == "claude" else None
         self._prices = prices or {}
         self.composer: Composer | None = ClaudeComposer()
+        self.definitions: Definitions | None = ClaudeDefinitions(claude.env)
+        self.setup: Setup | None = ClaudeSetup(claude, self._agents, inherited)
+        self.summarizer: Summarizer | None = ClaudeSummarizer(claude.what, claude.default_command)
         self._template = template
         self._new_id = new_id
 
@@ -128,19 +128,23 @@ class ClaudeProvider:
     def agent_types(self) -> tuple[str, ...]:
         return self._agents
 
-    def sources(self, environment: Mapping[str, str], around: Sequence[str]) -> Sources:
+    def configured(self, agent_type: str) -> AgentConfig | None:
+        return self._claude.agent_configs.get(agent_type)
+
+    def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> CapabilitySources:
         environment = {**environment, **self._claude.env}
         home = config_dir(environment)
         state = home if environment.get("CLAUDE_CONFIG_DIR") else environment.get("HOME", "")
         places = (home, *(f"{each.rstrip('/')}/.claude" for each in around))
-        return Sources(
+        return CapabilitySources(
+            names=(".claude", ".mcp.json"),
             user_mcps=f"{state}/.claude.json",
             project_mcps={each: f"{each.rstrip('/')}/.mcp.json" for each in around},
             skills=tuple(f"{each}/skills" for each in places),
             commands=tuple(f"{each}/commands" for each in places),
         )
 
-    def plan(self, request: SpawnRequest, start: Start) -> AgentPlan:
+    def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
         """The prompt arrives as text: also one that claude would take for a slash command (`/review`), for one of
         its subcommands (`doctor`) or for the wish to end (`exit`).
         """
@@ -178,7 +182,7 @@ class ClaudeProvider:
             warnings=(*options.warnings, *warnings),
         )
 
-    def resume(self, start: Start, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
+    def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
         """claude finds a conversation again only in the directory that it was in (CC 2).
 
         Raises IllegalState for what is no id of one: the agent has said it, and could choose an option.
@@ -245,8 +249,8 @@ class ClaudeProvider:
     def context_window(self, model: str) -> int:
         return context_window(model)
 
-    def input_of(self, agent_type: str) -> Input:
-        return Input.COMPOSER
+    def input_of(self, agent_type: str) -> InputMethod:
+        return InputMethod.COMPOSER
 
     def _preset(self, name: str | None) -> ModelArgs:
         if name is None:
@@ -257,21 +261,21 @@ class ClaudeProvider:
             raise UsageError(f"there is no preset {name!r}", f"claude.presets in config.yaml has: {known}")
         return preset
 
-    def _ours(self, start: Start, *, reads: str | None = None) -> tuple[str, ...]:
+    def _ours(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
         """What sm sets for every process of a session; in the user's own settings nothing is changed."""
         text = briefing(start.session, start.parent, start.agent_types, start.agent.prompt, self._template)
         return (
             *(("--mcp-config", start.given.mcp_file) if start.given.mcp_file is not None else ()),
             *(("--strict-mcp-config",) if start.given.strict_mcps else ()),
             "--settings",
-            json.dumps(_settings(start.sm, reads, start.given), separators=(",", ":")),
+            json.dumps(session_settings(start.sm, reads, start.given), separators=(",", ":")),
             "--name",
             start.session.display_name,
             "--append-system-prompt",
             text,
         )
 
-    def _at_most(self, flags: tuple[str, ...], start: Start) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _at_most(self, flags: tuple[str, ...], start: PlanContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if start.at_most is None:
             return flags, ()
         program = self._claude.default_command
@@ -279,7 +283,7 @@ class ClaudeProvider:
         behind = len(program) if flags[: len(program)] == program else len(flags)
         return capped(flags, start.at_most, program=behind)
 
-    def _check_root(self, flags: Sequence[str], start: Start) -> None:
+    def _check_root(self, flags: Sequence[str], start: PlanContext) -> None:
         if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
             return
         raise UsageError(
@@ -315,45 +319,6 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
     ):
         return ()
     return ("--model", model)
-
-
-def _settings(sm: str, reads: str | None, given: Given) -> Mapping[str, object]:
-    """Settings of claude that add a hook to each of EVENTS and allow UNASKED, beside the user's own.
-
-    The hook ends with 0 even while `sm` is being replaced, and says nothing but the answer to a dialog: anything else
-    claude shows to the agent.
-    `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor another program of that name by
-    its path (measured: `tests/integration/test_claude_start.py`); a rule of the user's that denies or asks wins.
-
-    `reads`: a file outside the working directory, by its absolute path. claude would ask before it reads that
-    (measured), and an agent that asks whether it may see its task has a poor start.
-
-    `given`: what claude finds by itself and is to leave alone (all measured: ADR 6). Without `disabledMcpjsonServers`
-    it asks a person about each server of a `.mcp.json` that nobody has approved, also when `--mcp-config` has one of
-    that name, also with `--strict-mcp-config`; that list wins over every approval, and does not touch what
-    `--mcp-config` gives. `--disable-slash-commands` would take `/compact` away with the skills.
-    """
-    command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
-    timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
-    allowed = [f"Bash(sm {each}:*)" for each in UNASKED]
-    if reads is not None:
-        allowed.append(f"Read(/{reads})")
-    settings: dict[str, object] = {
-        "hooks": {
-            event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout_s}]}]
-            for event, timeout_s in timeouts_s.items()
-        },
-        "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
-        # A key (left) at its empty prompt would hand the session, as who it is, to a daemon of claude's own.
-        "disableAgentView": True,
-    }
-    if given.mcps_off:
-        settings["disabledMcpjsonServers"] = given.mcps_off
-    if given.skills_off:
-        settings["skillOverrides"] = dict.fromkeys(given.skills_off, "off")
-    if not given.own_skills:
-        settings["disableBundledSkills"] = True
-    return settings
 
 
 def as_text(prompt: str) -> str:

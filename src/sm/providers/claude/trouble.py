@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sm.providers.claude.screen import (
     Obstacle,
-    Screen,
+    ScreenContent,
     State,
     last_words,
     read_end,
@@ -51,7 +51,7 @@ def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> T
     return None
 
 
-def _message(screen: Screen) -> str:
+def _message(screen: ScreenContent) -> str:
     ended = screen.state is State.EXITED
     assert screen.obstacle is not None
     message = f"claude {'has ended' if ended else 'does not start'}: {reason_words(screen.obstacle)}"
@@ -81,7 +81,7 @@ def _run_it(working_dir: str, then: str) -> str:
     return f"cd {shlex.quote(working_dir)} && claude, in a terminal of your own; {then}"
 
 
-_HINTS: Mapping[Obstacle, Callable[[Screen, str], str]] = {
+_HINTS: Mapping[Obstacle, Callable[[ScreenContent, str], str]] = {
     Obstacle.TRUST: lambda screen, at: f"sm trust {shlex.quote(at)}, as the operator",
     Obstacle.ONBOARDING: lambda screen, at: (
         "run claude once yourself, in a terminal, and answer what it asks"

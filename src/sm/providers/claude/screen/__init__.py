@@ -13,11 +13,11 @@ shapes is `unknown`: a wrong answer would type a message into a dialog, which an
 """
 
 from sm.providers.claude.screen.reading import last_words, read_end, read_screen, read_title
-from sm.providers.claude.screen.states import Obstacle, Screen, State, reason_words
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words
 
 __all__ = [
     "Obstacle",
-    "Screen",
+    "ScreenContent",
     "State",
     "last_words",
     "read_end",

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from sm.providers.claude.screen.dialog import OPTION
 from sm.providers.claude.screen.rows import columns, indent, is_rule, one_line, paragraph
-from sm.providers.claude.screen.states import Obstacle, Screen, State, short
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ _HINTS = re.compile(r"Press up to edit queued messages|Try \"[^\"]*\"?|Message @
 """What claude writes into an empty box, in dim letters."""
 
 
-def at_its_box(rows: Sequence[str]) -> Screen | None:
+def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
     """What a claude does whose screen ends with its input box; None when it does not."""
     box = _box(rows)
     if box is None:
@@ -72,7 +72,7 @@ def at_its_box(rows: Sequence[str]) -> Screen | None:
     if any(
         part.startswith("Enter to ") for part in parts
     ):  # to view tasks: it takes the keys, and drops a paste
-        return Screen(
+        return ScreenContent(
             State.DIALOG, "its footer has the keyboard", hint="leave it in its terminal: the up arrow"
         )
     busy = any(_BUSY.fullmatch(part) for part in parts)
@@ -84,28 +84,30 @@ def at_its_box(rows: Sequence[str]) -> Screen | None:
     waiting = spinner is not None and _WAITING.match(spinner) is not None
     background = waiting or any(_RUNNING.match(part) for part in parts) or _still_running(above)
     if busy or waiting or (queued and hinted) or (spinner is not None and not fresh):
-        return Screen(State.WORKING, _doing(spinner), composer, queued, background)
+        return ScreenContent(State.WORKING, _doing(spinner), composer, queued, background)
     if not seen and not _WHOLE.intersection(parts):
-        return Screen(State.UNKNOWN, "what it does is above the top of its screen", composer)
+        return ScreenContent(State.UNKNOWN, "what it does is above the top of its screen", composer)
     return _in_the_way(parts, composer) or _idle(composer, background, _bad_model(above))
 
 
-def _in_the_way(parts: Sequence[str], composer: str) -> Screen | None:
+def _in_the_way(parts: Sequence[str], composer: str) -> ScreenContent | None:
     """What the footer tells of a box that takes no prompt."""
     if any(part.startswith("search prompts:") for part in parts):
         what = "its earlier prompts are searched"
-        return Screen(State.DIALOG, what, composer, hint="close it in its terminal: Escape")
+        return ScreenContent(State.DIALOG, what, composer, hint="close it in its terminal: Escape")
     if any(part.startswith("Not logged in") for part in parts):
         hint = "run claude in a terminal of your own, and /login there"
-        return Screen(State.BLOCKED, "it is not logged in", composer, hint=hint, obstacle=Obstacle.LOGIN)
+        return ScreenContent(
+            State.BLOCKED, "it is not logged in", composer, hint=hint, obstacle=Obstacle.LOGIN
+        )
     return None
 
 
-def _idle(composer: str, background: bool, bad_model: str) -> Screen:
+def _idle(composer: str, background: bool, bad_model: str) -> ScreenContent:
     what = "it is at its prompt, a draft stands in it" if composer else "it is at its prompt"
     if not bad_model:
-        return Screen(State.IDLE, what, composer, background=background)
-    return Screen(
+        return ScreenContent(State.IDLE, what, composer, background=background)
+    return ScreenContent(
         State.IDLE,
         f"{what}; it cannot use the model {bad_model}",
         composer,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
-from sm.providers.claude.screen.states import Obstacle, Screen, State, reason_words, short
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words, short
 
 OPTION = re.compile(r"(?P<before> {0,3}(?:❯ | {2}| ))(?P<number>\d{1,2})\. *(?P<label>\S.*)")
 """The row that an option begins in. A narrow pane takes the space behind the number (seen at 50 columns)."""
@@ -58,7 +58,7 @@ class _Dialog:
         return next((row.strip() for row in self.rows if row.strip(" ─╌")), "")
 
 
-def in_a_dialog(rows: Sequence[str]) -> Screen | None:
+def in_a_dialog(rows: Sequence[str]) -> ScreenContent | None:
     """What the dialog is that these rows end with; None when they end with none that is known."""
     dialog = _dialog(rows)
     if dialog is None:
@@ -129,7 +129,7 @@ _ASKED_FIRST: Sequence[tuple[Obstacle, str, re.Pattern[str]]] = (
 """How each first-run dialog is known, by the part of it that is claude's own and cannot be quoted."""
 
 
-def _first_run(dialog: _Dialog) -> Screen | None:
+def _first_run(dialog: _Dialog) -> ScreenContent | None:
     for obstacle, where, pattern in _ASKED_FIRST:
         texts: Sequence[str] = {
             "option": dialog.options,
@@ -139,7 +139,7 @@ def _first_run(dialog: _Dialog) -> Screen | None:
             "bare": [] if dialog.ruled or _LEAVES.search(one_line(dialog.last)) else dialog.head,
         }[where]
         if any(pattern.match(text) for text in texts):
-            return Screen(
+            return ScreenContent(
                 State.BLOCKED,
                 f"it has not started: {reason_words(obstacle)}",
                 hint="run claude in a terminal of your own, in the same directory, and answer it there",
@@ -154,16 +154,16 @@ _OPEN_TALK = re.compile(rf"(?:❯ )?\d+\. ?{_TALK}")
 _CHOOSE = "choose an option in its terminal; Escape declines"
 
 
-def _question(dialog: _Dialog) -> Screen | None:
+def _question(dialog: _Dialog) -> ScreenContent | None:
     if _OPEN_TALK.match(dialog.title):
         # All of the question but its last option is above the top of the pane.
-        return Screen(State.QUESTION, "it asks something", hint=_CHOOSE)
+        return ScreenContent(State.QUESTION, "it asks something", hint=_CHOOSE)
     if not dialog.options:
         return None
     if not _HEADER.fullmatch(dialog.rows[0]) and dialog.options[-1] != _TALK:
         return None
     asked = dialog.question if dialog.question != dialog.title else "something"
-    return Screen(State.QUESTION, f"it asks: {short(asked)}", hint=_CHOOSE)
+    return ScreenContent(State.QUESTION, f"it asks: {short(asked)}", hint=_CHOOSE)
 
 
 _MAY_IT = re.compile(r"(^|\s)(Do you want to|Would you like to proceed|Claude wants to)\b")
@@ -171,10 +171,10 @@ _PLAN = re.compile(r"Exit plan mode\?|(^|\s)Would you like to proceed\?|Claude w
 _ACTS = {"Edit file": "edit a file", "Create file": "create a file", "Read file": "read a file"}
 
 
-def _permission(dialog: _Dialog) -> Screen | None:
+def _permission(dialog: _Dialog) -> ScreenContent | None:
     if not dialog.asks_leave:
         return None
-    return Screen(
+    return ScreenContent(
         State.PERMISSION,
         short(f"it asks{_asked(dialog)}"),
         hint="allow or refuse it in its terminal; Escape refuses",
@@ -200,7 +200,7 @@ _LEAVES = re.compile(
 )
 
 
-def _menu(dialog: _Dialog) -> Screen | None:
+def _menu(dialog: _Dialog) -> ScreenContent | None:
     """Anything else that takes the box's place: options, or a title and a line that says what keys do."""
     # What stands at the right is no part of a line that wraps at the left.
     keys = one_line([re.split(r" {2,}", row.strip())[0] for row in dialog.last])
@@ -215,13 +215,13 @@ def _menu(dialog: _Dialog) -> Screen | None:
     title = short(re.split(r" · | {2,}", dialog.title)[0], 60) if dialog.ruled else ""
     what = f"the {title} dialog is open" if title and titled else f"a dialog is open: {title}".rstrip(": ")
     key = "Escape" if "Esc" in leaves or not leaves else leaves[0]
-    return Screen(State.DIALOG, what, hint=f"close it in its terminal: {key}")
+    return ScreenContent(State.DIALOG, what, hint=f"close it in its terminal: {key}")
 
 
 _OTHERS = re.compile(r"enter to \w+ · ")
 
 
-def among_agents(rows: Sequence[str]) -> Screen | None:
+def among_agents(rows: Sequence[str]) -> ScreenContent | None:
     """The view of all its user's agents (`←` at an empty prompt), whose box starts another claude. No footer of the
     input box, and no dialog, writes its keys in small letters (2.1.197).
     """
@@ -229,6 +229,6 @@ def among_agents(rows: Sequence[str]) -> Screen | None:
     if last < 0 or not _OTHERS.match(one_line(rows[last + 1 :])):
         return None
     # Escape ends claude there (seen).
-    return Screen(
+    return ScreenContent(
         State.DIALOG, "the view of its agents is open", hint="open the session in its terminal: Enter"
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sm.providers.claude.screen.dialog import in_a_dialog
 from sm.providers.claude.screen.rows import indent, last_paragraph, paragraph
-from sm.providers.claude.screen.states import Obstacle, Screen, State, reason_words
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words
 
 _DEAD = re.compile(r"Pane is dead( \(.*)?|\[sm\] the agent has ended.*")
 """What tmux writes under a dead process where remain-on-exit is set, and what a terminal of ours may write."""
@@ -47,18 +47,18 @@ _REASON_ROWS = 40
 """How far above the end a reason is looked for: claude's start prints a dozen lines at most, narrow panes wrap."""
 
 
-def ended(rows: Sequence[str]) -> Screen | None:
+def ended(rows: Sequence[str]) -> ScreenContent | None:
     """The process is gone: the last thing on the screen is not claude's."""
     left = before_the_end(rows)
     return exited(left) if len(left) < len(rows) else None
 
 
-def refused(rows: Sequence[str]) -> Screen | None:
+def refused(rows: Sequence[str]) -> ScreenContent | None:
     """It is about to end: why is the last thing that it has printed."""
     return exited(rows) if _reason(last_paragraph(rows))[0] is not None else None
 
 
-def exited(left: Sequence[str]) -> Screen:
+def exited(left: Sequence[str]) -> ScreenContent:
     """The reading of a claude that has left these rows behind: see `before_the_end`."""
     obstacle, detail = _reason(left)
     if obstacle is None:
@@ -66,8 +66,10 @@ def exited(left: Sequence[str]) -> Screen:
         asked = in_a_dialog(left)
         obstacle = asked.obstacle if asked else None
     if obstacle is None:
-        return Screen(State.EXITED, "it has ended")
-    return Screen(State.EXITED, f"it has ended: {reason_words(obstacle)}", obstacle=obstacle, detail=detail)
+        return ScreenContent(State.EXITED, "it has ended")
+    return ScreenContent(
+        State.EXITED, f"it has ended: {reason_words(obstacle)}", obstacle=obstacle, detail=detail
+    )
 
 
 def before_the_end(rows: Sequence[str]) -> Sequence[str]:

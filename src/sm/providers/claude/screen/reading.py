@@ -6,14 +6,14 @@ from sm.providers.claude.screen.box import at_its_box
 from sm.providers.claude.screen.dialog import among_agents, in_a_dialog
 from sm.providers.claude.screen.ending import before_the_end, ended, exited, refused
 from sm.providers.claude.screen.rows import is_rule, trimmed
-from sm.providers.claude.screen.states import Screen, State
+from sm.providers.claude.screen.states import ScreenContent, State
 
 
-def read_screen(lines: Sequence[str]) -> Screen:
+def read_screen(lines: Sequence[str]) -> ScreenContent:
     """What `tmux capture-pane -p` shows, with or without history above it. Never raises."""
     rows = trimmed(lines)
     if not rows:
-        return Screen(State.UNKNOWN, "its screen is empty")
+        return ScreenContent(State.UNKNOWN, "its screen is empty")
     return (
         ended(rows)
         or among_agents(rows)
@@ -21,7 +21,7 @@ def read_screen(lines: Sequence[str]) -> Screen:
         or in_a_dialog(rows)
         or in_a_dialog(_above_a_rule(rows))
         or refused(rows)
-        or Screen(State.UNKNOWN, "its screen shows nothing that is known")
+        or ScreenContent(State.UNKNOWN, "its screen shows nothing that is known")
     )
 
 
@@ -30,7 +30,7 @@ def _above_a_rule(rows: Sequence[str]) -> Sequence[str]:
     return rows[:-1] if len(rows) > 1 and is_rule(rows[-1]) else rows
 
 
-def read_end(lines: Sequence[str]) -> Screen:
+def read_end(lines: Sequence[str]) -> ScreenContent:
     """The same for a claude that is known to have ended: always `exited`, with what it said of the reason.
 
     The history above the screen belongs to it: tmux 3.3a moves the first row there to make room for its

@@ -1,4 +1,4 @@
-"""What a screen can say: `State`, `Obstacle`, a `Screen` of both, and their words for a person."""
+"""What a screen can say: `State`, `Obstacle`, a `ScreenContent` of both, and their words for a person."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ class State(StrEnum):
     DIALOG = "dialog"
     """A menu or a view that a person has opened: what is typed goes into that."""
     BLOCKED = "blocked"
-    """It has not started yet, and will not before a person has done something (`Screen.obstacle`)."""
+    """It has not started yet, and will not before a person has done something (`ScreenContent.obstacle`)."""
     EXITED = "exited"
     UNKNOWN = "unknown"
 
@@ -45,7 +45,7 @@ class Obstacle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class ScreenContent:
     """One reading. It holds for the moment of the capture only."""
 
     state: State
@@ -94,6 +94,6 @@ def reason_words(obstacle: Obstacle) -> str:
 
 
 def short(text: str, limit: int = 120) -> str:
-    """`text` as a part of `Screen.what`: on one line, its end cut."""
+    """`text` as a part of `ScreenContent.what`: on one line, its end cut."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,40 @@
+"""Names the providers whose hooks `sm hook` serves, and the fields of their events that it must know itself.
+
+Loaded at every use of every tool, so it imports nothing; what an event means is read in the daemon.
+"""
+
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Format:
+    """The form of one provider's hook events."""
+
+    __slots__ = ("kept", "name_field", "opens_dialog")
+
+    def __init__(self, name_field: str, opens_dialog: str, kept: "Mapping[str, int]") -> None:
+        """`opens_dialog`: the name of the event beside which the hook waits for an answer.
+
+        `kept`: the fields that are kept of a large event, with the number of characters of each text in them.
+        """
+        self.name_field = name_field
+        self.opens_dialog = opens_dialog
+        self.kept = kept
+
+
+FORMATS = {
+    "claude": Format(
+        "hook_event_name",
+        "PermissionRequest",
+        dict.fromkeys(
+            (
+                "session_id", "transcript_path", "cwd", "prompt_id", "hook_event_name", "permission_mode", "agent_id",
+                "agent_type", "source", "model", "reason", "tool_name", "tool_use_id", "notification_type", "message",
+                "error", "background_tasks", "trigger", "stop_hook_active",
+            ),
+            4096,  # the longest path
+        ) | {"prompt": 60_000, "last_assistant_message": 4000, "tool_input": 2000},
+    ),
+}  # fmt: skip
+"""By provider."""

@@ -1,0 +1,48 @@
+"""Agent types of Claude Code that files define: where the files lie, and what their settings mean to claude. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from sm.config import AgentConfig, Definition
+from sm.providers.claude.home import config_dir
+
+_PART_OF_A_TOOL = re.compile(r"[(*]")
+
+
+class ClaudeDefinitions:
+    """`Definitions` for claude. `added`: the variables that the configuration adds to a session's environment."""
+
+    project_directory: tuple[str, ...] = (".claude", "agents")
+
+    def __init__(self, added: Mapping[str, str]) -> None:
+        self._added = added
+
+    def user_directory(self, environment: Mapping[str, str]) -> str | None:
+        directory = config_dir({**environment, **self._added})
+        usable = directory.startswith("/") and "\0" not in directory
+        return f"{directory.rstrip('/')}/agents" if usable else None
+
+    def applied(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
+        warnings: list[str] = []
+        tools, left_out = _tools(definition.tools)
+        if left_out:
+            warnings.append(
+                f"`tools`: {', '.join(left_out)} is left out: a tool is given whole or not at all"
+            )
+        if tools is not None and "Bash" not in tools:
+            warnings.append("without Bash in `tools` it cannot report: sm complete, sm ask")
+        refused = definition.disallowed_tools
+        changed = {"tools": tools, "args": ("--disallowedTools", ",".join(refused)) if refused else ()}
+        return definition.agent.model_copy(update=changed), tuple(warnings)
+
+
+def _tools(names: tuple[str, ...] | None) -> tuple[tuple[str, ...] | None, list[str]]:
+    """The built-in tools among these names, and the names that are left out. None: all tools.
+
+    `Bash(git *)` cannot be given so, and all of Bash would be more than the file asks for. The tools of MCP servers
+    come with the servers that the session is given.
+    """
+    if names is None or names == ("*",):
+        return None, []
+    left_out = [name for name in names if _PART_OF_A_TOOL.search(name) and not name.startswith("mcp__")]
+    return tuple(n for n in names if n not in left_out and not n.startswith("mcp__")), left_out

@@ -1,0 +1,66 @@
+"""Runs claude as a program that answers one question and can do nothing else. Pure: it plans the process.
+
+Measured with 2.1.197: one request, no tools, no hooks, no transcript, and none of the CLAUDE.md above it or of its
+user in the question. All kinds of login work (safe mode keeps apiKeyHelper).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+_SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
+"""Reading is denied by a rule too: an `@` that got through attaches nothing then."""
+
+
+class Settings(Protocol):
+    """The configuration's `claude.what`."""
+
+    @property
+    def enabled(self) -> bool: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def timeout_s(self) -> float: ...
+
+
+class ClaudeSummarizer:
+    """`Summarizer` for claude. `command`: the configured program and its first arguments."""
+
+    name = "claude"
+
+    def __init__(self, settings: Settings, command: Sequence[str]) -> None:
+        self._settings = settings
+        self._command = tuple(command)
+
+    @property
+    def model(self) -> str:
+        return self._settings.model
+
+    @property
+    def timeout_s(self) -> float:
+        return self._settings.timeout_s
+
+    @property
+    def unavailable(self) -> str | None:
+        if not self._settings.enabled:
+            return "no model is to be asked (claude.what.enabled)"
+        # Relative to the directory of a session it would be a file that its agent can write, and it runs out here.
+        if "/" in self._command[0] and not self._command[0].startswith("/"):
+            return "claude.default_command must be a name or an absolute path for this"
+        return None
+
+    def argv(self, instructions: str) -> tuple[str, ...]:
+        return (
+            *self._command,
+            *("--print", "--output-format", "text", "--model", self.model, "--system-prompt", instructions),
+            *("--tools", "", "--disable-slash-commands", "--no-session-persistence", "--safe-mode"),
+            *("--settings", _SETTINGS, "--strict-mcp-config", "--mcp-config", '{"mcpServers":{}}'),
+        )
+
+    def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        return {**environment, "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+
+    def as_data(self, line: str) -> str:
+        """claude attaches the file that a word such as @/etc/passwd names, whatever tools it has."""
+        return line.replace("@", "(at)")

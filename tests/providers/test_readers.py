@@ -1,0 +1,274 @@
+"""What all providers' readers have in common: a suite for each protocol, for claude and a scripted agent CLI."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sm.core.models import Process
+from sm.core.observation import Activity, Source
+from sm.core.requests import Answer, Request
+from sm.core.states import RequestState
+from sm.providers.claude import ClaudeProvider
+from sm.providers.readers import HookReader, Readers, ScreenReader, StateReader, TranscriptReader
+from tests import samples
+from tests.providers import scripted
+
+AT = 1_790_000_000.0
+PROCESS = Process(4711, "boot/123")
+ID = "5e55aaaa-0000-4000-8000-000000000001"
+MESSAGE = "[sm] from operator, message 7\ngo"
+HOME = {"HOME": "/home/me"}
+SCREENS = Path(__file__).parents[1] / "data" / "screens" / "claude"
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One provider's readers, and what its agents say in a few situations."""
+
+    readers: Readers
+    prompt: Mapping[str, Any]
+    """The event of a prompt `go`."""
+    asks: Mapping[str, Any]
+    """The event of a dialog."""
+    ends: Mapping[str, Any]
+    idle: bytes
+    """The published state of PROCESS in the conversation ID."""
+    prompt_line: bytes
+    """The line of a message of `sm`, MESSAGE, in a transcript."""
+    screen: Sequence[str]
+    """An agent that waits for input."""
+    login: Sequence[str]
+    """One that does not start before a person has done something."""
+    title: str
+    """Of one that works."""
+
+
+CLAUDE = Sample(
+    ClaudeProvider.readers,
+    {"hook_event_name": "UserPromptSubmit", "prompt": "go"},
+    {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "ls"}},
+    {"hook_event_name": "SessionEnd", "reason": "other"},
+    encoded(
+        {"pid": 4711, "sessionId": ID, "status": "idle", "statusUpdatedAt": AT * 1000, "procStart": "123"}
+    ),
+    encoded(
+        {
+            "type": "user",
+            "timestamp": "2026-11-21T16:22:32.123Z",
+            "message": {"content": MESSAGE},
+            "promptSource": "typed",
+        }
+    ),
+    (SCREENS / "idle-fresh-01.txt").read_text().splitlines(),
+    (SCREENS / "trust-dialog-01.txt").read_text().splitlines(),
+    "⠂",
+)
+SCRIPTED = Sample(
+    scripted.READERS,
+    {"event": "prompt", "text": "go"},
+    {"event": "asks", "tool": "ls"},
+    {"event": "end"},
+    encoded({"pid": 4711, "state": "idle", "conversation": ID}),
+    encoded({"prompt": MESSAGE}),
+    ["idle"],
+    ["login"],
+    "*",
+)
+SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""The fixtures hold no state."""
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@pytest.fixture(params=[CLAUDE, SCRIPTED], ids=["claude", "scripted"])
+def sample(request: pytest.FixtureRequest) -> Sample:
+    found = request.param
+    assert isinstance(found, Sample)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- HookReader
+
+
+@pytest.fixture
+def hooks(sample: Sample) -> HookReader:
+    assert sample.readers.hooks is not None
+    return sample.readers.hooks
+
+
+def test_a_prompt_is_accepted_input_that_opens_a_turn(hooks: HookReader, sample: Sample) -> None:
+    event = hooks.event(sample.prompt, AT, expects_turn=False)
+    assert event.accepted is not None
+    assert event.observation is not None
+    assert (event.accepted.text, event.accepted.at, event.accepted.hook) == ("go", AT, event.name)
+    assert (event.observation.source, event.observation.activity) == (Source.HOOK, Activity.BUSY)
+    assert event.observation.opens
+
+
+def test_a_dialog_blocks_and_is_found_by_the_digest_of_its_use(hooks: HookReader, sample: Sample) -> None:
+    event, dialog = (
+        hooks.event(sample.asks, AT, expects_turn=False),
+        hooks.dialog(sample.asks, cut=False),
+    )
+    assert dialog is not None
+    assert event.observation is not None
+    assert event.observation.activity is Activity.BLOCKED
+    assert dialog.tool_digest == event.tool_digest != ""
+    assert hooks.dialog(sample.asks, cut=True) == replace(dialog, cut=True)
+    assert hooks.dialog(sample.prompt, cut=False) is None
+    assert hooks.plan(dialog.tool, dialog.arguments) is None
+
+
+def test_the_end_is_told_by_the_event_that_is_named_for_it(hooks: HookReader, sample: Sample) -> None:
+    event = hooks.event(sample.ends, AT, expects_turn=False)
+    assert (event.name, bool(event.ending)) == (hooks.ending_event, True)
+
+
+def test_only_an_answer_is_a_decision(hooks: HookReader, sample: Sample) -> None:
+    dialog = hooks.dialog(sample.asks, cut=False)
+    assert dialog is not None
+    asked = Request(1, "1a2b3c4d", dialog.kind, RequestState.OPEN, samples.AT, samples.AT, tool=dialog.tool)
+    assert hooks.decision(asked, "operator") is None
+    yes, no = (hooks.decision(replace(asked, answer=Answer(said)), "operator") for said in (True, False))
+    assert None not in (yes, no)
+    assert yes != no
+
+
+@SHARED
+@given(value=JSON, name=st.sampled_from(["", "prompt", "asks", "UserPromptSubmit", "PreToolUse", "Stop"]))
+def test_no_event_raises_and_each_means_the_same_twice(
+    hooks: HookReader, sample: Sample, value: object, name: str
+) -> None:
+    for known in (sample.prompt, sample.asks, sample.ends):
+        for payload in ({**known, key: value} for key in known):
+            first = hooks.event(payload, AT, expects_turn=True)
+            assert hooks.event(payload, AT, expects_turn=True) == first
+            assert hooks.dialog(payload, cut=False) == hooks.dialog(payload, cut=False)
+
+
+# --------------------------------------------------------------------------------------------------- StateReader
+
+
+@pytest.fixture
+def state(sample: Sample) -> StateReader:
+    assert sample.readers.state is not None
+    return sample.readers.state
+
+
+def test_each_process_has_a_file_of_its_own(state: StateReader) -> None:
+    assert state.path(HOME, 1).startswith("/home/me/")
+    assert state.path(HOME, 1) != state.path(HOME, 2)
+
+
+def test_a_state_and_its_conversation_are_read(state: StateReader, sample: Sample) -> None:
+    published = state.state(sample.idle, PROCESS)
+    assert published is not None
+    assert (published.source, published.activity) == (Source.STATE_FILE, Activity.IDLE)
+    assert state.conversation(sample.idle, PROCESS) == ID
+
+
+def test_the_state_of_another_process_is_none(state: StateReader, sample: Sample) -> None:
+    other = Process(4712, "boot/123")
+    assert state.state(sample.idle, other) is None
+    assert state.conversation(sample.idle, other) is None
+
+
+@SHARED
+@given(content=st.binary() | JSON.map(encoded))
+def test_no_content_raises(state: StateReader, content: bytes) -> None:
+    assert state.state(content, PROCESS) is None
+    assert state.conversation(content, PROCESS) is None
+
+
+# ---------------------------------------------------------------------------------------------- TranscriptReader
+
+
+@pytest.fixture
+def transcripts(sample: Sample) -> TranscriptReader:
+    assert sample.readers.transcripts is not None
+    return sample.readers.transcripts
+
+
+def test_every_transcript_lies_below_the_root(transcripts: TranscriptReader) -> None:
+    root = transcripts.root(HOME)
+    assert root.startswith("/home/me/")
+    assert transcripts.path(HOME, "/srv/../shop", ID).startswith(f"{root}/")
+
+
+def test_a_prompt_is_accepted_input(transcripts: TranscriptReader, sample: Sample) -> None:
+    delta = transcripts.delta([b"no JSON", sample.prompt_line], sidechain=False, todo=())
+    assert [each.text for each in delta.accepted] == [MESSAGE]
+    assert [(each.source, each.activity) for each in delta.observations] == [
+        (Source.TRANSCRIPT, Activity.BUSY)
+    ]
+
+
+def test_what_a_sub_agent_is_told_is_no_input_of_the_agent(
+    transcripts: TranscriptReader, sample: Sample
+) -> None:
+    delta = transcripts.delta([sample.prompt_line], sidechain=True, todo=())
+    assert (delta.observations, delta.accepted, delta.turn_finished) == ((), (), None)
+
+
+def test_the_last_actions_are_read(transcripts: TranscriptReader, sample: Sample) -> None:
+    lines = [sample.prompt_line, sample.prompt_line.replace(b"message 7", b"message 8")]
+    (last,) = transcripts.actions(lines, 1, "/srv/shop")
+    assert "message 8" in last.text
+    assert list(transcripts.actions(lines, 0, "/srv/shop")) == []
+
+
+@SHARED
+@given(lines=st.lists(st.binary() | JSON.map(encoded)), sidechain=st.booleans())
+def test_no_line_raises(transcripts: TranscriptReader, lines: list[bytes], sidechain: bool) -> None:
+    assert transcripts.delta(lines, sidechain=sidechain, todo=()).accepted == ()
+    assert len(transcripts.actions(lines, 3, "/srv/shop")) <= 3
+
+
+# -------------------------------------------------------------------------------------------------- ScreenReader
+
+
+@pytest.fixture
+def screen(sample: Sample) -> ScreenReader:
+    assert sample.readers.screen is not None
+    return sample.readers.screen
+
+
+def test_an_agent_at_its_prompt_is_idle_and_has_started(screen: ScreenReader, sample: Sample) -> None:
+    seen = screen.screen(sample.screen, AT)
+    assert seen is not None
+    assert (seen.source, seen.activity, seen.at) == (Source.SCREEN, Activity.IDLE, AT)
+    assert screen.start_problem(sample.screen, "/srv/shop") is None
+
+
+def test_one_that_waits_for_a_person_says_what_to_type(screen: ScreenReader, sample: Sample) -> None:
+    problem = screen.start_problem(sample.login, "/srv/shop")
+    assert problem is not None
+    assert problem.message
+    assert problem.hint
+
+
+def test_a_title_says_that_it_works(screen: ScreenReader, sample: Sample) -> None:
+    seen = screen.title(sample.title, AT)
+    assert seen is not None
+    assert (seen.source, seen.activity) == (Source.TITLE, Activity.BUSY)
+    assert screen.title("x", AT) is None
+
+
+@SHARED
+@given(lines=st.lists(st.text(alphabet="x >\u276f\u2500\u25021.")))
+def test_no_screen_raises_and_each_means_the_same_twice(screen: ScreenReader, lines: list[str]) -> None:
+    assert screen.screen(lines, AT) == screen.screen(lines, AT)
+    assert screen.start_problem(lines, "/srv/shop") == screen.start_problem(lines, "/srv/shop")

@@ -1,0 +1,104 @@
+"""Only providers/claude knows claude's words; whoever else uses one stands here, with the reason."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import sm
+from sm.providers.claude.hooks import EVENTS
+
+SOURCE = Path(sm.__file__).parent
+CLAUDES_OWN = SOURCE / "providers" / "claude"
+ANY = {"any"}
+"""Every word is allowed."""
+ALLOWED: dict[str, tuple[str, set[str]]] = {
+    "providers/__init__.py": (
+        "the registry",
+        {"claude", "_claude", "sm.providers.claude", "CLAUDE_CONFIG_DIR"},
+    ),
+    "config/__init__.py": ("exports the section", {"Claude"}),
+    "config/model.py": ("the section `claude` and what it may hold", ANY),
+    "config/loading.py": ("finds mistakes in the section", {"claude"}),
+    "config/example.py": ("shows the section", {"claude-sonnet"}),
+    "config/definitions.py": (
+        "its messages name a key of the section and give a tool as an example",
+        {"claude.agent_configs", "Bash"},
+    ),
+    "policy/rules.py": ("`auto_allow` and `auto_deny` of the section are about claude's tools", ANY),
+    "policy/shell.py": ("as rules.py", ANY),
+    "api/answers.py": ("documents what stands on the wire", {"claude"}),
+    "api/routes/agents.py": ("a parameter on the wire", {"claude_config_dir", "CLAUDE_CONFIG_DIR"}),
+    "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
+    "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
+    "cli/display/requests.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
+}
+"""Module: why, and which words."""
+NAMED = re.compile(r"[\w.-]*claude[\w.-]*", re.IGNORECASE)
+TOOLS = (
+    "AskUserQuestion ExitPlanMode MultiEdit NotebookEdit WebFetch WebSearch TodoWrite Bash BashOutput".split()
+)
+ALSO_ENGLISH = {"Read", "Edit", "Write", "Glob", "Grep", "Skill", "Stop", "Notification"}
+"""Tools and events that are words of prose too: only a text that is nothing else counts."""
+UNMISTAKABLE = re.compile(rf"\b(?:{'|'.join({*TOOLS, *EVENTS} - ALSO_ENGLISH)})\b")
+
+
+def words_of(text: str) -> Iterator[str]:
+    """claude's words in an identifier or a text."""
+    yield from NAMED.findall(text)
+    yield from UNMISTAKABLE.findall(text)
+
+
+def words_in(tree: ast.AST) -> Iterator[str]:
+    """claude's words in the identifiers and string constants of a module, without its docstrings."""
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in docstrings:
+                yield from {text} & ALSO_ENGLISH
+                yield from words_of(text)
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text) | ast.alias(name=text):
+                yield from words_of(text)
+            case ast.ClassDef(name=text) | ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield from words_of(text)
+            case ast.keyword(arg=str(text)) | ast.ImportFrom(module=str(text)):
+                yield from words_of(text)
+            case _:
+                pass
+
+
+def found() -> dict[str, set[str]]:
+    words: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        if CLAUDES_OWN not in path.parents and (used := set(words_in(ast.parse(path.read_text())))):
+            words[str(path.relative_to(SOURCE))] = used
+    return words
+
+
+def test_only_providers_claude_says_claudes_words() -> None:
+    used = found()
+    for path, (_, words) in ALLOWED.items():
+        if words is ANY:
+            used.pop(path, None)
+    assert used == {path: words for path, (_, words) in ALLOWED.items() if words is not ANY}
+
+
+def test_words_are_found_in_names_and_texts_but_not_in_docstrings() -> None:
+    source = """
+'''A module of claude.'''
+import sm.providers.claude.plan as plan
+X = 1
+'''The Bash of claude.'''
+def of_claude(stop, Stop): return stop["Stop"], stop["do not Stop"], f"{stop} uses Bash(ls)", CLAUDE_X
+"""
+    assert sorted(words_in(ast.parse(source))) == [
+        "Bash",
+        "CLAUDE_X",
+        "Stop",
+        "of_claude",
+        "sm.providers.claude.plan",
+    ]
