@@ -20,7 +20,7 @@ from typing import Any, Self
 from sm.client.http import Client, new_key
 from sm.core.models import Exit, Launch, Session
 from sm.core.states import Mode, Status, TrustLevel
-from sm.store import Store, Transaction
+from sm.store import Store
 
 SM = str(Path(sys.executable).with_name("sm"))
 """The command as a person types it, of the installation that runs this."""
@@ -169,12 +169,9 @@ class Instance:
         shutil.rmtree(self.home)
 
     async def _store(self, count: int) -> None:
-        async def unit(tx: Transaction) -> None:
+        async with await Store.open(str(self.home / "state/sm.db")) as store, store.transaction() as tx:
             for number in range(count):
                 await tx.insert(_ended(number, str(self.home)), Launch(("true",), "/", {}, {}), "a prompt")
-
-        async with await Store.open(str(self.home / "state/sm.db")) as store:
-            await store.write(unit)
 
     # The daemon
 

@@ -16,7 +16,7 @@ from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, Status, TrustLevel
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store, Transaction
-from tests.samples import AT, LAUNCH, session
+from tests.samples import AT, LAUNCH, commit, session
 
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
 HOME = "/home/u/.claude/projects/-home-u-app"
@@ -127,7 +127,7 @@ async def write(path: str) -> None:
             tx.measures.tools(RUNNING.id, TOOLS)
             tx.measures.facts(RUNNING.id, FACTS)
 
-        await store.write(unit)
+        await commit(store, unit)
 
 
 def main() -> None:

@@ -1,7 +1,13 @@
 """Sessions as data, for tests of pure modules and of the store."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from sm.core.models import Launch, Session
 from sm.core.states import Mode, Status, TrustLevel
+from sm.store import Store, Transaction
+
+T = TypeVar("T")
 
 AT = "2026-01-27T15:10:00.000Z"
 
@@ -34,3 +40,9 @@ LAUNCH = Launch(
     working_dir="/tmp",
     prompt_file="a prompt",
 )
+
+
+async def commit(store: Store, change: Callable[[Transaction], Awaitable[T]]) -> T:
+    """Run `change` in a transaction of its own."""
+    async with store.transaction() as tx:
+        return await change(tx)

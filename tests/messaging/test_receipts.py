@@ -22,8 +22,10 @@ from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
+from sm.state.sessions import SessionChanges
 from sm.store import Store, Transaction
 from tests import samples
+from tests.samples import commit
 from tests.terminals.world import World
 
 ID, OTHER = "1a2b3c4d", "5e6f7a8b"
@@ -57,7 +59,7 @@ class Post:
         async def unit(tx: Transaction) -> None:
             tx.mail.add_message(message, text)
 
-        await self.store.write(unit)
+        await commit(self.store, unit)
         return letter("operator", number, text)
 
     async def heard(
@@ -94,20 +96,22 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
 
     config, world = Config(), World()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config, now)
-    async with await Store.open(str(tmp_path / "sm.db")) as store:
+    notices = Notices(config)
+    changes = SessionChanges(notices)
+    async with await Store.open(str(tmp_path / "sm.db"), now) as store:
         manager = Manager(
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now),
+            changes=changes,
+            endings=Endings(config, notices, changes, providers),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,
         )
         for each in (ID, OTHER):
             made = replace(samples.session(each, status=Status.IDLE), provider="claude")
-            await store.write(lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
+            await commit(store, lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
         messages = Messages(store, manager, Dialogs(store, manager, world.terminals()))
         yield Post(store, DeliveryReceipts(store, manager, messages), clock)
     await world.end()
@@ -503,7 +507,7 @@ async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept
         tx.mail.add_message(sm, text)
         tx.mail.settle_notices([notice], "sent", 57)
 
-    await post.store.write(unit)
+    await commit(post.store, unit)
     sent = letter("sm", 57, text)
     await post.prompt(sent, 1, "a1")
     await refuse(post, "" if kept else sent, kept=kept)

@@ -27,8 +27,10 @@ from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
+from sm.state.sessions import SessionChanges
 from sm.store import Store
 from tests import samples
+from tests.samples import commit
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
@@ -95,22 +97,24 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
     config, world = Config(), World()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config, now)
+    notices = Notices(config)
+    changes = SessionChanges(notices)
     process = processes.identify(os.getpid())
     assert process is not None
-    async with await Store.open(str(tmp_path / "sm.db")) as store:
+    async with await Store.open(str(tmp_path / "sm.db"), now) as store:
         manager = Manager(
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now),
+            changes=changes,
+            endings=Endings(config, notices, changes, providers),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,
         )
         made = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
-        await store.write(lambda tx: tx.insert(made, launch, None))
+        await commit(store, lambda tx: tx.insert(made, launch, None))
         told = EventLog()
         observer = Observer(
             store,

@@ -22,11 +22,13 @@ from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
+from sm.state.sessions import SessionChanges
 from sm.store import Store, Transaction
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.load import scaled
+from tests.samples import commit
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
@@ -52,13 +54,15 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
 
     world, config = World(), Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config, now)
-    async with await Store.open(str(tmp_path / "sm.db")) as store, world.terminals() as tmux:
+    notices = Notices(config)
+    changes = SessionChanges(notices)
+    async with await Store.open(str(tmp_path / "sm.db"), now) as store, world.terminals() as tmux:
         manager = Manager(
             store=store,
             providers=providers,
             notices=notices,
-            endings=Endings(config, notices, now),
+            changes=changes,
+            endings=Endings(config, notices, changes, providers),
             counting=Counting(config.limits),
             audit=lambda *_: None,
             now=now,
@@ -91,12 +95,14 @@ async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
 
     async def unit(tx: Transaction) -> None:
         await tx.insert(first, LAUNCH, None)
-        await parts.manager.move(tx, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT))
+        await parts.manager.changes.move(
+            tx, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
+        )
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
-        await parts.manager.move(tx, ID, signal, process=new)
-        await parts.manager.move(tx, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT))
+        await parts.manager.changes.move(tx, ID, signal, process=new)
+        await parts.manager.changes.move(tx, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT))
 
-    await parts.store.write(unit)
+    await commit(parts.store, unit)
     return first, pane
 
 

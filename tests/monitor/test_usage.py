@@ -16,7 +16,7 @@ from sm.monitor.usage import UsageMeter
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import TranscriptDelta
 from sm.store import Store
-from tests.samples import LAUNCH, session
+from tests.samples import LAUNCH, commit, session
 
 READER = ClaudeTranscriptReader()
 OPUS = "claude-opus-4-8"
@@ -104,7 +104,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     launch = replace(LAUNCH, environment={"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(home)})
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
-        await store.write(lambda tx: tx.insert(made, launch, None))
+        await commit(store, lambda tx: tx.insert(made, launch, None))
         yield Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
 
 
@@ -203,7 +203,7 @@ async def test_a_session_below_a_directory_with_an_odd_name_is_no_sub_agent(tmp_
     home = tmp_path / "subagents" / "home"
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         made = session("aaaa1111")
-        await store.write(lambda tx: tx.insert(made, LAUNCH, None))
+        await commit(store, lambda tx: tx.insert(made, LAUNCH, None))
         odd = Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
         append(odd.main(), message("m1", input_tokens=10))
         await odd.read()

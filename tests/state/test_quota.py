@@ -15,7 +15,7 @@ from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
 from sm.state.quota import Counting
 from sm.store import Store, Transaction
-from tests.samples import AT, LAUNCH, session
+from tests.samples import AT, LAUNCH, commit, session
 
 PARENT = session("aaaa1111", status=Status.RUNNING)
 MINE = Caller(CallerKind.SESSION, PARENT.id)
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 async def store(path: str) -> AsyncIterator[Store]:
     async with await Store.open(path) as opened:
-        await opened.write(lambda tx: tx.insert(PARENT, LAUNCH, None))
+        await commit(opened, lambda tx: tx.insert(PARENT, LAUNCH, None))
         yield opened
 
 
@@ -55,7 +55,7 @@ async def born(
         await tx.insert(child, LAUNCH, None)
         await tx.event(EventType.SPAWNED, child, at, "spawned", {})
 
-    await store.write(unit)
+    await commit(store, unit)
     return child
 
 
@@ -75,7 +75,7 @@ async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: flo
         )
         tx.mail.add_message(message, "x")
 
-    await store.write(unit)
+    await commit(store, unit)
 
 
 async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> None:
@@ -122,7 +122,7 @@ async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, w
         else:
             await tx.update(child, parent_id=None)
 
-    await store.write(unit)
+    await commit(store, unit)
     with pytest.raises(RateLimited):
         await born(store, bounds, "cccc0002", after_s=0.5)
 

@@ -21,7 +21,7 @@ from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull,
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests.load import scaled
-from tests.samples import AT, LAUNCH, session
+from tests.samples import AT, LAUNCH, commit, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
 
@@ -43,7 +43,7 @@ async def insert(store: Store, made: Session, *, event: bool = True) -> None:
         if event:
             await tx.event(EventType.SPAWNED, made, AT, "it was spawned", {})
 
-    await store.write(unit)
+    await commit(store, unit)
 
 
 def decision(status: Status, kind: SignalKind) -> Decision:
@@ -55,7 +55,7 @@ def decision(status: Status, kind: SignalKind) -> Decision:
 async def test_what_servers_of_a_session_log_in_with_is_not_stored(path: str) -> None:
     made = session("aaaa1111")
     async with await Store.open(path) as store:
-        await store.write(lambda tx: tx.insert(made, replace(LAUNCH, mcp_config="of-a-server"), None))
+        await commit(store, lambda tx: tx.insert(made, replace(LAUNCH, mcp_config="of-a-server"), None))
         assert await store.launch(made.id) == LAUNCH
 
 
@@ -83,8 +83,8 @@ async def test_everything_about_a_session_comes_back_after_a_restart(path: str) 
     async with await Store.open(path) as store:
         instance = store.instance
         await insert(store, full)
-        await store.write(lambda tx: tx.checkpoint(full.id, Checkpoint(AT, "half", {"coverage": "0"})))
-        await store.write(lambda tx: tx.effect(EffectKind.START, full.id, {"a": 1}, AT))
+        await commit(store, lambda tx: tx.checkpoint(full.id, Checkpoint(AT, "half", {"coverage": "0"})))
+        await commit(store, lambda tx: tx.effect(EffectKind.START, full.id, {"a": 1}, AT))
     async with await Store.open(path) as store:
         assert store.instance == instance
         assert dict(store.sessions) == {full.id: full}
@@ -108,7 +108,7 @@ async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
         async def restore(tx: Transaction) -> None:
             await tx.update(tx.session(first.id), token_hash="aaaaaaaa 2")
 
-        await store.write(restore)
+        await commit(store, restore)
     async with await Store.open(path) as store:
         found = {
             text: store.session_of_token(text) for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
@@ -127,9 +127,9 @@ async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
             await tx.remove(tx.session(first.id))
 
         with pytest.raises(IllegalState):
-            await store.write(fail)
+            await commit(store, fail)
         assert store.session_of_token("aaaaaaaa 3") is None
-        await store.write(forget)
+        await commit(store, forget)
         assert store.session_of_token("aaaaaaaa 2") is None
         assert store.session_of_token("bbbbbbbb 1") is None
 
@@ -144,7 +144,7 @@ async def test_a_unit_that_fails_leaves_nothing_and_no_gap_in_seq(store: Store) 
 
     outcomes = await asyncio.gather(
         insert(store, session("bbbb2222")),
-        store.write(broken),
+        commit(store, broken),
         insert(store, session("cccc3333")),
         return_exceptions=True,
     )
@@ -172,7 +172,7 @@ async def test_a_unit_that_fails_at_its_end_leaves_nothing(
 
     others = [insert(store, session(f"{n:08x}")) for n in range(company)]
     with pytest.raises(IllegalState):
-        await asyncio.gather(store.write(unit), *others)
+        await asyncio.gather(commit(store, unit), *others)
     await insert(store, session("bbbb2222"))
     events = await store.events(sessions=None)
     assert [(e.seq, e.type) for e in events] == [(n + 1, EventType.SPAWNED) for n in range(company + 2)]
@@ -197,7 +197,7 @@ async def test_units_of_one_commit_see_each_other_in_order(store: Store) -> None
             seen.append(current.status)
             await tx.apply(current, decision(current.status, kind))
 
-        await store.write(unit)
+        await commit(store, unit)
 
     await asyncio.gather(move(SignalKind.LAUNCHING), move(SignalKind.STARTED), move(SignalKind.CRASHED))
     assert seen == [Status.SPAWNED, Status.STARTING, Status.RUNNING]
@@ -209,8 +209,8 @@ async def test_a_move_fails_when_somebody_else_moved_first(store: Store, path: s
     with sqlite3.connect(path) as other:
         other.execute("UPDATE sessions SET status = 'killed'")
     with pytest.raises(IllegalState):
-        await store.write(
-            lambda tx: tx.apply(tx.session("aaaa1111"), decision(Status.SPAWNED, SignalKind.STARTED))
+        await commit(
+            store, lambda tx: tx.apply(tx.session("aaaa1111"), decision(Status.SPAWNED, SignalKind.STARTED))
         )
     assert store.sessions["aaaa1111"].status is Status.SPAWNED
 
@@ -218,7 +218,7 @@ async def test_a_move_fails_when_somebody_else_moved_first(store: Store, path: s
 async def test_a_status_cannot_be_changed_by_an_update(store: Store) -> None:
     await insert(store, session("aaaa1111"))
     with pytest.raises(InternalError):
-        await store.write(lambda tx: tx.update(tx.session("aaaa1111"), status=Status.KILLED))
+        await commit(store, lambda tx: tx.update(tx.session("aaaa1111"), status=Status.KILLED))
 
 
 async def test_an_ending_records_when_and_how_and_only_once(store: Store) -> None:
@@ -228,7 +228,7 @@ async def test_an_ending_records_when_and_how_and_only_once(store: Store) -> Non
     )
     found = decide(Status.SPAWNED, ending)
     assert found is not None
-    await store.write(lambda tx: tx.apply(tx.session("aaaa1111"), found))
+    await commit(store, lambda tx: tx.apply(tx.session("aaaa1111"), found))
     ended = store.sessions["aaaa1111"]
     assert (ended.completed_at, ended.completion_status, ended.completion_message) == (
         "2026-01-27T16:00:00.000Z",
@@ -298,7 +298,7 @@ async def test_values_of_a_newer_version_lose_no_row_and_are_not_rewritten(path:
         assert found.effective_mode is TrustLevel.SANDBOXED  # never the most trusted one
         event = (await store.events(sessions=None))[0]
         assert (event.type, event.metadata) == ("sang", {})
-        await store.write(lambda tx: tx.update(tx.session("aaaa1111"), note="hello"))
+        await commit(store, lambda tx: tx.update(tx.session("aaaa1111"), note="hello"))
     with sqlite3.connect(path) as other:
         row = other.execute("SELECT status, mode, trust_level, note FROM sessions").fetchone()
     assert row == ("hibernating", "dreaming", "cosmic", "hello")
@@ -380,19 +380,19 @@ async def test_backups_are_kept_newest_first_and_old_ones_removed(store: Store, 
 WRITER = """
 import asyncio, sys
 from dataclasses import replace
+from sm.core.effects import EffectKind
+from sm.core.states import EventType
 from sm.store import Store
-from sm.core.models import EventType
 from tests.samples import AT, LAUNCH, session
 
 async def main():
     async with await Store.open(sys.argv[1]) as store:
         for n in range(100000):
             made = session(f"{n:08x}")
-            async def unit(tx):
+            async with store.transaction() as tx:
                 await tx.insert(made, LAUNCH, None)
                 await tx.event(EventType.SPAWNED, made, AT, "spawned", {})
                 await tx.effect(EffectKind.START, made.id, {}, AT)
-            await store.write(unit)
             print(n, flush=True)
 
 asyncio.run(main())
@@ -414,6 +414,7 @@ async def test_what_was_answered_survives_a_kill_and_nothing_is_half_written(pat
             answered = int(line)
             if answered >= least:
                 break
+        assert answered >= least, "the writer has ended by itself"
         process.send_signal(signal.SIGKILL)
         answered = max([answered, *map(int, process.stdout.read().split())])
         process.wait()

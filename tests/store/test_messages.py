@@ -32,7 +32,7 @@ from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden
 from tests.load import scaled
-from tests.samples import AT, LAUNCH, session
+from tests.samples import AT, LAUNCH, commit, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
 LATER = "2026-01-27T16:00:00.000Z"
@@ -48,8 +48,8 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture
 async def store(path: str) -> AsyncIterator[Store]:
     async with await Store.open(path) as opened:
-        await opened.write(lambda tx: tx.insert(PARENT, LAUNCH, None))
-        await opened.write(lambda tx: tx.insert(CHILD, LAUNCH, "a prompt"))
+        await commit(opened, lambda tx: tx.insert(PARENT, LAUNCH, None))
+        await commit(opened, lambda tx: tx.insert(CHILD, LAUNCH, "a prompt"))
         yield opened
 
 
@@ -59,7 +59,7 @@ async def done(store: Store, what: Callable[[Transaction], T]) -> T:
     async def unit(tx: Transaction) -> T:
         return what(tx)
 
-    return await store.write(unit)
+    return await commit(store, unit)
 
 
 def message(number: int, recipient: str | None = CHILD.id, **changes: Any) -> Message:
@@ -130,7 +130,7 @@ async def test_everything_about_mail_comes_back_after_a_restart(path: str) -> No
         await tx.effect(EffectKind.START, CHILD.id, {"a": [1]}, AT)
 
     async with await Store.open(path) as store:
-        await store.write(unit)
+        await commit(store, unit)
     async with await Store.open(path) as store:
         assert store.mail.open == Open(
             {7: FULL_MESSAGE, 8: inbox},
@@ -153,7 +153,7 @@ async def test_what_is_final_is_read_from_the_database_and_open_no_more(store: S
         tx.mail.change_request(FULL_REQUEST, taken_at=LATER)
         return await tx.mail.message(7), await tx.mail.request(9)
 
-    assert await store.write(add) == (final, taken)
+    assert await commit(store, add) == (final, taken)
     assert store.mail.open == Open()
     assert await store.mail.message(7) == final
     assert await store.mail.request(9) == taken
@@ -167,9 +167,9 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound, match="no such request: r57"):
         await store.mail.request(57)
     with pytest.raises(NotFound, match="no such message: 57"):
-        await store.write(lambda tx: tx.mail.message(57))
+        await commit(store, lambda tx: tx.mail.message(57))
     with pytest.raises(NotFound, match="no such request: r57"):
-        await store.write(lambda tx: tx.mail.request(57))
+        await commit(store, lambda tx: tx.mail.request(57))
     assert await store.mail.texts([57]) == {}
 
 
@@ -202,7 +202,7 @@ async def test_values_of_a_newer_version_lose_no_mail(path: str, store: Store) -
         tx.mail.add_request(FULL_REQUEST)
 
     await done(store, add)
-    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     with sqlite3.connect(path) as other:
         other.execute("UPDATE messages SET mode = 'telepathy'")
         other.execute(
@@ -276,10 +276,10 @@ async def test_a_move_that_changes_nothing_is_no_write(store: Store) -> None:
 async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store) -> None:
     outcomes = tuple(
         await asyncio.gather(
-            store.write(lambda tx: tx.mail.add_notice(notice(1))),
-            store.write(lambda tx: tx.mail.add_notice(notice(2, recipient=None, text="again"))),
-            store.write(lambda tx: tx.mail.add_notice(notice(3, "ending:2"))),
-            store.write(lambda tx: tx.mail.add_notice(notice(4, who=PARENT.id))),
+            commit(store, lambda tx: tx.mail.add_notice(notice(1))),
+            commit(store, lambda tx: tx.mail.add_notice(notice(2, recipient=None, text="again"))),
+            commit(store, lambda tx: tx.mail.add_notice(notice(3, "ending:2"))),
+            commit(store, lambda tx: tx.mail.add_notice(notice(4, who=PARENT.id))),
         )
     )
     assert outcomes == (True, False, True, True)
@@ -288,15 +288,15 @@ async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store
 
 @pytest.mark.parametrize("state", ["sent", "heard", "dropped"])
 async def test_an_occasion_that_is_settled_is_not_noted_again(store: Store, state: str) -> None:
-    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     await done(store, lambda tx: tx.mail.settle_notices([notice(1)], state))
     assert store.mail.open.notices == {}
-    assert not await store.write(lambda tx: tx.mail.add_notice(notice(2)))
+    assert not await commit(store, lambda tx: tx.mail.add_notice(notice(2)))
     assert store.mail.open.notices == {}
 
 
 async def test_the_database_itself_refuses_a_second_notice_of_one_occasion(store: Store, path: str) -> None:
-    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     with sqlite3.connect(path) as other, pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         other.execute(
             "INSERT INTO notices (session_id, kind, occasion, text, created_at)"
@@ -314,19 +314,19 @@ async def test_what_a_message_would_have_told_is_told_to_the_heir(path: str, sto
             tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), each.text)
             tx.mail.settle_notices([each], "sent", number)
 
-    await store.write(tell)
+    await commit(store, tell)
     assert store.mail.open.notices == {3: free}
-    await store.write(lambda tx: tx.mail.untell([10], None))
+    await commit(store, lambda tx: tx.mail.untell([10], None))
     assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
-    await store.write(lambda tx: tx.mail.untell([10], PARENT.id))  # no message holds it any more
-    await store.write(lambda tx: tx.mail.untell([], None))
+    await commit(store, lambda tx: tx.mail.untell([10], PARENT.id))  # no message holds it any more
+    await commit(store, lambda tx: tx.mail.untell([], None))
     assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
     async with await Store.open(path) as again:
         assert again.mail.open == store.mail.open
 
 
 async def test_a_notice_may_get_another_recipient(path: str, store: Store) -> None:
-    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     await done(store, lambda tx: tx.mail.readdress(notice(1), None))
     assert store.mail.open.notices == {1: notice(1, recipient=None)}
     async with await Store.open(path) as again:
@@ -390,7 +390,7 @@ async def removable(store: Store) -> Session:
         changes = {"exit": Exit(0), "title": "secret title", "note": "secret note", "token_hash": "secret"}
         return await tx.apply(at_work, decision, **changes)
 
-    return await store.write(unit)
+    return await commit(store, unit)
 
 
 async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
@@ -398,7 +398,7 @@ async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
 ) -> None:
     await removable(store)
     before = await store.events(sessions=None)
-    await store.write(lambda tx: tx.remove(tx.session(CHILD.id)))
+    await commit(store, lambda tx: tx.remove(tx.session(CHILD.id)))
     assert set(store.sessions) == {PARENT.id}
     with pytest.raises(NotFound):
         await done(store, lambda tx: tx.session(CHILD.id))
@@ -408,13 +408,13 @@ async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
         assert await again.events(sessions=None) == before
         assert again.last_seq == store.last_seq == len(before)
         assert again.mail.open == store.mail.open
-        await again.write(lambda tx: tx.event(EventType.NOTE, PARENT, AT, "and on", {}))
+        await commit(again, lambda tx: tx.event(EventType.NOTE, PARENT, AT, "and on", {}))
         assert again.last_seq == len(before) + 1
 
 
 async def test_nothing_that_a_removed_session_had_can_be_read_again(path: str, store: Store) -> None:
     ended = await removable(store)
-    await store.write(lambda tx: tx.remove(ended))
+    await commit(store, lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:
         left = "\n".join(other.iterdump())
         row = other.execute("SELECT spawn_prompt, launch FROM sessions WHERE id = ?", (CHILD.id,)).fetchone()
@@ -431,8 +431,8 @@ async def test_a_removal_that_fails_removes_nothing(store: Store) -> None:
         assert tx.find(CHILD.id) is None
         raise IllegalState("no")
 
-    company = store.write(lambda tx: tx.update(tx.session(PARENT.id), note="hello"))
-    outcomes = await asyncio.gather(store.write(unit), company, return_exceptions=True)
+    company = commit(store, lambda tx: tx.update(tx.session(PARENT.id), note="hello"))
+    outcomes = await asyncio.gather(commit(store, unit), company, return_exceptions=True)
     assert [type(o) for o in outcomes] == [IllegalState, Session]
     assert set(store.sessions) == {PARENT.id, CHILD.id}
     assert await store.checkpoints(CHILD.id) != []
@@ -441,8 +441,8 @@ async def test_a_removal_that_fails_removes_nothing(store: Store) -> None:
 async def test_a_session_removed_in_a_commit_is_gone_for_the_units_after_it(store: Store) -> None:
     ended = await removable(store)
     outcomes = await asyncio.gather(
-        store.write(lambda tx: tx.update(tx.session(CHILD.id), note="before")),
-        store.write(lambda tx: tx.remove(replace(ended, note="before"))),
+        commit(store, lambda tx: tx.update(tx.session(CHILD.id), note="before")),
+        commit(store, lambda tx: tx.remove(replace(ended, note="before"))),
         done(store, lambda tx: tx.session(CHILD.id)),
         done(store, lambda tx: [s.id for s in tx.all_sessions()]),
         return_exceptions=True,
@@ -557,7 +557,7 @@ async def test_what_is_open_in_memory_is_what_a_restart_would_load(
     walk = Walk(dice)
     failed, seen = 0, set[str]()
     for step in range(25):
-        units = (store.write(walk.unit) for _ in range(dice.choice([1, 1, 2, 3, 7])))
+        units = (commit(store, walk.unit) for _ in range(dice.choice([1, 1, 2, 3, 7])))
         outcomes = await asyncio.gather(*units, return_exceptions=True)
         assert all(o is None or isinstance(o, IllegalState) for o in outcomes), outcomes
         failed += sum(o is not None for o in outcomes)
@@ -577,7 +577,7 @@ async def test_what_is_open_in_memory_is_what_a_restart_would_load(
 async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_put_it(
     path: str, store: Store
 ) -> None:
-    await store.write(lambda tx: tx.mail.add_notice(notice(1)))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
 
     async def tell(tx: Transaction) -> None:
         tx.mail.add_message(message(1, sender="sm", recipient=PARENT.id), "x")
@@ -585,7 +585,7 @@ async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_pu
         await tx.mail.add_notice(notice(2, "idle:1"))
         await tx.mail.untell([1], None)
 
-    await store.write(tell)
+    await commit(store, tell)
     assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)
 
 
@@ -593,8 +593,8 @@ async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_res
     path: str, store: Store
 ) -> None:
     ended = await removable(store)
-    await store.write(lambda tx: tx.mail.add_notice(notice(2, "ending:2")))
-    await store.write(lambda tx: tx.remove(ended))
+    await commit(store, lambda tx: tx.mail.add_notice(notice(2, "ending:2")))
+    await commit(store, lambda tx: tx.remove(ended))
     assert (await reopened(path, f"{path}.copy")).notices == store.mail.open.notices
 
 
@@ -608,9 +608,9 @@ async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table
         tx.mail.change_request(proposed, state=RequestState.CANCELLED)
         await tx.effect(EffectKind.WEBHOOK, CHILD.id, {"body": {"text": "secret words"}}, AT)
 
-    await store.write(unit)
-    await store.write(lambda tx: tx.finish(store.effects.get_nowait()))
-    await store.write(lambda tx: tx.remove(ended))
+    await commit(store, unit)
+    await commit(store, lambda tx: tx.finish(store.effects.get_nowait()))
+    await commit(store, lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:
         rows = other.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - names of ours
     assert "secret" not in str(rows)
@@ -618,7 +618,7 @@ async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table
 
 async def test_a_removed_session_has_no_launch(store: Store) -> None:
     ended = await removable(store)
-    await store.write(lambda tx: tx.remove(ended))
+    await commit(store, lambda tx: tx.remove(ended))
     with pytest.raises(NotFound):
         await store.launch(CHILD.id)
 
@@ -633,14 +633,14 @@ async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) ->
 
 
 async def test_effects_are_open_until_they_are_finished(store: Store) -> None:
-    await store.write(lambda tx: tx.effect(EffectKind.START, CHILD.id, {}, AT))
+    await commit(store, lambda tx: tx.effect(EffectKind.START, CHILD.id, {}, AT))
     effect = store.effects.get_nowait()
     assert await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
     assert not await done(store, lambda tx: tx.has_open(EffectKind.KILL, CHILD.id))
     assert not await done(store, lambda tx: tx.has_open(EffectKind.START, PARENT.id))
-    await store.write(lambda tx: tx.take(effect))
+    await commit(store, lambda tx: tx.take(effect))
     assert await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
-    await store.write(lambda tx: tx.finish(effect))
+    await commit(store, lambda tx: tx.finish(effect))
     assert not await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
 
 
@@ -661,7 +661,7 @@ async def test_the_first_database_ever_shipped_gets_mail_after_a_backup(path: st
         await done(
             store, lambda tx: tx.mail.add_message(message(tx.mail.new_id("messages"), "aaaa1111"), "x")
         )
-        await store.write(lambda tx: tx.mail.add_notice(notice(1, who="aaaa2222")))
+        await commit(store, lambda tx: tx.mail.add_notice(notice(1, who="aaaa2222")))
         assert store.mail.open.messages == {1: message(1, "aaaa1111")}
     assert version(path) == len(MIGRATIONS)
     assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS))]
@@ -724,7 +724,7 @@ async def test_a_unit_that_the_database_refuses_takes_no_other_with_it(store: St
         tx.mail.add_message(message(5, recipient="ffffffff"), "to nobody that is known")
 
     both = await asyncio.gather(
-        store.write(refused),
+        commit(store, refused),
         done(store, lambda tx: tx.mail.add_message(message(6), "x")),
         return_exceptions=True,
     )
@@ -753,11 +753,11 @@ async def test_a_request_is_found_by_the_key_of_its_hook(store: Store) -> None:
         tx.mail.change_request(made, state=RequestState.ANSWERED, taken_at=LATER)
         return await tx.mail.request_of_hook("6b1f0c2d")
 
-    settled = await store.write(settle)
+    settled = await commit(store, settle)
     assert settled == replace(made, state=RequestState.ANSWERED, taken_at=LATER)
     assert store.mail.open.requests == {}
     assert await store.mail.request_of_hook("6b1f0c2d") == settled
-    assert await store.write(lambda tx: tx.mail.request_of_hook("6b1f0c2d")) == settled
+    assert await commit(store, lambda tx: tx.mail.request_of_hook("6b1f0c2d")) == settled
 
 
 async def test_a_hook_is_found_by_its_index(path: str, store: Store) -> None:

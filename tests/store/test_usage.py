@@ -12,7 +12,7 @@ from sm.errors import InternalError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS
 from tests import golden
-from tests.samples import AT, LAUNCH, session
+from tests.samples import AT, LAUNCH, commit, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
@@ -23,7 +23,7 @@ ONE, OTHER = session("aaaa1111"), session("aaaa2222")
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     async with await Store.open(str(tmp_path / "sm.db")) as opened:
         for each in (ONE, OTHER):
-            await opened.write(lambda tx, each=each: tx.insert(each, LAUNCH, None))  # type: ignore[misc]  # a default is no argument
+            await commit(opened, lambda tx, each=each: tx.insert(each, LAUNCH, None))  # type: ignore[misc]  # a default is no argument
         yield opened
 
 
@@ -31,7 +31,7 @@ async def done(store: Store, what: Callable[[Transaction], object]) -> None:
     async def unit(tx: Transaction) -> None:
         what(tx)
 
-    await store.write(unit)
+    await commit(store, unit)
 
 
 def used(id: str, output: int, *, model: str = OPUS, sidechain: bool = False) -> Usage:
@@ -107,7 +107,7 @@ async def test_a_removed_session_leaves_nothing_behind(store: Store) -> None:
             tx.measures.facts(who, {"model": OPUS})
 
     await done(store, all_of_it)
-    await store.write(lambda tx: tx.remove(tx.session(ONE.id)))
+    await commit(store, lambda tx: tx.remove(tx.session(ONE.id)))
     of = store.measures
     assert [
         await of.positions(ONE.id),
@@ -132,7 +132,7 @@ async def completed(store: Store, number: int, output: int, **changes: str) -> N
         completed_at=f"2026-01-27T15:{number // 60:02}:{number % 60:02}.000Z",
         **changes,  # type: ignore[arg-type]  # texts of a session
     )
-    await store.write(lambda tx: tx.insert(made, LAUNCH, None))
+    await commit(store, lambda tx: tx.insert(made, LAUNCH, None))
     await count(store, used("m1", output), who=made.id)
 
 
@@ -144,7 +144,7 @@ async def test_what_is_usual_is_the_median_of_the_newest_that_completed(store: S
         await completed(store, number, output)
     await completed(store, 3, 7, agent_type="Other")
     assert (await usual("Engineer"), await usual("Other"), await usual("None")) == (100, 8, None)
-    await store.write(lambda tx: tx.remove(tx.session(f"{1:08x}")))
+    await commit(store, lambda tx: tx.remove(tx.session(f"{1:08x}")))
     assert await usual("Engineer") == 1000
     for number in range(10, 60):
         await completed(store, number, 49)

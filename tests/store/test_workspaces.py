@@ -12,7 +12,7 @@ from sm.errors import IllegalState
 from sm.store import Store, Transaction
 from sm.store.migrations import MIGRATIONS
 from tests import golden
-from tests.samples import AT
+from tests.samples import AT, commit
 
 GOLDEN = Path(__file__).parents[1] / "data"
 SHOP = Workspace("shop", "/srv/shop", AT)
@@ -23,7 +23,7 @@ async def put(store: Store, *workspaces: Workspace) -> None:
         for workspace in workspaces:
             tx.put_workspace(workspace)
 
-    await store.write(unit)
+    await commit(store, unit)
 
 
 async def test_a_workspace_is_kept_as_it_was_given(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_a_unit_that_fails_changes_no_workspace(tmp_path: Path) -> None:
             raise IllegalState("no")
 
         with pytest.raises(IllegalState):
-            await store.write(unit)
+            await commit(store, unit)
         assert dict(store.workspaces) == {"shop": SHOP}
 
 

@@ -40,11 +40,11 @@ from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.interrupt import INTERRUPTIBLE
-from sm.sessions.manager import Lost, Manager
+from sm.sessions.manager import Manager
 from sm.sessions.restore import Revival
 from sm.sessions.spawn import Starts, process_of
-from sm.store import Effect, Store
-from sm.store.persisting import persist
+from sm.state.endings import LossCause
+from sm.store import Effect, Store, durable
 from sm.terminals.archives import Archives
 from sm.terminals.base import ForeignPane, Keyboard, Lifecycle, Pane
 
@@ -137,9 +137,10 @@ class Outbox:
     async def _finish_cut_short(self, effect: Effect) -> None:
         await self._finish(effect, dead=await self._cut_short(effect))
 
+    @durable
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """For what must not be carried out again, whatever the disk says."""
-        await persist(lambda: self._manager.finished(effect, dead=dead))
+        await self._manager.finished(effect, dead=dead)
 
     async def _cut_short(self, effect: Effect) -> str:
         """What to say of an effect that was under way when the last daemon died."""
@@ -190,8 +191,7 @@ class Outbox:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
                 if effect.kind == EffectKind.START:  # nobody may wait for ever for what will not come
-                    bug = InternalError(dead)
-                    await persist(lambda bug=bug: self._starts.start_failed(effect, bug))  # type: ignore[misc]  # a default binds the loop's value
+                    await durable(self._starts.start_failed)(effect, InternalError(dead))
                 else:
                     await self._finish(effect, dead=dead)
                 return
@@ -327,7 +327,7 @@ class Outbox:
             )
         elif session.exit is None:
             await self._manager.terminal_lost(
-                session.id, None, Lost.TERMINAL, "it had no process", process_gone=True
+                session.id, None, LossCause.TERMINAL, "it had no process", process_gone=True
             )
         await self._manager.finished(effect)
 

@@ -17,7 +17,8 @@ from sm.linux.processes import is_alive
 from sm.monitor import Watcher
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Lost, Manager
+from sm.sessions.manager import Manager
+from sm.state.endings import LossCause
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane
 
@@ -28,9 +29,9 @@ _ANSWER_WITHIN_S = 3.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 _SESSION_ID = re.compile(r"[0-9a-f]{8}")
-_CLOSED = (Lost.TERMINAL, "its terminal was closed")
-_SERVER_GONE = (Lost.SERVER, "the tmux server is gone")
-_RESTARTED = (Lost.MACHINE, "the machine restarted")
+_CLOSED = (LossCause.TERMINAL, "its terminal was closed")
+_SERVER_GONE = (LossCause.SERVER, "the tmux server is gone")
+_RESTARTED = (LossCause.MACHINE, "the machine restarted")
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
 

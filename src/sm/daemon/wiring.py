@@ -35,6 +35,7 @@ from sm.sessions.workspaces import Workspaces
 from sm.state.endings import Endings
 from sm.state.notices import Notices
 from sm.state.quota import Counting
+from sm.state.sessions import SessionChanges
 from sm.store import Store
 from sm.store.audit import Audit
 from sm.terminals.archives import Archives
@@ -113,12 +114,14 @@ def build(
     audit = Audit(place.audit, now)
     sandbox = HostSandbox(place)
 
-    notices = Notices(config, now)
-    endings = Endings(config, notices, now)
+    notices = Notices(config)
+    changes = SessionChanges(notices)
+    endings = Endings(config, notices, changes, providers)
     manager = Manager(
         store=store,
         providers=providers,
         notices=notices,
+        changes=changes,
         endings=endings,
         counting=Counting(config.limits),
         audit=audit.record,

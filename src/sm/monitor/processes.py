@@ -12,7 +12,8 @@ from sm.core.models import Process
 from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, is_alive, tty_of
 from sm.monitor.observer import Observer
-from sm.sessions.manager import Lost, Manager
+from sm.sessions.manager import Manager
+from sm.state.endings import LossCause
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane, Screen, TerminalEvents
 
@@ -169,11 +170,11 @@ class Watcher:
             screen = await self._last_words(session_id, pane)
         except NoTerminal:
             await self._manager.terminal_lost(
-                session_id, process, Lost.TERMINAL, "its terminal was closed", process_gone=True
+                session_id, process, LossCause.TERMINAL, "its terminal was closed", process_gone=True
             )
         except NoServer:
             await self._manager.terminal_lost(
-                session_id, process, Lost.SERVER, "the tmux server is gone", process_gone=True
+                session_id, process, LossCause.SERVER, "the tmux server is gone", process_gone=True
             )
         else:
             await self._manager.process_ended(session_id, process, exit, screen)
@@ -203,11 +204,11 @@ class Watcher:
             for s, watched in self._watched.items()
             if watched.pane is not None and s in sessions and is_live(sessions[s].status)
         }
-        lost, what = Lost.TERMINAL, "its terminal was closed"
+        lost, what = LossCause.TERMINAL, "its terminal was closed"
         try:
             gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
         except NoServer:
-            gone, lost, what = set(expected), Lost.SERVER, "the tmux server is gone"
+            gone, lost, what = set(expected), LossCause.SERVER, "the tmux server is gone"
         for session_id in gone & missing:
             process = expected[session_id]
             lives = f", process {process.pid} lives on" if process else ""

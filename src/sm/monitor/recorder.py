@@ -1,5 +1,8 @@
 """Writes a session's status, its reason and its conversation when the evidence changes."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Source
@@ -8,8 +11,7 @@ from sm.core.timestamps import iso
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
-from sm.store import Store, Transaction
-from sm.store.persisting import persist
+from sm.store import Store, durable
 
 _SIGNALS = {
     Activity.BUSY: SignalKind.BUSY,
@@ -75,24 +77,24 @@ class Recorder:
         if model and session.model is None:  # a later process of the session shall run on the same
             facts["model"] = model
         if facts:
-
-            async def unit(tx: Transaction) -> None:
-                await tx.update(tx.session(session.id), **facts)
-
-            await persist(lambda: self._store.write(unit))
+            await self._update(session.id, facts)
         if model:
             await self._usage.runs_on(session.id, model)
 
+    @durable
+    async def _update(self, session_id: str, facts: Mapping[str, Any]) -> None:
+        async with self._store.transaction() as tx:
+            await tx.update(tx.session(session_id), **facts)
+
+    @durable
     async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
         """The same status for another reason: it waits for another answer."""
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             now = tx.session(session.id)
             if now.status is session.status:
                 await tx.update(now, status_source=source, status_reason=reason, status_at=at)
 
-        await persist(lambda: self._store.write(unit))
-
+    @durable
     async def _observe(self, session_id: str, kind: SignalKind, source: str, reason: str, at: str) -> None:
         signal = Signal(kind, source, reason, at)
-        await persist(lambda: self._manager.observe(session_id, signal))
+        await self._manager.observe(session_id, signal)

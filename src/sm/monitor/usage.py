@@ -4,16 +4,16 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
-from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse
+from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage
 from sm.monitor.transcripts import NewLines, files_of, read_last, read_new
 from sm.providers.readers import TranscriptDelta, TranscriptReader
-from sm.store import Store, Transaction
-from sm.store.persisting import persist
+from sm.store import Store, durable
 
 _READ_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
@@ -91,7 +91,7 @@ class UsageMeter:
         """The session's conversation is in this file: it is read even if another comes before we look."""
         positions = await self._positions_of(session_id)
         if transcript not in positions:
-            await self._write(lambda tx: tx.measures.read_to(session_id, transcript, _UNREAD))
+            await self._write(session_id, read_to={transcript: _UNREAD})
             positions.setdefault(transcript, _UNREAD)
 
     async def _goes_on_in(self, session_id: str, transcript: str) -> None:
@@ -122,17 +122,9 @@ class UsageMeter:
         last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
         if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
             facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
-
-        async def unit(tx: Transaction) -> None:
-            tx.measures.read_to(session_id, path, position)
-            if counts_tokens:
-                tx.measures.used(session_id, delta.usage)
-            if counts_tools:
-                tx.measures.tools(session_id, delta.tools)
-            if facts != self._facts.get(session_id):
-                tx.measures.facts(session_id, facts)
-
-        await persist(lambda: self._store.write(unit))
+        used = delta.usage if counts_tokens else ()
+        tools = delta.tools if counts_tools else ()
+        await self._write(session_id, facts, used, tools, read_to={path: position})
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
 
@@ -150,14 +142,25 @@ class UsageMeter:
             await self._keep_facts(session_id, {**facts, "ending": reason})
 
     async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
-        await self._write(lambda tx: tx.measures.facts(session_id, facts))
+        await self._write(session_id, facts)
         self._facts[session_id] = facts
 
-    async def _write(self, change: Callable[[Transaction], None]) -> None:
-        async def unit(tx: Transaction) -> None:
-            change(tx)
-
-        await persist(lambda: self._store.write(unit))
+    @durable
+    async def _write(
+        self,
+        session_id: str,
+        facts: dict[str, Any] | None = None,
+        usage: Sequence[Usage] = (),
+        tools: Sequence[ToolUse] = (),
+        read_to: Mapping[str, FilePosition] = MappingProxyType({}),
+    ) -> None:
+        async with self._store.transaction() as tx:
+            for path, position in read_to.items():
+                tx.measures.read_to(session_id, path, position)
+            tx.measures.used(session_id, usage)
+            tx.measures.tools(session_id, tools)
+            if facts is not None and facts != self._facts.get(session_id):
+                tx.measures.facts(session_id, facts)
 
     def forget(self, session_id: str) -> None:
         """Its process is gone; what is on disk stays."""

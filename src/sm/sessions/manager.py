@@ -7,36 +7,24 @@ outbox after the commit and watched by the watcher; both come back here with wha
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
-from sm.core.effects import EffectKind
-from sm.core.lifecycle import decide
 from sm.core.messages import Notice
 from sm.core.models import Caller, Exit, Process, Session, Signal
-from sm.core.states import EventType, NoticeKind, SignalKind, Status
-from sm.core.wording import moved, subject
+from sm.core.states import EventType, NoticeKind
+from sm.core.wording import subject
 from sm.errors import NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Relation, may, may_at_all
 from sm.providers.base import Provider
 from sm.sessions.tree import Family
-from sm.state.endings import Endings
+from sm.state.endings import Endings, LossCause
 from sm.state.notices import Notices
 from sm.state.quota import Counting
+from sm.state.sessions import SessionChanges, is_process_of
 from sm.store import Effect, Open, Store, Transaction
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 log = logging.getLogger(__name__)
-
-
-class Lost(StrEnum):
-    """Why a session has no terminal any more; the value is the source of the status."""
-
-    TERMINAL = "terminal"
-    """Somebody has closed it."""
-    SERVER = "tmux server"
-    """It went with all others."""
-    MACHINE = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +46,7 @@ class Manager:
         store: Store,
         providers: Mapping[str, Provider],
         notices: Notices,
+        changes: SessionChanges,
         endings: Endings,
         counting: Counting,
         audit: Record,
@@ -66,6 +55,7 @@ class Manager:
         self._store = store
         self._providers = providers
         self.notices = notices
+        self.changes = changes
         self._endings = endings
         self.counting = counting
         self._audit = audit
@@ -168,56 +158,32 @@ class Manager:
     # What the watcher found
 
     def has_process(self, session_id: str, process: Process | None) -> bool:
-        """Whether that is the session's process, whose end is not known yet.
-
-        None: it had ended before anybody saw it. A restored session has another one than before.
-        """
+        """See `is_process_of`."""
         session = self._store.sessions.get(session_id)
-        return session is not None and _is_process_of(session, process, self._store.mail.open)
+        return session is not None and is_process_of(session, process, self._store.mail.open)
 
     async def process_ended(
         self, session_id: str, process: Process | None, exit: Exit, screen: Sequence[str] = ()
     ) -> None:
-        """A process of the session is gone, and `exit` is how; `screen` is what its terminal showed last.
+        """Record how a process of the session ended; `screen` is the last content of the terminal.
 
-        What is not about the process that the session has now (`has_process`) changes nothing.
+        Nothing changes for another process than the session's own (`has_process`): its end is recorded already,
+        once for each run, or the session was restored since.
         """
-        await self._process_gone(session_id, process, exit, None, screen)
-
-    async def terminal_lost(
-        self, session_id: str, process: Process | None, lost: Lost, reason: str, *, process_gone: bool
-    ) -> None:
-        """The terminal is gone, and with it the knowledge of how the process ended or will end; as `process_ended`."""
-        await self._process_gone(session_id, process, Exit() if process_gone else None, (lost, reason))
-
-    async def _process_gone(
-        self,
-        session_id: str,
-        process: Process | None,
-        exit: Exit | None,
-        lost: tuple[Lost, str] | None,
-        screen: Sequence[str] = (),
-    ) -> None:
-        at = self.now()
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
-            if not _is_process_of(session, process, tx.mail.open):
-                return  # told already (an ending is counted once per opening), or late: restored since
-            if exit is not None and tx.has_open(EffectKind.KILL, session_id):
-                signal = Signal(SignalKind.KILLED, EffectKind.KILL, "asked for with sm kill", at, exit)
-            elif lost is not None or exit is None:
-                source, reason = lost or (Lost.TERMINAL, "its terminal is gone")
-                signal = Signal(SignalKind.TERMINAL_LOST, source, reason, at, exit)
-            else:
-                provider = self._providers[session.provider]
-                signal = provider.read_exit(exit, at, screen=screen, session=session)
-            after = await self.move(tx, session_id, signal, exit=exit)
-            if after.exit is not None:
-                await self._endings.process_gone(tx, after, self.move)
-                if (
-                    after.token_hash is None
-                ):  # adopted: what comes next in a person's own terminal is none of ours
-                    await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, at)
+            if is_process_of(session, process, tx.mail.open):
+                await self._endings.process_ended(tx, session, exit, screen)
+
+    async def terminal_lost(
+        self, session_id: str, process: Process | None, cause: LossCause, reason: str, *, process_gone: bool
+    ) -> None:
+        """Record that the terminal is gone, and with the terminal how the process ends; as `process_ended`."""
+        async with self._store.transaction() as tx:
+            session = tx.session(session_id)
+            if is_process_of(session, process, tx.mail.open):
+                exit = Exit() if process_gone else None
+                await self._endings.terminal_lost(tx, session, cause, reason, exit)
 
     # What need not be told
 
@@ -237,47 +203,16 @@ class Manager:
             async with self._store.transaction() as tx:
                 tx.mail.settle_notices(told(tx.mail.open), "heard")
 
-    # The one way to a new status
+    async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
+        """See `SessionChanges.move`."""
+        return await self.changes.move(tx, session_id, signal, **facts)
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:
-            await self.move(tx, session_id, signal)
-
-    async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
-        """Let `signal` do what lifecycle.decide says; `facts` are recorded even when it changes no status."""
-        before = tx.session(session_id)
-        decision = decide(before.status, signal)
-        context = {"sm_session": session_id, "sm_signal": signal.kind.value, "sm_from": before.status.value}
-        if decision is None:
-            log.debug("dropped a signal that changes nothing", extra=context)
-            return await tx.update(before, **facts)
-        if decision.after is Status.ERROR and signal.message is None:
-            facts["completion_message"] = signal.reason
-        after = await tx.apply(before, decision, **facts)
-        log.info("moved a session", extra={**context, "sm_to": after.status.value})
-        await self.notices.of_move(tx, after, decision)
-        if decision.event is not None:
-            metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
-            if signal.exit is not None:
-                metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
-            if signal.message is not None:
-                metadata["completion_message"] = signal.message
-            await tx.event(
-                decision.event, after, signal.emitted_at, moved(before, signal, decision.event), metadata
-            )
-        return after
+            await self.changes.move(tx, session_id, signal)
 
 
 def _goes_without_saying(standing: Relation, action: Action) -> bool:
     """Whether an allowed action is not recorded: what a session does to itself, and what is asked for all the time."""
     polled = action is Action.SEE or (standing.is_operator and action is Action.READ)
     return polled or standing.is_self
-
-
-def _is_process_of(session: Session, process: Process | None, open: Open) -> bool:
-    """See `Manager.has_process`."""
-    if session.exit is not None or session.process != process:
-        return False
-    # None in both: one that is being started has no process yet, and so cannot have lost it.
-    starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
-    return process is not None or not starting

@@ -68,7 +68,7 @@ class Reports:
 
     async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """The session is done, by its own word or because its proposal was approved."""
-        after = await self._manager.move(tx, session_id, signal)
+        after = await self._manager.changes.move(tx, session_id, signal)
         await self._endings.completed(tx, after)
         return after
 

@@ -14,10 +14,11 @@ from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, Wait
 from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Answer, Lost, Manager
+from sm.sessions.manager import Answer, Manager
 from sm.sessions.plan import Spawning
 from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
 from sm.sessions.tree import Family
+from sm.state.endings import LossCause
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
@@ -94,7 +95,7 @@ class Revival:
     ) -> Restored:
         """Restore every session that lived when its terminal went: with the machine, with the tmux server.
 
-        Those are the ones that ended by `Lost.SERVER` or `Lost.MACHINE`, as their rows say, and that nobody has
+        Those are the ones that ended by LossCause.SERVER or LossCause.MACHINE, as their rows say, and that nobody has
         archived since; a terminal that somebody closed was closed on purpose. Parents before children.
         """
         self._manager.require(caller, Action.RESTORE_ALL)
@@ -197,7 +198,7 @@ class Revival:
     async def _restart(
         self, tx: Transaction, session: Session, caller: Caller, token_hash: str, warnings: Sequence[str]
     ) -> None:
-        after = await self._manager.move(
+        after = await self._manager.changes.move(
             tx,
             session.id,
             Signal(SignalKind.RESTARTED, RESTORE, f"restored by {caller}", tx.now),
@@ -283,7 +284,7 @@ def _is_over(session: Session) -> bool:
 
 def _was_lost(session: Session) -> bool:
     """It lived until all terminals went. `Manager` writes the source together with the signal."""
-    return session.status is Status.ERROR and session.status_source in (Lost.SERVER, Lost.MACHINE)
+    return session.status is Status.ERROR and session.status_source in (LossCause.SERVER, LossCause.MACHINE)
 
 
 def _depth(tx: Transaction, session: Session) -> int:

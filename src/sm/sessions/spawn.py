@@ -9,7 +9,7 @@ from typing import Any
 from sm.capabilities.agent_types import Catalog
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import Caller, Exit, Launch, Process, RequestKey, Session, Signal, SpawnRequest
+from sm.core.models import Caller, Launch, Process, RequestKey, Session, Signal, SpawnRequest
 from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind, Status
 from sm.core.wording import spawned, subject
@@ -238,7 +238,7 @@ class Starts:
             if self._manager.provider(session).has_turns and process is not None and not ready:
                 session = await tx.update(session, **facts)
             else:
-                session = await self._manager.move(tx, session.id, signal, **facts)
+                session = await self._manager.changes.move(tx, session.id, signal, **facts)
             if typed:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
@@ -250,9 +250,8 @@ class Starts:
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
 
         async with self._store.transaction() as tx:
-            after = await self._manager.move(tx, effect.session_id, signal, exit=Exit())
+            await self._endings.start_failed(tx, effect.session_id, signal)
             await tx.finish(effect)
-            await self._endings.process_gone(tx, after, self._manager.move)
 
     def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:
         return Signal(kind, source, reason, self._manager.now())

@@ -17,8 +17,7 @@ from sm.core.models import Session, Signal
 from sm.core.states import SignalKind, Status
 from sm.sessions.manager import Manager
 from sm.state.notices import WAITS_FOR_SESSIONS
-from sm.store import Store
-from sm.store.persisting import persist
+from sm.store import Store, durable
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +101,7 @@ class Waiting:
             signal = None if session is None else self._wanted(session, now)
             if signal is not None:
                 try:
-                    await persist(lambda: self._manager.observe(session_id, signal))  # noqa: B023 - awaited here
+                    await self._observe(session_id, signal)
                 except Exception:
                     log.exception("failed a status", extra={"sm_session": session_id})
                     await asyncio.sleep(_BETWEEN_S)
@@ -110,6 +109,10 @@ class Waiting:
         # What has come while a status was written is for the next time.
         self._until = {s: u for s, u in self._until.items() if u > now or looked_at.get(s) != u}
         return max(0.0, min(self._until.values()) - now) if self._until else None
+
+    @durable
+    async def _observe(self, session_id: str, signal: Signal) -> None:
+        await self._manager.observe(session_id, signal)
 
     def _differs(self) -> bool:
         """Whether a session that waits has come to a status that does not say so."""

@@ -1,40 +1,84 @@
-"""What follows when a session's process is gone: for its mail, its requests, its children, its terminal."""
+"""Records the end of a session's process, and what follows for messages, requests, children and the terminal."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF
-from sm.core.models import Session, Signal
-from sm.core.states import EventType, MessageState, SignalKind, Status
-from sm.core.wording import label, message_settled, sender_label, subject
+from sm.core.models import Exit, Session, Signal
+from sm.core.states import EventType, SignalKind, Status
+from sm.core.wording import label, subject
+from sm.providers.base import Provider
+from sm.state.messages import return_messages
 from sm.state.notices import Notices, hearer
 from sm.state.requests import call_off
+from sm.state.sessions import SessionChanges
 from sm.store import Transaction
 
 log = logging.getLogger(__name__)
 
 
-Move = Callable[[Transaction, str, Signal], Awaitable[Session]]
+class LossCause(StrEnum):
+    """Why a session has no terminal any more. The value is the source of the status."""
+
+    TERMINAL = "terminal"
+    """Somebody has closed the terminal."""
+    SERVER = "tmux server"
+    """All terminals of the tmux server are gone."""
+    MACHINE = "machine"
+    """The machine was restarted."""
 
 
 class Endings:
-    """One transaction's worth of consequences; the caller has recorded the end itself already."""
+    """Records the end of a process and what follows from the end, in one transaction."""
 
-    def __init__(self, config: Config, notices: Notices, now: Callable[[], str]) -> None:
+    def __init__(
+        self, config: Config, notices: Notices, changes: SessionChanges, providers: Mapping[str, Provider]
+    ) -> None:
         self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
-        self._now = now
+        self._changes = changes
+        self._providers = providers
 
-    async def process_gone(self, tx: Transaction, session: Session, move: Move) -> None:
-        at = self._now()
-        await self._return_mail(tx, session, at)
+    async def process_ended(
+        self, tx: Transaction, session: Session, exit: Exit, screen: Sequence[str]
+    ) -> None:
+        """The session's process has ended; `screen` is the last content of the session's terminal."""
+        provider = self._providers[session.provider]
+        signal = provider.read_exit(exit, tx.now, screen=screen, session=session)
+        await self._end(tx, session, signal, exit)
+
+    async def terminal_lost(
+        self, tx: Transaction, session: Session, cause: LossCause, reason: str, exit: Exit | None
+    ) -> None:
+        """The session's terminal is gone. `exit` is None while the process may still run."""
+        signal = Signal(SignalKind.TERMINAL_LOST, cause, reason, tx.now, exit)
+        await self._end(tx, session, signal, exit)
+
+    async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
+        if exit is not None and tx.has_open(EffectKind.KILL, session.id):
+            signal = Signal(SignalKind.KILLED, EffectKind.KILL, "asked for with sm kill", tx.now, exit)
+        after = await self._changes.move(tx, session.id, signal, exit=exit)
+        if after.exit is None:
+            return
+        await self.process_gone(tx, after)
+        if after.token_hash is None:  # adopted: the terminal belongs to a person, who goes on using it
+            await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
+
+    async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
+        """The session has no process, and will never have one."""
+        await self.process_gone(tx, await self._changes.move(tx, session_id, signal, exit=Exit()))
+
+    async def process_gone(self, tx: Transaction, session: Session) -> None:
+        """What follows for the session's messages, requests, children and terminal."""
+        at = tx.now
+        await return_messages(tx, self._notices, session)
         await call_off(tx, session, at, f"session {session.id} has ended")
-        await self._release_children(tx, session, at, move)
+        await self._release_children(tx, session, at)
         payload: dict[str, Any] = {"terminal": session.terminal}
         if self._cleanup.auto_archive_transcript:
             await tx.effect(EffectKind.ARCHIVE, session.id, payload, at)
@@ -46,35 +90,9 @@ class Endings:
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
-            await tx.effect(EffectKind.KILL, session.id, payload, self._now())
+            await tx.effect(EffectKind.KILL, session.id, payload, tx.now)
 
-    async def _return_mail(self, tx: Transaction, session: Session, at: str) -> None:
-        """Its messages fail, and their senders are told; what it was to be told goes to who hears now."""
-        reason = f"session {session.id} has ended ({session.status}), its process is gone"
-        untold = []
-        for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
-            if message.state is MessageState.QUEUED:
-                after = tx.mail.move_message(message, MessageState.FAILED, at, reason=reason)
-            else:
-                reason_lost = f"{reason}; it may have had this message"
-                after = tx.mail.move_message(message, MessageState.UNCONFIRMED, at, reason=reason_lost)
-            if message.sender == SM_ITSELF:  # also what it may have had: twice is better than never
-                untold.append(message.id)
-            line = message_settled(session, after, sender_label(after.sender, tx.find(after.sender)))
-            await tx.event(
-                EventType.MESSAGE, session, at, line, {"message_id": after.id, "state": after.state}
-            )
-            await self._notices.of_undelivered(tx, session, after)
-        for message in await tx.mail.unacknowledged(session.id):
-            if message.evidence == IN_ITS_QUEUE:  # it went with the process, and nobody has read it
-                lost = f"{reason}; this waited in its own queue"
-                after = tx.mail.move_message(message, MessageState.UNCONFIRMED, at, reason=lost)
-                if message.sender == SM_ITSELF:
-                    untold.append(message.id)
-                await self._notices.of_undelivered(tx, session, after)
-        await self._notices.untold(tx, session, untold)
-
-    async def _release_children(self, tx: Transaction, session: Session, at: str, move: Move) -> None:
+    async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":
             return
         for child in [s for s in tx.all_sessions() if s.parent_id == session.id and s.exit is None]:
@@ -83,7 +101,8 @@ class Endings:
             elif is_live(child.status):
                 reason = f"its parent {session.id} has ended"
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
-                await move(tx, child.id, Signal(SignalKind.PARENT_ENDED, "parent", reason, at))
+                signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
+                await self._changes.move(tx, child.id, signal)
 
 
 async def adopt(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:

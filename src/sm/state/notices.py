@@ -4,7 +4,7 @@ Told upwards only, from child to parent; what never reached its recipient is tol
 makes messages of it.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sm.config import Config
@@ -51,10 +51,9 @@ def _told_outside(session: Session, notice: Notice) -> EventType | None:
 class Notices:
     """Writes notices. Each occasion once, whoever finds out about it and however often."""
 
-    def __init__(self, config: Config, now: Callable[[], str]) -> None:
+    def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
-        self._now = now
 
     async def of_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
         """`session` is as it is after the move."""
@@ -110,7 +109,7 @@ class Notices:
                 kind=NoticeKind.UNDELIVERED,
                 occasion=f"message:{message.id}",
                 text=undelivered(session, message),
-                created_at=self._now(),
+                created_at=tx.now,
             )
         )
 
@@ -148,8 +147,7 @@ class Notices:
         recipient = hearer(tx, session)
         if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
             return
-        at = self._now()
-        notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, at)
+        notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
         if await tx.mail.add_notice(notice) and recipient is None and told_outside is not None:
             await self._tell_outside(tx, session, notice, told_outside)
 

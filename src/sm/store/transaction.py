@@ -91,14 +91,14 @@ class Transaction:
         try:
             if self._held:
                 # The store has to know the result also when the caller is cancelled here.
-                self._script = asyncio.create_task(self._execute(self._due()))
+                self._script = asyncio.create_task(self._run(self._due()))
                 await asyncio.shield(self._script)
             return list(await self._db.execute_fetchall(sql, values))
         except Exception as error:
             self._failure = error
             raise
 
-    async def _execute(self, script: Script) -> aiosqlite.Cursor:
+    async def _run(self, script: Script) -> aiosqlite.Cursor:
         return await self._db.executescript(script)
 
     def _due(self, *last: str) -> Script:

@@ -1,0 +1,83 @@
+"""Finishes messages: they arrive, fail, or go back with the process that had them."""
+
+from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
+from sm.core.models import Session
+from sm.core.states import EventType, MessageState
+from sm.core.wording import message_settled, sender_label
+from sm.state.notices import Notices
+from sm.store import Transaction
+
+
+async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:
+    """The recipient has had the message since `at`, by the recipient's own word."""
+    after = tx.mail.move_message(
+        message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
+    )
+    await _record(tx, after)
+    return after
+
+
+async def finish(
+    tx: Transaction,
+    notices: Notices,
+    message: Message,
+    state: MessageState,
+    reason: str,
+    *,
+    expected: bool = False,
+) -> Message:
+    """Give the message a final state without its recipient's word.
+
+    The sender is told, unless the state was `expected`: nothing better comes of typing to a program that reads
+    lines. A notice in the message is told again, or to another session: twice is better than never.
+    """
+    after = tx.mail.move_message(message, state, tx.now, reason=reason)
+    await _record(tx, after)
+    session = tx.find(message.session_id)
+    if expected:
+        return after
+    if session is not None:
+        await notices.of_undelivered(tx, session, after)
+    if message.sender == SM_ITSELF:
+        if state is MessageState.FAILED and session is not None:
+            await notices.untold(tx, session, [message.id])
+        else:
+            await tx.mail.untell([message.id], message.session_id)
+    return after
+
+
+async def return_messages(tx: Transaction, notices: Notices, session: Session) -> None:
+    """Finish the messages of a session whose process is gone.
+
+    Their senders are told, and the session's notices go to the next session that is told of it.
+    """
+    reason = f"session {session.id} has ended ({session.status}), its process is gone"
+    unclaimed = []
+    for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
+        if message.state is MessageState.QUEUED:
+            after = tx.mail.move_message(message, MessageState.FAILED, tx.now, reason=reason)
+        else:
+            lost = f"{reason}; it may have had this message"
+            after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
+        if message.sender == SM_ITSELF:  # also a message that may have arrived: twice is better than never
+            unclaimed.append(message.id)
+        line = message_settled(session, after, sender_label(after.sender, tx.find(after.sender)))
+        metadata = {"message_id": after.id, "state": after.state}
+        await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
+        await notices.of_undelivered(tx, session, after)
+    for message in await tx.mail.unacknowledged(session.id):
+        if message.evidence == IN_ITS_QUEUE:  # the message went with the process before the agent read it
+            lost = f"{reason}; this waited in its own queue"
+            after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
+            if message.sender == SM_ITSELF:
+                unclaimed.append(message.id)
+            await notices.of_undelivered(tx, session, after)
+    await notices.untold(tx, session, unclaimed)
+
+
+async def _record(tx: Transaction, message: Message) -> None:
+    session = tx.find(message.session_id)
+    if session is not None:
+        line = message_settled(session, message, sender_label(message.sender, tx.find(message.sender)))
+        metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
+        await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
