@@ -13,11 +13,9 @@ from sm.core.messages import IN_ITS_QUEUE, INBOX, SM_ITSELF, TERMINAL, Message, 
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Status
 from sm.core.text import letter
-from sm.messaging.messages import Messages
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers import PROVIDERS
 from sm.providers.readers import AcceptedInput
-from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
@@ -112,8 +110,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
         for each in (ID, OTHER):
             made = replace(samples.session(each, status=Status.IDLE), provider="claude")
             await commit(store, lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
-        messages = Messages(store, manager, Dialogs(store, manager, world.terminals()))
-        yield Post(store, DeliveryReceipts(store, manager, messages), clock)
+        yield Post(store, DeliveryReceipts(store, manager), clock)
     await world.end()
 
 

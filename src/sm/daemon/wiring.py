@@ -148,10 +148,10 @@ def build(
     composer = ComposerDriver(terminals, observer)
     dialogs = Dialogs(store, manager, terminals)
     messages = Messages(store, manager, dialogs)
-    receipts = DeliveryReceipts(store, manager, messages)
+    receipts = DeliveryReceipts(store, manager)
     for listener in (receipts, composer, DialogListener(dialogs)):
         observer.register(listener)
-    timers = MailTimers(store, manager, kills, messages, waiting, time.time)
+    timers = MailTimers(store, manager, kills, waiting, time.time)
 
     summarizers = (each.summarizer for each in providers.values())
     workspaces = Workspaces(store, manager, starts)
@@ -223,7 +223,7 @@ def build(
         watcher=watcher,
         observer=observer,
         outbox=outbox,
-        worker=DeliveryWorker(store, manager, messages, terminals, composer, receipts),
+        worker=DeliveryWorker(store, manager, terminals, composer, receipts),
         timers=timers,
         identity=Identity(store.sessions, terminals, watcher.tty_owner),
         agent_sockets=agent_sockets,

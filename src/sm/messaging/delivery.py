@@ -25,12 +25,11 @@ from sm.linux.processes import is_alive
 from sm.messaging.composer import ComposerDriver
 from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.messaging.holds import busy_reason, hold_reason
-from sm.messaging.messages import Messages
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import Composer, InputMethod
 from sm.sessions.manager import Manager
-from sm.store import Store, Transaction
-from sm.store.persisting import persist
+from sm.state.messages import finish
+from sm.store import Store, durable
 from sm.terminals.base import Keyboard, Screen
 
 log = logging.getLogger(__name__)
@@ -56,61 +55,51 @@ class DeliveryTerminals(Keyboard, Screen, Protocol):
 class DeliveryRecord:
     """Writes down how far the delivery of a message has come."""
 
-    def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:
+    def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
-        self._messages = messages
 
     async def take(self, message: Message) -> Message | None:
         """Mark a message before its first key, so that it is never typed twice. None: the message is not queued."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> Message | None:
+        async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             session = tx.find(message.session_id)
             if now is None or now.state is not MessageState.QUEUED or session is None:
                 return None
             if is_ended(session.status) and session.exit is None:
-                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", at)
-                await self._manager.move(tx, session.id, signal)
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", tx.now)
+                await self._manager.changes.move(tx, session.id, signal)
             return tx.mail.move_message(
-                now, MessageState.DELIVERING, at, via=TERMINAL, evidence=None, reason=_BEING_TYPED
+                now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
             )
 
-        return await self._store.write(unit)
-
+    @durable
     async def explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
         """Note why a message waits. A reason that the message has already is not written again."""
         now = self._store.mail.open.messages.get(message.id)
         if now is None or (now.reason == why and state in (None, now.state)):
             return
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is not None:
-                tx.mail.move_message(now, state or now.state, at, reason=why)
+                tx.mail.move_message(now, state or now.state, tx.now, reason=why)
 
-        await persist(lambda: self._store.write(unit))
-
+    @durable
     async def finish(
         self, message: Message, state: MessageState, reason: str, expected: bool = False
     ) -> None:
         """End the delivery, or put the message back into the queue. `expected`: the sender is not told."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        notices = self._manager.notices
+        async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is None:
                 return  # its session has ended meanwhile, and that settled it
             if state is MessageState.QUEUED:
-                tx.mail.move_message(now, state, at, reason=reason)
+                tx.mail.move_message(now, state, tx.now, reason=reason)
             elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
-                await self._messages.settle(tx, now, MessageState.FAILED, at, reason)
+                await finish(tx, notices, now, MessageState.FAILED, reason)
             else:
-                await self._messages.settle(tx, now, state, at, reason, expected=expected)
-
-        await persist(lambda: self._store.write(unit))
+                await finish(tx, notices, now, state, reason, expected=expected)
 
 
 class StoredDelivery:
@@ -183,14 +172,13 @@ class DeliveryWorker:
         self,
         store: Store,
         manager: Manager,
-        messages: Messages,
         terminals: DeliveryTerminals,
         driver: ComposerDriver,
         receipts: DeliveryReceipts,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._record = DeliveryRecord(store, manager, messages)
+        self._record = DeliveryRecord(store, manager)
         self._terminals = terminals
         self._driver = driver
         self._receipts = receipts

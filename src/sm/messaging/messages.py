@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.messages import INBOX, SM_ITSELF, Message
+from sm.core.messages import INBOX, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Request
-from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
 from sm.core.text import MESSAGE_MAX, accepted, letter, typed
 from sm.core.timestamps import later
-from sm.core.wording import message_settled, sender_label
+from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, may
@@ -20,6 +20,7 @@ from sm.requests.answers import answer_text
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.sessions.tree import Family
+from sm.state.messages import arrive
 from sm.state.requests import open_of
 from sm.store import Store, Transaction
 
@@ -264,11 +265,13 @@ class Messages:
         """What a session has taken it works on; also one that had said that it is done."""
         now = tx.session(session.id)
         if is_ended(now.status) and now.exit is None:
-            await self._manager.move(
+            await self._manager.changes.move(
                 tx, now.id, Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
             )
         elif not self._manager.provider(now).has_turns:
-            await self._manager.move(tx, now.id, Signal(SignalKind.BUSY, INBOX, "it has got a message", at))
+            await self._manager.changes.move(
+                tx, now.id, Signal(SignalKind.BUSY, INBOX, "it has got a message", at)
+            )
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
         """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""
@@ -281,17 +284,9 @@ class Messages:
                 message = await self._taken(tx, caller, message_id)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
                     evidence = "its recipient took it from its inbox"
-                    message = await self.arrived(tx, message, tx.now, evidence)
+                    message = await arrive(tx, message, tx.now, evidence)
                 confirmed.append(message)
         return confirmed
-
-    async def arrived(self, tx: Transaction, message: Message, at: str, evidence: str) -> Message:
-        """The recipient has had it since `at`, by its own word."""
-        after = tx.mail.move_message(
-            message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
-        )
-        await self._record(tx, after, self._manager.now())
-        return after
 
     async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
         """A message that the caller took from its inbox. Raises NotFound."""
@@ -303,14 +298,6 @@ class Messages:
             raise _no_message(message_id)
         return message
 
-    async def _record(self, tx: Transaction, message: Message, at: str) -> None:
-        session = tx.find(message.session_id)
-        if session is not None:
-            sender = sender_label(message.sender, tx.find(message.sender))
-            line = message_settled(session, message, sender)
-            metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
-            await tx.event(EventType.MESSAGE, session, at, line, metadata)
-
     async def letters(self, messages: Collection[Message]) -> list[RenderedMessage]:
         texts = await self._store.mail.texts([m.id for m in messages])
         sessions: Mapping[str, Session] = self._store.sessions
@@ -320,35 +307,6 @@ class Messages:
             letters.append(RenderedMessage(m, texts[m.id], letter(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
         return letters
-
-    async def settle(
-        self,
-        tx: Transaction,
-        message: Message,
-        state: MessageState,
-        at: str,
-        reason: str,
-        *,
-        expected: bool = False,
-    ) -> Message:
-        """The message is final without its recipient's word.
-
-        Its sender is told, unless it is what was `expected`: nothing better comes of typing to a program that
-        reads lines. What a notice would have told is told again, or to somebody else: twice is better than never.
-        """
-        after = tx.mail.move_message(message, state, at, reason=reason)
-        await self._record(tx, after, at)
-        session = tx.find(message.session_id)
-        if expected:
-            return after
-        if session is not None:
-            await self._manager.notices.of_undelivered(tx, session, after)
-        if message.sender == SM_ITSELF:
-            if state is MessageState.FAILED and session is not None:
-                await self._manager.notices.untold(tx, session, [message.id])
-            else:
-                await tx.mail.untell([message.id], message.session_id)
-        return after
 
 
 def _words(text: str) -> str:

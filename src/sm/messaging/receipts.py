@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
@@ -12,13 +12,12 @@ from sm.core.text import MARK, letter, marked
 from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of
 from sm.errors import NotFound
-from sm.messaging.messages import Messages
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import Composer
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
-from sm.store import Store, Transaction
-from sm.store.persisting import persist
+from sm.state.messages import arrive, finish
+from sm.store import Store, Transaction, durable
 
 _HEADER = re.compile(
     rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
@@ -60,10 +59,9 @@ class _Found:
 class DeliveryReceipts(AgentListener):
     """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
 
-    def __init__(self, store: Store, manager: Manager, messages: Messages) -> None:
+    def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
-        self._messages = messages
         self._prompts: dict[str, tuple[str, int | None]] = {}
         """The last prompt of each session: behind what it stands, and which message it is."""
         self._asked: dict[str, int | None] = {}
@@ -93,17 +91,18 @@ class DeliveryReceipts(AgentListener):
             await self._goes_on(session_id, accepted.parent, iso(accepted.at), found)
         if found == _Found():
             return
+        await self._arrive(session_id, found, accepted, source)
+        if refused is not None and accepted.at < refused.at + _BESIDE_S:
+            await self._refused(session_id, refused, refused.refused or "", _Found())
 
-        async def unit(tx: Transaction) -> None:
+    @durable
+    async def _arrive(self, session_id: str, found: _Found, accepted: AcceptedInput, source: Source) -> None:
+        async with self._store.transaction() as tx:
             if found.whole is not None and (message := await _typed_to(tx, found.whole, session_id)):
                 await self._arrived(tx, message, accepted, source)
             for number in sorted(found.among):
                 if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
                     await self._arrived_changed(tx, message)
-
-        await persist(lambda: self._store.write(unit))
-        if refused is not None and accepted.at < refused.at + _BESIDE_S:
-            await self._refused(session_id, refused, refused.refused or "", _Found())
 
     async def _found(self, accepted: AcceptedInput, composer: Composer) -> _Found:
         """What of our messages stands in what was accepted."""
@@ -135,7 +134,7 @@ class DeliveryReceipts(AgentListener):
         is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
         if accepted.withdrawn:
             if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
-                await self._messages.settle(tx, message, MessageState.UNCONFIRMED, now, _TAKEN_BACK)
+                await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
         elif (
             message.submitted_at is not None
             and message.state in _WAITED_FOR
@@ -144,14 +143,13 @@ class DeliveryReceipts(AgentListener):
             pass  # it tells again how it arrived, before it was put back
         elif message.state in _WAITED_FOR:
             self._dealt_with.discard(message.session_id or "")
-            await self._messages.arrived(tx, message, at, _evidence(accepted, source))
+            await arrive(tx, message, at, _evidence(accepted, source))
         elif is_queued and not accepted.queued:
             tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
 
     async def _arrived_changed(self, tx: Transaction, message: Message) -> None:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
-            at = self._manager.now()
-            await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, _TOGETHER)
+            await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TOGETHER)
 
     async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, found: _Found) -> None:
         """What a hook of the agent's user kept from the model, though the hook of sm, which ran beside it, told of it.
@@ -169,27 +167,39 @@ class DeliveryReceipts(AgentListener):
             whole = self._asked[session_id]
         if self._asked.get(session_id) == whole:
             self._asked.pop(session_id, None)
-        now, since = self._manager.now(), iso(accepted.at)
+        numbers = sorted(found.among if whole is None else {whole})
+        await self._refuse(session_id, numbers, accepted, words, whole, nameless=nameless)
 
-        async def unit(tx: Transaction) -> None:
+    @durable
+    async def _refuse(
+        self,
+        session_id: str,
+        numbers: Sequence[int],
+        accepted: AcceptedInput,
+        words: str,
+        whole: int | None,
+        *,
+        nameless: bool,
+    ) -> None:
+        since = iso(accepted.at)
+        async with self._store.transaction() as tx:
             why = (_STOPPED if accepted.kept else _REFUSED).format(
                 words=words_of(tx.session(session_id), words, _WORDS_MAX)
             )
-            for number in sorted(found.among if whole is None else {whole}):
+            for number in numbers:
                 message = await _typed_to(tx, number, session_id)
                 if message is None:
                     continue
                 if message.acknowledged_at is not None and message.acknowledged_at >= since:
-                    message = tx.mail.move_message(message, MessageState.SUBMITTED, now, acknowledged_at=None)
+                    state = MessageState.SUBMITTED
+                    message = tx.mail.move_message(message, state, tx.now, acknowledged_at=None)
                 waits = message.state in _WAITED_FOR
                 if not waits and (message.state is not MessageState.SUBMITTED or number != whole):
                     continue
                 # A notice is told to somebody else: told again it would be refused again.
                 certain = not (accepted.kept or nameless) or message.sender == SM_ITSELF
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
-                await self._messages.settle(tx, message, state, now, why)
-
-        await persist(lambda: self._store.write(unit))
+                await finish(tx, self._manager.notices, message, state, why)
 
     async def returned(self, session_id: str, draft: str) -> str | None:
         """The letter of the message to this session that `draft`, in its input box, is; None: of none.
@@ -232,41 +242,36 @@ class DeliveryReceipts(AgentListener):
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True
 
+    @durable
     async def _put_back(self, number: int, session_id: str, why: str, since: str | None = None) -> None:
         """`since`: what was acknowledged from then on was not: the end of the next turn came before this was known."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             message = await _typed_to(tx, number, session_id)
             works = why == _PUT_BACK and tx.session(session_id).status is not Status.IDLE
             if message is None or works:
                 return
             if since is not None and message.acknowledged_at is not None and message.acknowledged_at >= since:
-                message = tx.mail.move_message(message, MessageState.SUBMITTED, at, acknowledged_at=None)
+                message = tx.mail.move_message(message, MessageState.SUBMITTED, tx.now, acknowledged_at=None)
             if message.state is MessageState.SUBMITTED:
-                await self._messages.settle(tx, message, MessageState.UNCONFIRMED, at, why)
-
-        await persist(lambda: self._store.write(unit))
+                await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, why)
 
     def process_gone(self, session_id: str) -> None:
         for known in (self._prompts, self._asked, self._nameless):
             known.pop(session_id, None)
 
+    @durable
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn was finished at `at`: what was read before has been dealt with, also in a turn that was broken off."""
         if session_id in self._dealt_with:
             return
-        ended, now = iso(at), self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        ended = iso(at)
+        async with self._store.transaction() as tx:
             waiting = await tx.mail.unacknowledged(session_id)
             done = [m for m in waiting if m.evidence != IN_ITS_QUEUE and m.state_at < ended]
             for message in done:
-                tx.mail.move_message(message, MessageState.ACKNOWLEDGED, now, acknowledged_at=ended)
-            if not waiting:  # within the unit, so that nothing arrives in between
+                tx.mail.move_message(message, MessageState.ACKNOWLEDGED, tx.now, acknowledged_at=ended)
+            if not waiting:  # within the transaction, so that nothing arrives in between
                 self._dealt_with.add(session_id)
-
-        await persist(lambda: self._store.write(unit))
 
 
 def _headers(text: str) -> list[re.Match[str]]:

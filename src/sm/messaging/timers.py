@@ -12,10 +12,10 @@ from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState, 
 from sm.core.timestamps import iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull
-from sm.messaging.messages import Messages
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
 from sm.sessions.waits import For, Waiting
+from sm.state.messages import finish
 from sm.state.notices import hearer
 from sm.state.requests import settle, tell
 from sm.store import Open, Store, Transaction
@@ -45,14 +45,12 @@ class MailTimers:
         store: Store,
         manager: Manager,
         kills: Kills,
-        messages: Messages,
         waiting: Waiting,
         wall: Callable[[], float],
     ) -> None:
         self._store = store
         self._manager = manager
         self._kills = kills
-        self._messages = messages
         self._waiting = waiting
         self._wall = wall
         self._seen: dict[int, float] = {}
@@ -121,9 +119,7 @@ class MailTimers:
 
     async def _tell(self, recipient: str | None, notice_ids: set[int]) -> None:
         """Make one message of these notices, less what has become old news."""
-        at = self._manager.now()
-
-        async def unit(tx: Transaction) -> None:
+        async with self._store.transaction() as tx:
             notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
             notices = [n for n in notices if n.recipient == recipient]
             session = tx.find(recipient)
@@ -141,13 +137,11 @@ class MailTimers:
                     sender=SM_ITSELF,
                     mode=MessageMode.AUTO,
                     state=MessageState.QUEUED,
-                    created_at=at,
-                    state_at=at,
+                    created_at=tx.now,
+                    state_at=tx.now,
                 )
                 tx.mail.add_message(message, "\n".join(n.text for n in told))
                 tx.mail.settle_notices(told, "sent", message.id)
-
-        await self._store.write(unit)
 
     # Messages
 
@@ -177,7 +171,7 @@ class MailTimers:
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is not None and now.state is message.state:
-                await self._messages.settle(tx, now, state, tx.now, reason)
+                await finish(tx, self._manager.notices, now, state, reason)
 
     # Requests
 

@@ -37,8 +37,7 @@ from sm.state.requests import (
     settle_taken,
     too_late,
 )
-from sm.store import Store, Transaction
-from sm.store.persisting import persist
+from sm.store import Store, Transaction, durable
 from sm.terminals.base import Screen
 
 log = logging.getLogger(__name__)
@@ -282,7 +281,7 @@ class Dialogs:
         """The use of a tool is over: nobody asks about it any more. `allowed`: False when a person has refused it."""
         open = self._store.mail.open.requests.values()
         for request in [r for r in open if r.session_id == session_id and r.hook and r.tool_use == tool_use]:
-            await persist(lambda number=request.id: self._over(number, allowed))  # type: ignore[misc]  # a default binds the loop's value
+            await durable(self._over)(request.id, allowed)
 
     async def _over(self, request_id: int, allowed: bool | None = None) -> Request | None:
         """Close the request of a dialog that is gone: with the proposed answer, else as answered at the terminal.

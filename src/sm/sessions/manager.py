@@ -7,7 +7,6 @@ outbox after the commit and watched by the watcher; both come back here with wha
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sm.core.messages import Notice
 from sm.core.models import Caller, Exit, Process, Session, Signal
@@ -21,7 +20,7 @@ from sm.state.endings import Endings, LossCause
 from sm.state.notices import Notices
 from sm.state.quota import Counting
 from sm.state.sessions import SessionChanges, is_process_of
-from sm.store import Effect, Open, Store, Transaction
+from sm.store import Effect, Open, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 log = logging.getLogger(__name__)
@@ -202,10 +201,6 @@ class Manager:
         if told(self._store.mail.open):
             async with self._store.transaction() as tx:
                 tx.mail.settle_notices(told(tx.mail.open), "heard")
-
-    async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
-        """See `SessionChanges.move`."""
-        return await self.changes.move(tx, session_id, signal, **facts)
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:

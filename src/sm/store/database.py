@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from types import TracebackType
@@ -202,11 +202,6 @@ class Store:
                 self._inside = None
         turn.hand_back(keep=True)
         await turn.outcome()
-
-    async def write(self, unit: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Run `unit` in a transaction and return its result."""
-        async with self.transaction() as tx:
-            return await unit(tx)
 
     async def ended(self) -> None:
         """Wait for the end of the writer, and raise what it ended by. Without it nothing can be written any more."""

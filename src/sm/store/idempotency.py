@@ -2,13 +2,10 @@
 
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sm.core.models import Caller, RequestKey
 from sm.errors import UsageError
-
-if TYPE_CHECKING:
-    from sm.store.transaction import Transaction
 
 _Write = Callable[[str, tuple[Any, ...]], None]
 _Read = Callable[[str, tuple[Any, ...]], Awaitable[list[sqlite3.Row]]]
@@ -46,13 +43,3 @@ class IdempotencyKey:
 def forget_keys(write: _Write, before: str) -> None:
     """Delete the keys that were stored before this time."""
     write("DELETE FROM idempotency WHERE created_at < ?", (before,))
-
-
-async def recalled(tx: "Transaction", caller: Caller, key: RequestKey | None) -> str | None:
-    """The result of the same request, if it was carried out before."""
-    await tx.recall(caller, key)
-    return tx.replayed
-
-
-async def remember(tx: "Transaction", caller: Caller, key: RequestKey | None, result: str, at: str) -> None:
-    tx.remember(result)
