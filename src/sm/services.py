@@ -31,10 +31,10 @@ from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Answer, Manager
 from sm.sessions.reports import Reports
-from sm.sessions.restore import Revival
-from sm.sessions.spawn import START_WAIT_S, Starts
+from sm.sessions.restore import Restorer
+from sm.sessions.spawn import START_WAIT_S, Spawner
 from sm.sessions.tree import matches
-from sm.sessions.waits import For, Waiting
+from sm.sessions.waits import For, WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Screen
@@ -71,10 +71,10 @@ class Sessions:
         store: Store,
         manager: Manager,
         workspaces: Workspaces,
-        starts: Starts,
+        starts: Spawner,
         kills: Kills,
         records: Records,
-        revival: Revival,
+        revival: Restorer,
         adoptions: Adoptions,
         interrupts: Interrupts,
         mailroom: MailTimers,
@@ -83,7 +83,7 @@ class Sessions:
         self._store = store
         self._manager = manager
         self._workspaces = workspaces
-        self._starts = starts
+        self._spawner = starts
         self._kills = kills
         self._mailroom = mailroom
         self._terminals = terminals
@@ -216,10 +216,10 @@ class Sessions:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + (wait_s or 0.0)
         start_wait_s = START_WAIT_S if wait_s is None else wait_s
-        answer = await self._starts.spawn(caller, wanted, key, start_wait_s, listens)
+        answer = await self._spawner.spawn(caller, wanted, key, start_wait_s, listens)
         if wait_s is None:
             return answer
-        ready = await self._starts.ready(answer.session.id, max(0.0, until_s - loop.time()))
+        ready = await self._spawner.ready(answer.session.id, max(0.0, until_s - loop.time()))
         return replace(answer, session=ready)
 
     async def kill(
@@ -273,7 +273,7 @@ class Waits:
         manager: Manager,
         messages: Messages,
         requests: Requests,
-        waiting: Waiting,
+        waiting: WaitingSessions,
         mailroom: MailTimers,
     ) -> None:
         self._store = store

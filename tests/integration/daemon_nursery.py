@@ -18,13 +18,13 @@ from typing import Any
 from sm.daemon import main as daemon
 from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
-from sm.sessions.spawn import Starts
+from sm.sessions.spawn import Spawner
 from sm.store import Store, Transaction
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.terminals import Tmux
 
 PARTS = {
-    part.__name__: part for part in (HostSandbox, Manager, PaneCreator, Starts, Store, Tmux, Transaction)
+    part.__name__: part for part in (HostSandbox, Manager, PaneCreator, Spawner, Store, Tmux, Transaction)
 }
 
 

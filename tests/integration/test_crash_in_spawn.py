@@ -33,11 +33,11 @@ POINTS = [
         ("Tmux.open", 1),
         ("PaneCreator._make_session", 1),
         ("PaneCreator._start_agent", 1),
-        ("Starts.launching", 1),
+        ("Spawner.launching", 1),
         ("HostSandbox.wait_started", 1),
-        ("Starts.started", 1),
+        ("Spawner.started", 1),
         ("Store.transaction", 3),
-        ("Starts.spawn", 1),  # after: only the answer is missing
+        ("Spawner.spawn", 1),  # after: only the answer is missing
     )
     for when in ("before", "after")
 ]
@@ -162,7 +162,7 @@ def test_a_crash_at_any_step_gives_exactly_one_agent(nursery: Nursery, point: st
 
 
 @pytest.mark.parametrize(
-    "point", ["Store.transaction after 1", "Tmux.open before 1", "Starts.started before 1"]
+    "point", ["Store.transaction after 1", "Tmux.open before 1", "Spawner.started before 1"]
 )
 def test_servers_of_a_crashed_start_are_still_given_and_are_not_in_the_database(
     nursery: Nursery, point: str

@@ -379,8 +379,8 @@ POINTS = [
     "PaneCreator._start_agent after 1",
     "Tmux.open after 1",
     "HostSandbox.wait_started after 1",
-    "Starts.started before 1",
-    "Starts.started after 1",
+    "Spawner.started before 1",
+    "Spawner.started after 1",
 ]
 
 
@@ -430,7 +430,7 @@ def test_one_that_ends_at_once_is_not_started_again_by_a_crash(nursery: Nursery)
     session_id = instance.spawn("Sh", "echo $$ >> quick; exit 7")["session_id"]
     instance.ended(session_id)
     nursery.kill()
-    nursery.start("Starts.started before 1")
+    nursery.start("Spawner.started before 1")
     instance.sm("restore", session_id)
     nursery.wait_dead()
     assert instance.ended(session_id)["exit_code"] == 7
@@ -729,7 +729,7 @@ def test_a_crash_at_any_step_of_an_adoption_makes_one_session() -> None:
         nursery.start()
         person = Person(nursery.instance)
         nursery.kill()
-        points = ("Starts.insert after", "Tmux.adopt after", "Starts.started after")
+        points = ("Spawner.insert after", "Tmux.adopt after", "Spawner.started after")
         for number, point in enumerate(points):
             nursery.start(f"{point} 1")
             pane = person.opens(f"mine{number}")

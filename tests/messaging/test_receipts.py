@@ -19,7 +19,7 @@ from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.state.sessions import SessionChanges
 from sm.store import Store, Transaction
 from tests import samples
@@ -103,7 +103,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Counting(config.limits),
+            counting=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )

@@ -26,7 +26,7 @@ from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.state.sessions import SessionChanges
 from sm.store import Store
 from tests import samples
@@ -108,7 +108,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Counting(config.limits),
+            counting=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )

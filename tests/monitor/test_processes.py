@@ -21,7 +21,7 @@ from sm.providers import PROVIDERS
 from sm.sessions.manager import Manager
 from sm.state.endings import Endings
 from sm.state.notices import Notices
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.state.sessions import SessionChanges
 from sm.store import Store, Transaction
 from sm.terminals.base import Pane
@@ -63,7 +63,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Counting(config.limits),
+            counting=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )

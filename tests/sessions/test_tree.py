@@ -6,7 +6,7 @@ from sm.core.models import Session
 from sm.core.states import Status, TrustLevel
 from sm.errors import NotFound
 from sm.policy.access import Position
-from sm.sessions.tree import Family, matches
+from sm.sessions.tree import SessionTree, matches
 from tests.samples import session
 
 ROOT, CHILD, GRANDCHILD, OTHER = (
@@ -17,8 +17,8 @@ ROOT, CHILD, GRANDCHILD, OTHER = (
 )
 
 
-def family(*sessions: Session) -> Family:
-    return Family({s.id: s for s in sessions or (ROOT, CHILD, GRANDCHILD, OTHER)})
+def family(*sessions: Session) -> SessionTree:
+    return SessionTree({s.id: s for s in sessions or (ROOT, CHILD, GRANDCHILD, OTHER)})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sm.core.models import OPERATOR, Caller, Session
 from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Status
 from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.store import Store, Transaction
 from tests.samples import AT, LAUNCH, commit, session
 
@@ -51,7 +51,7 @@ async def born(
     child = replace(session(session_id, parent=PARENT.id, status=Status.RUNNING), created_at=at)
 
     async def unit(tx: Transaction) -> None:
-        await Counting(bounds).born(tx, caller, child)
+        await Quota(bounds).born(tx, caller, child)
         await tx.insert(child, LAUNCH, None)
         await tx.event(EventType.SPAWNED, child, at, "spawned", {})
 
@@ -63,7 +63,7 @@ async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: flo
     at = later(AT, after_s)
 
     async def unit(tx: Transaction) -> None:
-        await Counting(bounds).sent(tx, caller, at)
+        await Quota(bounds).sent(tx, caller, at)
         message = Message(
             tx.mail.new_id("messages"),
             PARENT.id,

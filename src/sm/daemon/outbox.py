@@ -41,8 +41,8 @@ from sm.notifiers.base import Notifier, NotifyFailed
 from sm.sandboxes.base import Sandbox
 from sm.sessions.interrupt import INTERRUPTIBLE
 from sm.sessions.manager import Manager
-from sm.sessions.restore import Revival
-from sm.sessions.spawn import Starts, process_of
+from sm.sessions.restore import Restorer
+from sm.sessions.spawn import Spawner, process_of
 from sm.state.endings import LossCause
 from sm.store import Effect, Store, durable
 from sm.terminals.archives import Archives
@@ -83,19 +83,19 @@ class Outbox:
         self,
         store: Store,
         manager: Manager,
-        starts: Starts,
+        starts: Spawner,
         terminals: OutboxTerminals,
         sandbox: Sandbox,
         watcher: Watcher,
         notifiers: Mapping[str, Notifier],
         archives: Archives,
-        revival: Revival,
+        revival: Restorer,
         agent_sockets: AgentSockets,
         driver: ComposerDriver,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._starts = starts
+        self._spawner = starts
         self._terminals = terminals
         self._sandbox = sandbox
         self._watcher = watcher
@@ -191,7 +191,7 @@ class Outbox:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
                 if effect.kind == EffectKind.START:  # nobody may wait for ever for what will not come
-                    await durable(self._starts.start_failed)(effect, InternalError(dead))
+                    await durable(self._spawner.start_failed)(effect, InternalError(dead))
                 else:
                     await self._finish(effect, dead=dead)
                 return
@@ -213,18 +213,18 @@ class Outbox:
             try:
                 await self._end_old(session, effect.payload)
             except ExternalError as error:
-                await self._starts.start_failed(effect, error)
+                await self._spawner.start_failed(effect, error)
                 return
         if not is_live(session.status) and session.id not in await self._terminals_now():
             await self._manager.finished(effect)  # ended before it was started
             return
-        prepared = self._starts.prepared.pop(session.id, None)
+        prepared = self._spawner.prepared.pop(session.id, None)
         try:
             launch, argv = (
                 await self._prepared_again(session.id, again=again) if prepared is None else prepared
             )
         except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
-            await self._starts.start_failed(effect, error)
+            await self._spawner.start_failed(effect, error)
             return
 
         async def opened() -> tuple[Pane, Process | None]:
@@ -234,13 +234,13 @@ class Outbox:
 
         try:
             # The commit of "starting" waits for the disk meanwhile.
-            (pane, process), _ = await asyncio.gather(opened(), self._starts.launching(session.id))
+            (pane, process), _ = await asyncio.gather(opened(), self._spawner.launching(session.id))
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
-            await self._starts.start_failed(effect, self._with_remedy(session, error))
+            await self._spawner.start_failed(effect, self._with_remedy(session, error))
             return
-        await self._starts.started(effect, process, typed=launch.typed_prompt is not None)
+        await self._spawner.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
         self._watcher.watch(session.id, process, pane)
 
@@ -284,10 +284,10 @@ class Outbox:
                 session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
             )
         except (NoTerminal, NoServer) as error:
-            await self._starts.start_failed(effect, error)
+            await self._spawner.start_failed(effect, error)
             return
         # It will not say that it is ready: it was, before anybody here knew of it.
-        await self._starts.started(effect, process, typed=False, ready=True)
+        await self._spawner.started(effect, process, typed=False, ready=True)
         self._watcher.watch(session.id, process, pane)
 
     async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:

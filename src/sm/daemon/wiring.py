@@ -26,15 +26,15 @@ from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
-from sm.sessions.plan import Spawning
+from sm.sessions.plan import SpawnPlanner
 from sm.sessions.reports import Reports
-from sm.sessions.restore import Revival
-from sm.sessions.spawn import Starts
-from sm.sessions.waits import Waiting
+from sm.sessions.restore import Restorer
+from sm.sessions.spawn import Spawner
+from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
 from sm.state.endings import Endings
 from sm.state.notices import Notices
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.state.sessions import SessionChanges
 from sm.store import Store
 from sm.store.audit import Audit
@@ -56,7 +56,7 @@ class Parts:
     reports: Reports
     messages: Messages
     dialogs: Dialogs
-    waiting: Waiting
+    waiting: WaitingSessions
     sandbox: HostSandbox
     audit: Audit
     watcher: Watcher
@@ -123,16 +123,16 @@ def build(
         notices=notices,
         changes=changes,
         endings=endings,
-        counting=Counting(config.limits),
+        counting=Quota(config.limits),
         audit=audit.record,
         now=now,
     )
-    spawning = Spawning(config, place, providers, store, now)
-    starts = Starts(store, manager, spawning, sandbox, endings)
+    spawning = SpawnPlanner(config, place, providers, store, now)
+    starts = Spawner(store, manager, spawning, sandbox, endings)
     kills = Kills(store, manager)
     reports = Reports(store, manager, endings)
-    revival = Revival(store, manager, starts, spawning, sandbox, terminals)
-    waiting = Waiting(store, manager)
+    revival = Restorer(store, manager, starts, spawning, sandbox, terminals)
+    waiting = WaitingSessions(store, manager)
     archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
 
     usage = UsageMeter(store, config, now)

@@ -19,7 +19,7 @@ from sm.providers.base import InputMethod
 from sm.requests.answers import answer_text
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
-from sm.sessions.tree import Family
+from sm.sessions.tree import SessionTree
 from sm.state.messages import arrive
 from sm.state.requests import open_of
 from sm.store import Store, Transaction
@@ -157,7 +157,7 @@ class Messages:
         if viewer is None:
             found = list(self._store.sessions.values())
         else:
-            family: Family = self._manager.family
+            family: SessionTree = self._manager.family
             below = family.descendants(viewer.id) if recursive else family.children(viewer.id)
             found = [s for s in below if may(family.standing(viewer, s), Action.SEND)]
         return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]

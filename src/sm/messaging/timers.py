@@ -14,9 +14,9 @@ from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
-from sm.sessions.waits import For, Waiting
+from sm.sessions.waits import For, WaitingSessions
 from sm.state.messages import finish
-from sm.state.notices import hearer
+from sm.state.notices import notice_recipient
 from sm.state.requests import settle, tell
 from sm.store import Open, Store, Transaction
 
@@ -45,7 +45,7 @@ class MailTimers:
         store: Store,
         manager: Manager,
         kills: Kills,
-        waiting: Waiting,
+        waiting: WaitingSessions,
         wall: Callable[[], float],
     ) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class MailTimers:
             notices = [n for n in notices if n.recipient == recipient]
             session = tx.find(recipient)
             if recipient is not None and (session is None or session.exit is not None):
-                heir = None if session is None else hearer(tx, session)
+                heir = None if session is None else notice_recipient(tx, session)
                 await self._manager.notices.pass_on(tx, notices, heir)
                 return
             old = [n for n in notices if _is_old_news(tx, n, notices)]

@@ -14,8 +14,8 @@ from sm.linux.files import read_or_empty
 from sm.policy.access import Action
 from sm.providers.base import Provider
 from sm.sessions.manager import Answer, Manager
-from sm.sessions.plan import Spawning
-from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
+from sm.sessions.plan import SpawnPlanner
+from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
 from sm.store import Store
 from sm.terminals.base import ForeignPane, Lifecycle
 
@@ -30,15 +30,15 @@ class Adoptions:
         self,
         store: Store,
         manager: Manager,
-        starts: Starts,
-        spawning: Spawning,
+        starts: Spawner,
+        spawning: SpawnPlanner,
         terminals: Lifecycle,
         providers: Mapping[str, Provider],
     ) -> None:
         self._store = store
         self._manager = manager
-        self._starts = starts
-        self._spawning = spawning
+        self._spawner = starts
+        self._planner = spawning
         self._terminals = terminals
         self._providers = providers
 
@@ -62,7 +62,7 @@ class Adoptions:
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:
-            return Answer(await self._starts.start_heard(caller, earlier, START_WAIT_S, listens))
+            return Answer(await self._spawner.start_heard(caller, earlier, START_WAIT_S, listens))
         try:
             pane = await self._terminals.look(target)
         except (NoTerminal, NoServer) as error:
@@ -78,7 +78,7 @@ class Adoptions:
             trust=trust or TrustLevel.DIRECT.value,
             environment=processes.environment(process.pid),
         )
-        planned = await self._spawning.plan(caller, request, None, None, runs=True)
+        planned = await self._planner.plan(caller, request, None, None, runs=True)
         if planned.session.provider != provider.name:
             raise UsageError(
                 f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",
@@ -103,9 +103,9 @@ class Adoptions:
             ]
             if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
                 raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
-            inserted = await self._starts.insert(tx, planned, caller, {"adopt": adopted})
+            inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return Answer(
-            await self._starts.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
+            await self._spawner.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
         )
 
     def _refuse_a_session(self, pane: ForeignPane) -> None:

@@ -19,7 +19,7 @@ from sm.store import Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedSession:
     """What there was of a session that was removed; in texts of one line."""
 
     session_id: str
@@ -30,7 +30,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class WorktreeUse:
     """Who else there is at a worktree, those too that the caller may not see; both False for a session without one."""
 
     used: bool
@@ -63,14 +63,14 @@ class Records:
             tx.remember(session.id)
         return after
 
-    async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> Removed:
+    async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> RemovedSession:
         """Forget a session for good: its record, its words, its terminal, its files. Its events stay.
 
         Raises IllegalState while its process lives.
         """
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:  # the session of a repeated request can be found no more
-                return Removed(*tx.replayed.split("\n"))
+                return RemovedSession(*tx.replayed.split("\n"))
         session = self._manager.find(caller, reference, Action.REMOVE)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
@@ -83,15 +83,15 @@ class Records:
                 await adopt(tx, child, now.parent_id, tx.now, f"its parent {now.id} was removed")
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
-            done = Removed(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
+            done = RemovedSession(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
             tx.remember("\n".join(astuple(done)))
         await self._store.scrub()
         return done
 
-    async def around(self, removed: Removed) -> Around:
+    async def around(self, removed: RemovedSession) -> WorktreeUse:
         """Who else there is at the worktree of a session that was removed."""
         if not removed.worktree:
-            return Around(used=False, sandboxed=False)
+            return WorktreeUse(used=False, sandboxed=False)
         sessions, workspaces = self._store.sessions.values(), self._store.workspaces
         living = {s.working_dir for s in sessions if s.exit is None}
         sandboxed = [s for s in sessions if s.effective_mode is not TrustLevel.DIRECT]
@@ -146,11 +146,11 @@ class Records:
         return parent.id
 
 
-def _around(removed: Removed, living: Collection[str], reached: Collection[str]) -> Around:
+def _around(removed: RemovedSession, living: Collection[str], reached: Collection[str]) -> WorktreeUse:
     """`living`: where sessions work; `reached`: where sandboxed ones can write."""
     worktree = os.path.realpath(removed.worktree)
     main = os.path.realpath(main_of(removed.worktree, removed.branch) or removed.worktree)
-    return Around(
+    return WorktreeUse(
         used=any(within(os.path.realpath(directory), worktree) for directory in living),
         sandboxed=any(overlap(os.path.realpath(directory), main) for directory in reached),
     )

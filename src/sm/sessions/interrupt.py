@@ -26,7 +26,7 @@ _LEFT_OFF_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class InterruptResult:
     session: Session
     stopped: bool | None
     """Whether it left off what it did; None: an agent without turns does not say."""
@@ -39,7 +39,7 @@ class Interrupts:
         self._store = store
         self._manager = manager
 
-    async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> Interrupted:
+    async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> InterruptResult:
         """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
 
         Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
@@ -73,7 +73,7 @@ class Interrupts:
                 f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
             )
         if not has_turns:
-            return Interrupted(self._store.sessions.get(session.id, session), None)
+            return InterruptResult(self._store.sessions.get(session.id, session), None)
 
         def left_off() -> bool:
             now = self._store.sessions.get(session.id)
@@ -83,8 +83,8 @@ class Interrupts:
             async with asyncio.timeout(_LEFT_OFF_WITHIN_S):
                 await self._store.changed(left_off)
         except TimeoutError:
-            return Interrupted(self._store.sessions.get(session.id, session), stopped=False)
-        return Interrupted(self._store.sessions.get(session.id, session), stopped=True)
+            return InterruptResult(self._store.sessions.get(session.id, session), stopped=False)
+        return InterruptResult(self._store.sessions.get(session.id, session), stopped=True)
 
     async def _stuck_at_start(self, session: Session) -> bool:
         """Whether something on its screen keeps it from its first input: then the key means to leave the program.

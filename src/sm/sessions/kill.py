@@ -10,7 +10,7 @@ from sm.core.models import OPERATOR, Caller, RequestKey, Session
 from sm.errors import ExternalError, IllegalState
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
-from sm.sessions.tree import Family
+from sm.sessions.tree import SessionTree
 from sm.store import Store, Transaction
 
 _KILLED_WITHIN_S = 20.0
@@ -38,7 +38,7 @@ class Kills:
         session = self._manager.find(caller, reference, Action.KILL)
         async with self._store.transaction(caller, key) as tx:
             # As it is in this transaction: from its commit on none of them can have another child.
-            family = Family({s.id: s for s in tx.all_sessions()})
+            family = SessionTree({s.id: s for s in tx.all_sessions()})
             below = [s for s in family.descendants(session.id) if s.exit is None] if tree else []
             below = self._manager.allowed(caller, Action.KILL, below, family)
             victims = [session, *below]

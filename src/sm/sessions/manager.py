@@ -15,10 +15,10 @@ from sm.core.wording import subject
 from sm.errors import NotFound, NotPermitted, SmError
 from sm.policy.access import Action, Relation, may, may_at_all
 from sm.providers.base import Provider
-from sm.sessions.tree import Family
+from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings, LossCause
 from sm.state.notices import Notices
-from sm.state.quota import Counting
+from sm.state.quota import Quota
 from sm.state.sessions import SessionChanges, is_process_of
 from sm.store import Effect, Open, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
@@ -47,7 +47,7 @@ class Manager:
         notices: Notices,
         changes: SessionChanges,
         endings: Endings,
-        counting: Counting,
+        counting: Quota,
         audit: Record,
         now: Callable[[], str],
     ) -> None:
@@ -63,8 +63,8 @@ class Manager:
     # Who is asking, for whom
 
     @property
-    def family(self) -> Family:
-        return Family(self._store.sessions)
+    def family(self) -> SessionTree:
+        return SessionTree(self._store.sessions)
 
     def viewer(self, caller: Caller) -> Session | None:
         """The calling session; None for the operator. Raises NotPermitted for one that is no more."""
@@ -105,7 +105,7 @@ class Manager:
         return target
 
     def allowed(
-        self, caller: Caller, action: Action, sessions: Sequence[Session], family: Family
+        self, caller: Caller, action: Action, sessions: Sequence[Session], family: SessionTree
     ) -> list[Session]:
         """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out.
 

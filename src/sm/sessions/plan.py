@@ -19,7 +19,7 @@ from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
 from sm.sessions.environment import Environments, without
-from sm.sessions.workdir import Whereabouts, require_directory, worktree
+from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
@@ -30,7 +30,7 @@ _NO_SANDBOX = (
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class SpawnPlan:
     """A session that may be inserted, and how its process is started."""
 
     session: Session
@@ -40,7 +40,7 @@ class Planned:
     warnings: tuple[str, ...]
 
 
-class Spawning:
+class SpawnPlanner:
     """Plans spawns by the configuration. Every refusal of a spawn that needs no transaction is made here."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Spawning:
         self._config = config
         self._places = places
         self._providers = providers
-        self._whereabouts = Whereabouts(config, store)
+        self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, places)
         self._types = AgentTypes(config, places, providers)
         self._granter = Granter(_defaults(config))
@@ -68,7 +68,7 @@ class Spawning:
         above: Launch | None,
         *,
         runs: bool = False,
-    ) -> Planned:
+    ) -> SpawnPlan:
         """`above` is how the parent was started; None for a session without parent. `runs`: its process does already.
 
         Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
@@ -76,13 +76,13 @@ class Spawning:
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
-        workspace = self._whereabouts.workspace(parent, request.workspace)
-        working_dir = await self._whereabouts.working_dir(parent, request, workspace)
+        workspace = self._directories.workspace(parent, request.workspace)
+        working_dir = await self._directories.working_dir(parent, request, workspace)
         tree = worktree(request, working_dir)
         if parent is None and request.workspace is None:
             # A worktree is in the workspace of what it is one of.
             stands_for = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
-            workspace = await self._whereabouts.nearest(stands_for)
+            workspace = await self._directories.nearest(stands_for)
         inherited = self._environments.narrowed(request.environment) if above is None else above.inherited
         types = await self._types.found(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
@@ -112,7 +112,7 @@ class Spawning:
         session = replace(session, model=plan.model, conversation=plan.conversation)
         launch = self._launch(session, plan, inherited, provider, grants, has_prompt=prompt is not None)
         told = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
-        return Planned(session, launch, prompt, token, told)
+        return SpawnPlan(session, launch, prompt, token, told)
 
     async def plan_again(
         self, session: Session, parent: Session | None, launch: Launch
@@ -124,7 +124,7 @@ class Spawning:
         cannot be used.
         """
         provider = self._provider_of_session(session)
-        place = self._whereabouts.workspace_of(session)
+        place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
                 f"workspace {place.slug} is deleted; nothing is started in it any more",
@@ -151,7 +151,7 @@ class Spawning:
         launch: Launch,
         above: Launch | None,
         name: str | None,
-    ) -> Planned:
+    ) -> SpawnPlan:
         """A session of its own that goes on with a copy of the original's conversation.
 
         `launch` is how the original was started, `above` how the parent was; None for one without parent.
@@ -175,7 +175,7 @@ class Spawning:
             effective_mode=original.effective_mode,
         )
         types = await self._types.found(
-            self._whereabouts.workspace_of(original), launch.inherited, wanted=original.agent_type
+            self._directories.workspace_of(original), launch.inherited, wanted=original.agent_type
         )
         grants = await self._grants(session, provider, launch.inherited)
         start = self._start(session, parent, launch.inherited, provider, types, grants)
@@ -184,7 +184,7 @@ class Spawning:
         session = replace(session, conversation=plan.conversation)
         forked = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
         told = (*_untold(session, types), *types.unread, *grants.warnings, *plan.warnings)
-        return Planned(session, forked, None, token, told)
+        return SpawnPlan(session, forked, None, token, told)
 
     async def agent_types(
         self,
@@ -195,9 +195,9 @@ class Spawning:
         environment: Mapping[str, str],
     ) -> Catalog:
         """What a spawn there would find; as `plan`. Raises NotFound, InvalidPath, InvalidText."""
-        found = self._whereabouts.workspace(parent, workspace)
+        found = self._directories.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
-            found = await self._whereabouts.around(current_dir)
+            found = await self._directories.around(current_dir)
         return await self._types.found(
             found, self._environments.narrowed(environment) if above is None else above.inherited
         )
@@ -254,7 +254,7 @@ class Spawning:
 
     async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
         """What the session is given of MCP servers and skills, as they are now. Raises UsageError."""
-        workspace = self._whereabouts.workspace_of(session)
+        workspace = self._directories.workspace_of(session)
         given = without(inherited, provider.never_inherited)
         return await self._granter.grants(session, workspace, provider, given)
 

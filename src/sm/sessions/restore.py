@@ -15,9 +15,9 @@ from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Answer, Manager
-from sm.sessions.plan import Spawning
-from sm.sessions.spawn import START_WAIT_S, Starts, as_payload
-from sm.sessions.tree import Family
+from sm.sessions.plan import SpawnPlanner
+from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
+from sm.sessions.tree import SessionTree
 from sm.state.endings import LossCause
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
@@ -29,29 +29,29 @@ _KILLED_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """Which sessions run again, and which do not and why."""
 
     sessions: tuple[Session, ...]
     failed: tuple[tuple[str, SmError], ...] = ()
 
 
-class Revival:
+class Restorer:
     """The use cases of sessions that go on in a new process."""
 
     def __init__(
         self,
         store: Store,
         manager: Manager,
-        starts: Starts,
-        spawning: Spawning,
+        starts: Spawner,
+        spawning: SpawnPlanner,
         sandbox: Sandbox,
         terminals: Lifecycle,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._starts = starts
-        self._spawning = spawning
+        self._spawner = starts
+        self._planner = spawning
         self._sandbox = sandbox
         self._terminals = terminals
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -66,7 +66,7 @@ class Revival:
         *,
         tree: bool,
         listens: Callable[[], bool] = lambda: True,
-    ) -> Restored:
+    ) -> RestoreResult:
         """Start an ended session again, in a new process: return when it runs, or has run and ended.
 
         With `tree` its ended descendants too, parents before children, but for those that were archived; whether
@@ -77,10 +77,12 @@ class Revival:
         if not tree:
             panes = await self._panes()
             await self._begin_again(caller, session.id, key, panes)
-            return Restored((await self._starts.start_heard(caller, session.id, START_WAIT_S, listens),))
+            return RestoreResult(
+                (await self._spawner.start_heard(caller, session.id, START_WAIT_S, listens),)
+            )
 
         def below(tx: Transaction) -> list[Session]:
-            family = Family({s.id: s for s in tx.all_sessions()})
+            family = SessionTree({s.id: s for s in tx.all_sessions()})
             found = [s for s in family.descendants(session.id) if _is_over(s) and not s.archived]
             found = self._manager.allowed(caller, Action.RESTORE, found, family)
             now = tx.session(session.id)
@@ -92,7 +94,7 @@ class Revival:
 
     async def restore_all(
         self, caller: Caller, key: RequestKey | None, listens: Callable[[], bool] = lambda: True
-    ) -> Restored:
+    ) -> RestoreResult:
         """Restore every session that lived when its terminal went: with the machine, with the tmux server.
 
         Those are the ones that ended by LossCause.SERVER or LossCause.MACHINE, as their rows say, and that nobody has
@@ -112,7 +114,7 @@ class Revival:
         key: RequestKey | None,
         chosen: Callable[[Transaction], Sequence[Session]],
         listens: Callable[[], bool],
-    ) -> Restored:
+    ) -> RestoreResult:
         """One after the other, so that a parent is there before its children; then wait for all of them."""
         async with self._store.transaction(caller, key) as tx:
             # Kept with the key: a repetition must not take those for live ones that the first time has restored.
@@ -135,14 +137,14 @@ class Revival:
 
         async def settle(session_id: str) -> Session | None:
             try:
-                return await self._starts.start_heard(caller, session_id, START_WAIT_S, listens)
+                return await self._spawner.start_heard(caller, session_id, START_WAIT_S, listens)
             except SmError as error:
                 failed[session_id] = error
                 return None
 
         settled = await asyncio.gather(*map(settle, begun))
         running = tuple(session for session in settled if session is not None)
-        return Restored(running, tuple((s, failed[s]) for s in wanted if s in failed))
+        return RestoreResult(running, tuple((s, failed[s]) for s in wanted if s in failed))
 
     async def _begin_again(
         self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
@@ -157,7 +159,7 @@ class Revival:
         await self._until_not_being_killed(session_id)
         pane = panes.get(session_id)
         _refuse_a_strange_process(session, pane)
-        launch, token, warnings = await self._spawning.plan_again(
+        launch, token, warnings = await self._planner.plan_again(
             session, self._store.sessions.get(session.parent_id or ""), await self._store.launch(session_id)
         )
         # Of two restores at the same time the second must not write its token over that of the first.
@@ -218,7 +220,7 @@ class Revival:
         """How the process of a restored session is started, for the outbox. Raises as `restore`."""
         session = self._store.sessions[session_id]
         parent = self._store.sessions.get(session.parent_id or "")
-        launch, *_ = await self._spawning.plan_again(session, parent, await self._store.launch(session_id))
+        launch, *_ = await self._planner.plan_again(session, parent, await self._store.launch(session_id))
         return launch
 
     async def _panes(self) -> Mapping[str, Pane]:
@@ -265,8 +267,8 @@ class Revival:
         launch = await self._store.launch(original.id)
         parent = self._above(original)
         above = None if parent is None else await self._store.launch(parent.id)
-        planned = await self._spawning.plan_fork(caller, original, parent, launch, above, name)
-        return await self._starts.begin(caller, planned, key, START_WAIT_S, listens)
+        planned = await self._planner.plan_fork(caller, original, parent, launch, above, name)
+        return await self._spawner.begin(caller, planned, key, START_WAIT_S, listens)
 
     def _above(self, session: Session) -> Session | None:
         sessions, seen = self._store.sessions, {session.id}

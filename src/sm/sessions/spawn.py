@@ -17,7 +17,7 @@ from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTi
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Answer, Manager
-from sm.sessions.plan import Planned, Spawning
+from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.state.endings import Endings
 from sm.store import Effect, Store, Transaction
 
@@ -27,15 +27,15 @@ START_WAIT_S = 20.0
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
 
-class Starts:
+class Spawner:
     """The use cases of sessions that start, and what the outbox found when it started their agents."""
 
     def __init__(
-        self, store: Store, manager: Manager, spawning: Spawning, sandbox: Sandbox, endings: Endings
+        self, store: Store, manager: Manager, spawning: SpawnPlanner, sandbox: Sandbox, endings: Endings
     ) -> None:
         self._store = store
         self._manager = manager
-        self._spawning = spawning
+        self._planner = spawning
         self._sandbox = sandbox
         self._endings = endings
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
@@ -56,7 +56,7 @@ class Starts:
         """
         viewer = self._manager.viewer(caller)
         above = None if viewer is None else await self._store.launch(viewer.id)
-        return await self._spawning.agent_types(viewer, above, workspace, current_dir, environment)
+        return await self._planner.agent_types(viewer, above, workspace, current_dir, environment)
 
     async def spawn(
         self,
@@ -87,7 +87,7 @@ class Starts:
         async with self._store.transaction(caller, key) as tx:
             return None if tx.replayed is None else tx.session(tx.replayed)
 
-    async def _planned(self, caller: Caller, request: SpawnRequest) -> Planned:
+    async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._manager.viewer(caller)
         if request.parent is not None:
             parent = self._manager.find(caller, request.parent, Action.SPAWN)
@@ -96,12 +96,12 @@ class Starts:
                     f"session {parent.id} has ended, its process is gone; it cannot have children"
                 )
         above = None if parent is None else await self._store.launch(parent.id)
-        return await self._spawning.plan(caller, request, parent, above)
+        return await self._planner.plan(caller, request, parent, above)
 
     async def begin(
         self,
         caller: Caller,
-        planned: Planned,
+        planned: SpawnPlan,
         key: RequestKey | None,
         wait_s: float,
         listens: Callable[[], bool] = lambda: True,
@@ -134,7 +134,7 @@ class Starts:
     async def insert(
         self,
         tx: Transaction,
-        planned: Planned,
+        planned: SpawnPlan,
         caller: Caller,
         payload: Mapping[str, Any] = MappingProxyType({}),
     ) -> Session:

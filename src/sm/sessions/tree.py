@@ -24,7 +24,7 @@ def matches(session: Session, words: str) -> bool:
     return all(word in text for word in words.casefold().split())
 
 
-class Family:
+class SessionTree:
     """The tree of all sessions. Archived ones are found by name too, but listed only when asked for."""
 
     def __init__(self, sessions: Mapping[str, Session]) -> None:

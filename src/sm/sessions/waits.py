@@ -40,7 +40,7 @@ _REASONS = {
 }
 
 
-class Waiting:
+class WaitingSessions:
     """Counts the waits of each session, and makes its status follow."""
 
     def __init__(self, store: Store, manager: Manager) -> None:

@@ -15,7 +15,7 @@ from sm.store import Store
 _PATH_MAX = 4096
 
 
-class Whereabouts:
+class WorkDirectories:
     """Finds it out before a session is started."""
 
     def __init__(self, config: Config, store: Store) -> None:

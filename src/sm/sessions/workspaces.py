@@ -16,7 +16,7 @@ from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, NotFo
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
-from sm.sessions.spawn import Starts
+from sm.sessions.spawn import Spawner
 from sm.store import Store, Transaction
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
@@ -30,10 +30,10 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 class Workspaces:
     """The use cases of workspaces."""
 
-    def __init__(self, store: Store, manager: Manager, starts: Starts) -> None:
+    def __init__(self, store: Store, manager: Manager, starts: Spawner) -> None:
         self._store = store
         self._manager = manager
-        self._starts = starts
+        self._spawner = starts
 
     def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""
@@ -146,7 +146,7 @@ class Workspaces:
         Looked for as for a session that inherits the daemon's environment.
         """
         try:
-            found = await self._starts.agent_types(caller, workspace.slug, None, os.environ)
+            found = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
         except ExternalError as error:
             return (f"whether there are these agent types is not known: {error.message}",)
         return found.unmatched(workspace.capabilities.agents or ())

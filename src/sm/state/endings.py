@@ -13,7 +13,7 @@ from sm.core.states import EventType, SignalKind, Status
 from sm.core.wording import label, subject
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
-from sm.state.notices import Notices, hearer
+from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import call_off
 from sm.state.sessions import SessionChanges
 from sm.store import Transaction
@@ -97,7 +97,9 @@ class Endings:
             return
         for child in [s for s in tx.all_sessions() if s.parent_id == session.id and s.exit is None]:
             if self._on_parent_end == "adopt":
-                await adopt(tx, child, hearer(tx, session), at, f"its parent {session.id} has ended")
+                await adopt(
+                    tx, child, notice_recipient(tx, session), at, f"its parent {session.id} has ended"
+                )
             elif is_live(child.status):
                 reason = f"its parent {session.id} has ended"
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)

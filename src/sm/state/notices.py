@@ -25,7 +25,7 @@ _NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
 """The operator looks at `sm status` and `sm events` for these."""
 
 
-def hearer(tx: Transaction, session: Session) -> str | None:
+def notice_recipient(tx: Transaction, session: Session) -> str | None:
     """Who hears of this session: its nearest ancestor whose process lives, else None, the operator."""
     seen: set[str] = set()
     above = tx.find(session.parent_id)
@@ -118,7 +118,7 @@ class Notices:
         if message_ids:
             await tx.mail.untell(message_ids, session.id)
         left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
-        await self.pass_on(tx, left, hearer(tx, session))
+        await self.pass_on(tx, left, notice_recipient(tx, session))
 
     async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
         """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""
@@ -144,7 +144,7 @@ class Notices:
         text: str,
         told_outside: EventType | None = None,
     ) -> None:
-        recipient = hearer(tx, session)
+        recipient = notice_recipient(tx, session)
         if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
             return
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)

@@ -17,7 +17,7 @@ from sm.policy.limits import (
 from sm.store import Transaction
 
 
-class Counting:
+class Quota:
     """Every method raises LimitReached, or RateLimited where it is a matter of time.
 
     Counted is what this transaction sees, the only one that writes: of eleven that come at once for ten places ten

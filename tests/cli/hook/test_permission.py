@@ -36,7 +36,7 @@ OUTPUT = '{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "n
 OPENED = answer({"request": "r57", "state": "open", "output": None})
 DECIDED = answer({"request": "r57", "state": "decided", "output": OUTPUT})
 OVER = answer({"request": "r57", "state": "over", "output": None})
-Waiting = subprocess.Popen[bytes]
+WaitingSessions = subprocess.Popen[bytes]
 
 
 @pytest.fixture
@@ -52,7 +52,9 @@ def dialogs(peer: Peer) -> Peer:
 
 
 @contextmanager
-def waiting(hook: Hook, raw: bytes = RAW, stdout: int = subprocess.PIPE, **more: Any) -> Iterator[Waiting]:
+def waiting(
+    hook: Hook, raw: bytes = RAW, stdout: int = subprocess.PIPE, **more: Any
+) -> Iterator[WaitingSessions]:
     """The hook as claude runs it, ended with the test."""
     process = subprocess.Popen(
         hook.argv, env=hook.environ, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.STDOUT, **more
@@ -70,7 +72,7 @@ def waiting(hook: Hook, raw: bytes = RAW, stdout: int = subprocess.PIPE, **more:
             process.stdout.close()
 
 
-def printed(process: Waiting) -> str:
+def printed(process: WaitingSessions) -> str:
     """All that it says until it has ended with 0."""
     said, _ = process.communicate(timeout=scaled(30))
     assert process.returncode == 0

@@ -27,7 +27,7 @@ from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, SpawnRequest
 from sm.core.states import ENDED_OF_ANY_KIND, Status, TrustLevel
 from sm.sessions.manager import Answer
-from sm.sessions.restore import Restored
+from sm.sessions.restore import RestoreResult
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -400,7 +400,7 @@ async def _archive(request: ApiRequest, key: RequestKey | None, *, archived: boo
     return request.views.session(request.caller, changed)
 
 
-def _failed(done: Restored) -> list[FailureView]:
+def _failed(done: RestoreResult) -> list[FailureView]:
     return [
         {"session_id": session_id, "code": error.code, "message": error.message, "hint": error.hint}
         for session_id, error in done.failed
