@@ -15,11 +15,13 @@ from typing import Any
 
 import orjson
 
+from sm.cli import start_daemon
 from sm.client.http import Client
 from sm.core.models import Process
 from sm.errors import SmError
 from sm.linux.processes import is_alive
-from tests.load import scaled, until
+from tests.load import scaled, until, watched
+from tests.nursery import ForkedDaemon, nursery
 from tests.private_tmux import private_server
 
 SM = str(Path(sys.executable).with_name("sm"))
@@ -39,7 +41,8 @@ class Instance:
 
     starts_processes = True
 
-    def __init__(self, more: str = "", *, config: str | None = None) -> None:
+    def __init__(self, more: str = "", *, config: str | None = None, forked: bool = True) -> None:
+        """`forked`: the first command finds a daemon that the nursery has forked, and need not start one."""
         self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
         self.tmux_dir = self.home / "tmux"
         self.tmux_dir.mkdir(mode=0o700)
@@ -59,7 +62,9 @@ class Instance:
             "TMUX_TMPDIR": str(self.tmux_dir),
         }
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
-        self._daemons: list[subprocess.Popen[bytes]] = []
+        self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
+        self._forked = forked
+        watched.append(self._crash)
 
     # The command
 
@@ -72,6 +77,10 @@ class Instance:
         timeout_s: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run the real `sm` and return how it ended."""
+        if self._forked and arguments[:1] in (("spawn",), ("all",), ("workspace",)):
+            self._forked = False
+            if not self._daemons and not self.state.exists():
+                self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
         return subprocess.run(
             [SM, *arguments],
             env={**self.env, **(env or {})},
@@ -138,7 +147,13 @@ class Instance:
     def daemon_pid(self) -> int:
         return int(self.json("daemon", "status")["pid"])
 
-    def start_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    def start_daemon(self) -> ForkedDaemon:
+        """A daemon that the nursery has forked, once it serves."""
+        daemon, line = self._fork_daemon(self.env)
+        self._check_ready(line)
+        return daemon
+
+    def run_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
         """A daemon as a child of the test (or what `argv` runs in its place), once it serves."""
         told, tell = os.pipe()
         command = list(argv) or [sys.executable, "-m", "sm.daemon"]
@@ -151,10 +166,37 @@ class Instance:
         )
         self._daemons.append(daemon)
         os.close(tell)
-        with open(told, "rb") as file:
-            line = file.readline()
-        assert line and orjson.loads(line) == {"ready": True}, f"the daemon said {line!r}"
+        self._check_ready(_line(told))
         return daemon
+
+    def _fork_daemon(self, environment: Mapping[str, str]) -> tuple[ForkedDaemon, bytes]:
+        """The daemon, and the line that it says when it serves or cannot run."""
+        told, tell = os.pipe()
+        daemon = nursery().fork(environment, tell, 2)
+        os.close(tell)
+        line = _line(told)
+        if orjson.loads(line or b"null") == {"ready": True}:
+            self._daemons.append(daemon)
+        else:
+            daemon.wait()
+        return daemon, line
+
+    def _check_ready(self, line: bytes) -> None:
+        ready = bool(line) and orjson.loads(line) == {"ready": True}
+        assert ready, f"the daemon said {line!r}; its log: {self._log()}"
+
+    def _log(self) -> str:
+        """The end of the log."""
+        with contextlib.suppress(OSError):
+            return (self.state / "log" / "daemon.log").read_text()[-4000:]
+        return "there is none"
+
+    def _crash(self) -> str | None:
+        """How a daemon has ended that neither stopped nor was killed by a test."""
+        for daemon in self._daemons:
+            if (code := daemon.poll()) not in (None, 0, -signal.SIGKILL):
+                return f"daemon {daemon.pid} has ended with {code}; its log: {self._log()}"
+        return None
 
     def kill_daemon(self) -> None:
         """SIGKILL, and wait until it is gone."""
@@ -180,6 +222,7 @@ class Instance:
 
     def end(self) -> None:
         """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""
+        watched.remove(self._crash)
         try:
             self.run("daemon", "stop", "--all")
             for daemon in self._daemons:
@@ -198,6 +241,11 @@ class Instance:
             for process in _of_instance(self.home):
                 _kill(process)
             shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _line(told: int) -> bytes:
+    with open(told, "rb") as file:
+        return file.readline()
 
 
 def _kill(pid: int) -> None:

@@ -69,6 +69,16 @@ class Limit:
         return self._left_s < 0
 
 
+watched: list[Callable[[], str | None]] = []
+"""What each wait asks besides: why it can never end, such as a daemon that has crashed. None while it may."""
+
+
+def _check_watched(what: str) -> None:
+    for why in watched:
+        if reason := why():
+            raise AssertionError(f"{what}: cannot happen any more: {reason}")
+
+
 def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S) -> T:
     """Ask again until there is an answer, and return it. AssertionError when the limit is over.
 
@@ -79,6 +89,7 @@ def until(found: Callable[[], T | Literal[False] | None], what: str, within_s: f
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if answer := found():
                 return answer
+        _check_watched(what)
         if limit.is_over:
             raise AssertionError(f"not within {within_s:g} s of an idle machine: {what}")
         time.sleep(pause_s)
@@ -96,6 +107,7 @@ async def until_async(
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if answer := await found():
                 return answer
+        _check_watched(what)
         if limit.is_over:
             raise AssertionError(f"not within {within_s:g} s of an idle machine: {what}")
         await asyncio.sleep(0.01)

@@ -19,6 +19,7 @@ import pytest
 
 from sm.client.http import Away, Client
 from tests.instance import Instance, until
+from tests.load import scaled
 
 KILL_POINTS = 200
 REPOSITORY = Path(__file__).parents[2]
@@ -81,7 +82,7 @@ class Nursery:
         assert self._daemon is not None
         poll = select.poll()
         poll.register(self._daemon, select.POLLIN)
-        assert poll.poll(20_000), "the daemon did not die"
+        assert poll.poll(scaled() * 1000), "the daemon did not die"
         os.close(self._daemon)
         self._daemon = None
 
@@ -102,7 +103,7 @@ class Nursery:
         if self._daemon is not None:
             self.kill()
         self._process.stdin.close()
-        assert self._process.wait(20) == 0
+        assert self._process.wait(scaled(20)) == 0
         self._process.stdout.close()
         self.instance.end()
 

@@ -27,8 +27,16 @@ AS_ROOT = os.geteuid() == 0
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """For what leaves its daemon running."""
-    made = Instance()
+    made = Instance(forked=False)
     made.sm("status")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def instance() -> Iterator[Instance]:
+    """Commands start its daemon, as for a user."""
+    made = Instance(forked=False)
     yield made
     made.end()
 
@@ -73,7 +81,7 @@ def test_clients_that_start_the_daemon_at_once_end_with_one(instance: Instance) 
         )
         for n in range(6)
     ]
-    assert [client.wait(60) for client in clients] == [0] * 6
+    assert [client.wait(scaled(60)) for client in clients] == [0] * 6
     pid = instance.daemon_pid
     until(lambda: daemons(instance) == [pid], "the others have seen that they are too late")
     assert instance.daemon_pid == pid
@@ -128,10 +136,10 @@ def test_a_stop_with_all_ends_agents_that_no_daemon_watches(instance: Instance) 
 def test_a_signal_stops_the_daemon_in_good_order_and_for_this_time_only(
     instance: Instance, number: int
 ) -> None:
-    daemon = instance.start_daemon()
+    daemon = instance.run_daemon()
     session = instance.spawn("Sleeper")
     daemon.send_signal(number)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(scaled(20)) == 0
     assert not instance.socket.exists()
     assert instance.session(session["session_id"])["pid"] == session["pid"]
 
@@ -142,7 +150,7 @@ def test_a_daemon_in_the_foreground_logs_to_the_terminal(instance: Instance) -> 
     assert any("INFO started" in line for line in iter(daemon.stderr.readline, ""))
     assert instance.daemon_pid == daemon.pid
     instance.sm("daemon", "stop")
-    assert daemon.wait(20) == 0
+    assert daemon.wait(scaled(20)) == 0
     assert "stopped" in daemon.stderr.read()
     daemon.stderr.close()
 
@@ -341,7 +349,7 @@ def test_a_tmux_that_is_missing_or_too_old_fails_the_spawn_with_what_to_type(
 @pytest.fixture
 def small_disk() -> Iterator[Instance]:
     """An instance whose state lies on a disk of 3 MiB."""
-    instance = Instance()
+    instance = Instance(forked=False)
     instance.state.mkdir(mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(instance.state)]
     mounted = subprocess.run(mount, capture_output=True, text=True, timeout=scaled(20), check=False)

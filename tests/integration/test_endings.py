@@ -13,6 +13,7 @@ import pytest
 
 from sm.client.http import Client, new_key
 from tests.instance import SM, Instance, until
+from tests.load import scaled
 
 ENDED = ("completed", "error", "abandoned", "killed")
 
@@ -178,7 +179,7 @@ def test_a_force_cuts_the_grace_time_of_a_kill_short(shared: Instance) -> None:
     first = subprocess.Popen([SM, "kill", session_id], env=shared.env, stdout=subprocess.DEVNULL)
     until((shared.work / "waited").exists, "the first kill has asked")
     shared.sm("kill", session_id, "--force")
-    assert first.wait(20) == 0
+    assert first.wait(scaled(20)) == 0
     assert endings(shared, session_id) == ["killed"]
 
 

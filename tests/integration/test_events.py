@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.load import scaled
 
 
 class Follower:
@@ -123,7 +124,7 @@ def test_a_session_is_followed_with_its_children_and_all_below_only_when_asked(i
 
 
 def test_a_child_that_comes_while_events_are_read_is_not_passed_over(instance: Instance) -> None:
-    instance.start_daemon(sys.executable, str(Path(__file__).with_name("slow_reading_daemon.py")))
+    instance.run_daemon(sys.executable, str(Path(__file__).with_name("slow_reading_daemon.py")))
     root = instance.spawn("Sleeper", "x")["session_id"]
     with following(instance, root, "--since", "0") as follower:
         until(lambda: follower.has(2), "it follows")
@@ -164,7 +165,7 @@ def test_a_follower_ends_quietly_when_its_reader_goes(instance: Instance) -> Non
     assert "spawned" in follower.stdout.readline()
     follower.stdout.close()
     note(instance, session_id, "nobody reads this")
-    follower.wait(20)
+    follower.wait(scaled(20))
     assert follower.stderr.read() == ""
     follower.stderr.close()
 
@@ -174,4 +175,4 @@ def test_a_follower_ends_quietly_on_ctrl_c(instance: Instance) -> None:
     with following(instance, "--since", "0") as follower:
         until(lambda: follower.has(1), "it follows")
         os.kill(follower.process.pid, signal.SIGINT)
-        assert follower.process.wait(20) == 130
+        assert follower.process.wait(scaled(20)) == 130

@@ -37,7 +37,7 @@ def impatient() -> Iterator[Team]:
 
     def start(instance: Instance) -> None:
         path = os.pathsep.join([str(Path(IMPATIENT).parents[2]), *sys.path])
-        instance.start_daemon(sys.executable, IMPATIENT, env={"PYTHONPATH": path})
+        instance.run_daemon(sys.executable, IMPATIENT, env={"PYTHONPATH": path})
 
     made = Team(start)
     yield made

@@ -129,7 +129,7 @@ def test_what_was_answered_under_load_survives_a_kill(instance: Instance) -> Non
         assert writer.stdout is not None
         told.append(20 + len(writer.stdout.read().split()))
         writer.stdout.close()
-        writer.wait(20)
+        writer.wait(scaled(20))
     events = instance.events()
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
     for session, answered in zip(busy, told, strict=True):
@@ -256,7 +256,7 @@ def test_a_killed_daemon_leaves_no_client_behind(instance: Instance) -> None:
         new_session = ["tmux", "-L", instance.socket_name, "new-session", "-d", "sleep", "1000"]
         made = [subprocess.Popen(new_session, env=instance.env) for _ in range(20)]
         instance.kill_daemon()
-    assert [one.wait(20) for one in made] == [0] * 20
+    assert [one.wait(scaled(20)) for one in made] == [0] * 20
     until(lambda: gone(client), "its tmux client is gone too")
     instance.tmux("kill-server")
     until(lambda: gone(server), "the server could end")
