@@ -233,10 +233,10 @@ class Instance:
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
                 _kill(int(server))
-            lost = until(
-                lambda: [list(_of_instance(self.home))] if not list(_of_instance(self.home)) else None, "gone"
-            )
-            assert lost == [[]]
+            until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
+        except AssertionError as error:
+            left = [Path(f"/proc/{each}/cmdline").read_bytes() for each in _of_instance(self.home)]
+            raise AssertionError(f"{error}; these are left: {left}") from None
         finally:
             for process in _of_instance(self.home):
                 _kill(process)
