@@ -29,7 +29,7 @@ from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
-from sm.sessions.manager import Answer, Manager
+from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import START_WAIT_S, Spawner
@@ -211,7 +211,7 @@ class Sessions:
         key: RequestKey | None,
         wait_s: float | None,
         listens: Callable[[], bool],
-    ) -> Answer:
+    ) -> SessionResult:
         """Start an agent; with `wait_s` return when the agent is ready, or after that time."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + (wait_s or 0.0)

@@ -316,7 +316,9 @@ def test_an_agent_socket_has_32_followers_and_answers_others(team: Team) -> None
 def test_a_body_that_does_not_arrive_is_refused_and_its_connection_closed(
     impatient: Team, where: str
 ) -> None:
-    head = request("POST /v1/messages HTTP/1.1", *shown(impatient, where), "Content-Length: 10000", close=False)
+    head = request(
+        "POST /v1/messages HTTP/1.1", *shown(impatient, where), "Content-Length: 10000", close=False
+    )
     with connected(path_of(impatient, where)) as dribbling:
         dribbling.sendall(head)
         dribbling.settimeout(0.1)

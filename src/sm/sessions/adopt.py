@@ -13,7 +13,7 @@ from sm.linux import processes
 from sm.linux.files import read_or_empty
 from sm.policy.access import Action
 from sm.providers.base import Provider
-from sm.sessions.manager import Answer, Manager
+from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
 from sm.store import Store
@@ -52,7 +52,7 @@ class Adoptions:
         agent_type: str | None,
         trust: str | None,
         listens: Callable[[], bool] = lambda: True,
-    ) -> Answer:
+    ) -> SessionResult:
         """Make a session of an agent that runs already, in the tmux pane that `target` names.
 
         Nothing is done to the agent, and its pane is neither moved nor renamed. Raises NotFound without such a pane,
@@ -62,7 +62,7 @@ class Adoptions:
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:
-            return Answer(await self._spawner.start_heard(caller, earlier, START_WAIT_S, listens))
+            return SessionResult(await self._spawner.start_heard(caller, earlier, START_WAIT_S, listens))
         try:
             pane = await self._terminals.look(target)
         except (NoTerminal, NoServer) as error:
@@ -104,7 +104,7 @@ class Adoptions:
             if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
                 raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
-        return Answer(
+        return SessionResult(
             await self._spawner.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
         )
 

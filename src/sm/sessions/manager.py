@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A session, and what the person should know besides."""
+class SessionResult:
+    """A session after a use case, and warnings for the person who asked for it."""
 
     session: Session
     warnings: tuple[str, ...] = ()

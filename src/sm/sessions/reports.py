@@ -11,7 +11,7 @@ from sm.core.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, UsageError
 from sm.policy.access import Action
-from sm.sessions.manager import Answer, Manager
+from sm.sessions.manager import Manager, SessionResult
 from sm.state.endings import Endings
 from sm.state.requests import NewRequest, open_of, open_request
 from sm.store import Store, Transaction
@@ -39,7 +39,7 @@ class Reports:
         status: str,
         key: RequestKey | None,
         emitted_at: str | None = None,
-    ) -> Answer:
+    ) -> SessionResult:
         """The session says that it is done. Raises IllegalTransition when it has ended already."""
         session = self._manager.find(caller, "me", Action.REPORT)
         kind = _REPORTS.get(status)
@@ -61,10 +61,10 @@ class Reports:
                     done = await self.completed(tx, session.id, signal)
                 tx.remember(session.id)
         if not is_ended(done.status):
-            return Answer(done)
+            return SessionResult(done)
         live = [s for s in self._manager.family.children(session.id) if is_live(s.status)]
         warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
-        return Answer(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
+        return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
 
     async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """The session is done, by its own word or because its proposal was approved."""

@@ -14,7 +14,7 @@ from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, Wait
 from sm.linux import processes
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Answer, Manager
+from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
@@ -257,7 +257,7 @@ class Restorer:
         name: str | None,
         key: RequestKey | None,
         listens: Callable[[], bool] = lambda: True,
-    ) -> Answer:
+    ) -> SessionResult:
         """Start a session that goes on with a copy of another's conversation, beside it: under the same parent.
 
         Where that one's process is gone, under the nearest above whose process lives. Raises UsageError for an

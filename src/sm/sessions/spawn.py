@@ -16,7 +16,7 @@ from sm.core.wording import spawned, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
-from sm.sessions.manager import Answer, Manager
+from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
 from sm.state.endings import Endings
 from sm.store import Effect, Store, Transaction
@@ -65,7 +65,7 @@ class Spawner:
         key: RequestKey | None,
         wait_s: float,
         listens: Callable[[], bool] = lambda: True,
-    ) -> Answer:
+    ) -> SessionResult:
         """Start an agent; return when its process runs, or has run and ended.
 
         Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
@@ -78,7 +78,7 @@ class Spawner:
             earlier = await self._earlier(caller, key)
             if earlier is None:
                 raise
-            return Answer(await self.start_heard(caller, earlier.id, wait_s, listens))
+            return SessionResult(await self.start_heard(caller, earlier.id, wait_s, listens))
         return await self.begin(caller, planned, key, wait_s, listens)
 
     async def _earlier(self, caller: Caller, key: RequestKey | None) -> Session | None:
@@ -105,7 +105,7 @@ class Spawner:
         key: RequestKey | None,
         wait_s: float,
         listens: Callable[[], bool] = lambda: True,
-    ) -> Answer:
+    ) -> SessionResult:
         """Insert a planned session and start its agent; as `spawn`."""
         session_id = planned.session.id
         argv = await self._sandbox.prepare(session_id, planned.launch, planned.token)
@@ -118,7 +118,7 @@ class Spawner:
             # commit stands, though its caller was cancelled, needs the files.
             if session_id not in self._store.sessions:
                 await self._unprepare(session_id)
-        return Answer(await self.start_heard(caller, session.id, wait_s, listens), planned.warnings)
+        return SessionResult(await self.start_heard(caller, session.id, wait_s, listens), planned.warnings)
 
     async def start_heard(
         self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]

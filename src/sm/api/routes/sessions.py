@@ -26,7 +26,7 @@ from sm.api.views import nest, pruned
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, SpawnRequest
 from sm.core.states import ENDED_OF_ANY_KIND, Status, TrustLevel
-from sm.sessions.manager import Answer
+from sm.sessions.manager import SessionResult
 from sm.sessions.restore import RestoreResult
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
@@ -390,7 +390,7 @@ async def acknowledge(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
     return {}
 
 
-def started(request: ApiRequest, answer: Answer) -> StartedView:
+def started(request: ApiRequest, answer: SessionResult) -> StartedView:
     """The answer of a route that starts or ends a session."""
     return {**request.views.session(request.caller, answer.session), "warnings": list(answer.warnings)}
 
