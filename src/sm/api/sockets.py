@@ -124,7 +124,7 @@ class Listener:
             raise UsageError("the body is not what its head says") from None
 
 
-class HttpConnection(web.RequestHandler):
+class ServerConnection(web.RequestHandler):
     """One connection through a listener."""
 
     __slots__ = ("_entered", "_stuck", "listener")
@@ -219,13 +219,13 @@ class Site(web.BaseSite):
         loop, server = asyncio.get_running_loop(), self._runner.server
         assert server is not None
         self._server = await loop.create_unix_server(
-            lambda: HttpConnection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
+            lambda: ServerConnection(server, self._listener, loop), sock=self._sock, backlog=_BACKLOG
         )
 
 
 def listener_of(request: web.Request) -> Listener:
     connection = request.protocol
-    assert isinstance(connection, HttpConnection)
+    assert isinstance(connection, ServerConnection)
     return connection.listener
 
 
