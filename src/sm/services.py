@@ -88,7 +88,7 @@ class Sessions:
         self._mailroom = mailroom
         self._terminals = terminals
         self.find = manager.find
-        self.caller_session = manager.viewer
+        self.caller_session = manager.caller_session
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = starts.agent_types
         self.archive = records.archive
@@ -127,7 +127,7 @@ class Sessions:
 
     def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
         """The children of the named session; of the caller where `reference` is `-`."""
-        tree, caller_session = self._manager.family, self.caller_session(caller)
+        tree, caller_session = self._manager.tree, self.caller_session(caller)
         if reference != "-":
             found = tree.children(self.find(caller, reference).id)
         else:
@@ -137,7 +137,7 @@ class Sessions:
     def descendants(self, caller: Caller, session_id: str) -> list[Session]:
         """The visible descendants, nearest first."""
         caller_session = self.caller_session(caller)
-        return [s for s in self._manager.family.descendants(session_id) if visible(caller_session, s)]
+        return [s for s in self._manager.tree.descendants(session_id) if visible(caller_session, s)]
 
     def narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         """The sessions that pass the filter. Raises NotFound for an unknown workspace."""
@@ -165,7 +165,7 @@ class Sessions:
             everything = self._store.sessions.values()
             return [s.id for s in self._narrowed(caller, everything, SessionFilter(workspace=workspace))]
         session = self.find(caller, reference or "me")
-        tree = self._manager.family
+        tree = self._manager.tree
         below = tree.descendants(session.id) if recursive else tree.children(session.id)
         return [session.id, *(s.id for s in below if visible(caller_session, s))]
 
@@ -173,8 +173,8 @@ class Sessions:
 
     def reads(self, caller: Caller, session: Session) -> bool:
         """Whether the caller may read what is said and done in a session that it sees. Its own it may."""
-        standing = self._manager.family.standing(self.caller_session(caller), session)
-        return standing.is_self or may(standing, Action.READ)
+        relation = self._manager.tree.relation(self.caller_session(caller), session)
+        return relation.is_self or may(relation, Action.READ)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
         """The session without the ids of sessions that do not exist for the caller; its own is complete."""

@@ -396,7 +396,7 @@ def test_a_session_moves_its_own_descendants_among_its_own_only(shared: Instance
 # Killed as a family
 
 
-def family(instance: Instance, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def session_tree(instance: Instance, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A session and four below it on three levels; one of them ignores whoever asks it to end."""
     root = child(instance, None)
     near = child(instance, root)
@@ -409,7 +409,7 @@ def family(instance: Instance, name: str) -> tuple[dict[str, Any], list[dict[str
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["asked", "forced"])
 def test_a_family_is_killed_as_a_whole(shared: Instance, force: list[str]) -> None:
-    root, below = family(shared, f"deaf{len(force)}")
+    root, below = session_tree(shared, f"deaf{len(force)}")
     other = child(shared, None)
     answer = shared.json("kill", root["session_id"], "--tree", *force)
     assert answer["session_id"] == root["session_id"]

@@ -139,11 +139,11 @@ def test_what_lies_ahead_keeps_nobody_waiting(before: str | None, seconds: float
     assert elapsed_s(before, "2026-01-27T15:10:00.000Z") == seconds
 
 
-def family(*pairs: tuple[str, str | None]) -> Mapping[str, Session]:
+def session_tree(*pairs: tuple[str, str | None]) -> Mapping[str, Session]:
     return {name: session(name, parent=parent) for name, parent in pairs}
 
 
-LINE = family(("a", None), ("b", "a"), ("c", "b"), ("d", "c"), ("e", "b"), ("x", "gone"), ("y", "x"))
+LINE = session_tree(("a", None), ("b", "a"), ("c", "b"), ("d", "c"), ("e", "b"), ("x", "gone"), ("y", "x"))
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,6 @@ def test_a_height_is_the_longest_way_down(name: str, expected: int) -> None:
 
 
 def test_a_circle_that_should_not_be_ends() -> None:
-    circle = family(("a", "c"), ("b", "a"), ("c", "b"))
+    circle = session_tree(("a", "c"), ("b", "a"), ("c", "b"))
     assert generation(circle["a"], lambda name: circle.get(name or "")) == 3
     assert height("a", circle.values()) == 2

@@ -17,7 +17,7 @@ ROOT, CHILD, GRANDCHILD, OTHER = (
 )
 
 
-def family(*sessions: Session) -> SessionTree:
+def session_tree(*sessions: Session) -> SessionTree:
     return SessionTree({s.id: s for s in sessions or (ROOT, CHILD, GRANDCHILD, OTHER)})
 
 
@@ -35,18 +35,18 @@ def family(*sessions: Session) -> SessionTree:
 def test_relations_follow_the_tree_downwards_only(
     caller_session: Session, target: Session, position: Position
 ) -> None:
-    assert family().standing(caller_session, target).position is position
+    assert session_tree().relation(caller_session, target).position is position
 
 
 def test_a_ring_of_parents_ends_the_search() -> None:
-    ring = family(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
-    assert ring.standing(OTHER, CHILD).position is Position.TEAM
+    ring = session_tree(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
+    assert ring.relation(OTHER, CHILD).position is Position.TEAM
     assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
 
 
 def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None:
-    assert [s.id for s in family().descendants(ROOT.id)] == [CHILD.id, GRANDCHILD.id]
-    assert [s.id for s in family(CHILD, OTHER).roots()] == [CHILD.id, OTHER.id]
+    assert [s.id for s in session_tree().descendants(ROOT.id)] == [CHILD.id, GRANDCHILD.id]
+    assert [s.id for s in session_tree(CHILD, OTHER).roots()] == [CHILD.id, OTHER.id]
 
 
 @pytest.mark.parametrize(
@@ -54,48 +54,48 @@ def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None
 )
 def test_a_session_is_found_by_id_prefix_name_and_friendly_name(reference: str) -> None:
     named = replace(CHILD, friendly_name="engineer-task1")
-    assert family(ROOT, named, OTHER).find(None, reference) is named
+    assert session_tree(ROOT, named, OTHER).find(None, reference) is named
 
 
 def test_of_two_sessions_with_one_friendly_name_the_newest_is_meant() -> None:
     old, new = replace(CHILD, friendly_name="engineer-x"), replace(OTHER, friendly_name="engineer-x")
-    assert family(old, new).find(None, "engineer-x") is new
+    assert session_tree(old, new).find(None, "engineer-x") is new
 
 
 def test_of_two_with_one_friendly_name_the_one_that_lives_is_meant() -> None:
     living = replace(CHILD, friendly_name="engineer-x")
     ended = replace(OTHER, friendly_name="engineer-x", status=Status.KILLED)
-    assert family(living, ended).find(None, "engineer-x") is living
+    assert session_tree(living, ended).find(None, "engineer-x") is living
 
 
 def test_nobody_takes_the_name_of_another_for_a_friendly_one() -> None:
     impostor = replace(OTHER, friendly_name=CHILD.name)
-    assert family(CHILD, impostor).find(None, CHILD.name) is CHILD
+    assert session_tree(CHILD, impostor).find(None, CHILD.name) is CHILD
 
 
 def test_a_word_longer_than_any_name_is_not_looked_for() -> None:
     with pytest.raises(NotFound) as caught:
-        family().find(None, "a" * 1_000_000)
+        session_tree().find(None, "a" * 1_000_000)
     assert len(caught.value.message) < 200
     assert caught.value.hint == "sm all lists them"
 
 
 def test_an_ambiguous_prefix_names_the_candidates() -> None:
     with pytest.raises(NotFound) as caught:
-        family().find(None, "aaaa")
+        session_tree().find(None, "aaaa")
     assert caught.value.hint == "write more of it: aaaa1111, aaaa2222"
 
 
 @pytest.mark.parametrize("reference", ["aaa", "", "zzzz", "engineer", "\x1b[2J"])
 def test_what_names_nothing_is_not_found(reference: str) -> None:
     with pytest.raises(NotFound) as caught:
-        family(ROOT).find(None, reference)
+        session_tree(ROOT).find(None, reference)
     assert "\x1b" not in caught.value.message
 
 
 def test_not_there_and_not_yours_are_one_answer() -> None:
     caller_session = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
-    sessions = family(ROOT, caller_session)
+    sessions = session_tree(ROOT, caller_session)
     messages = []
     for reference in (ROOT.id, "dddd5555"):
         with pytest.raises(NotFound) as caught:
@@ -106,7 +106,7 @@ def test_not_there_and_not_yours_are_one_answer() -> None:
 
 def test_a_typing_error_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(NotFound) as caught:
-        family(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
+        session_tree(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
     assert caught.value.hint == "did you mean engineer-task1?"
 
 
@@ -151,10 +151,10 @@ def test_a_session_that_says_nothing_of_itself_is_found_by_its_id_still() -> Non
 
 def test_a_friendly_name_is_found_as_it_was_given_without_its_type() -> None:
     mine = replace(CHILD, agent_type="Engineer", friendly_name="engineer-login")
-    assert family(ROOT, mine).find(None, "Login") == mine
+    assert session_tree(ROOT, mine).find(None, "Login") == mine
     theirs = replace(OTHER, agent_type="Architect", friendly_name="architect-login")
     with pytest.raises(NotFound, match="login names 2 sessions") as refused:
-        family(ROOT, mine, theirs).find(None, "login")
+        session_tree(ROOT, mine, theirs).find(None, "login")
     assert refused.value.hint == "write more of it: engineer-login, architect-login"
     ended = replace(theirs, status=Status.KILLED)
-    assert family(ROOT, mine, ended).find(None, "login") == mine
+    assert session_tree(ROOT, mine, ended).find(None, "login") == mine

@@ -153,13 +153,17 @@ class Messages:
 
     def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:
         """Whom a broadcast reaches: a session's live children or descendants, the operator's every live session."""
-        viewer = self._manager.viewer(caller)
-        if viewer is None:
+        caller_session = self._manager.caller_session(caller)
+        if caller_session is None:
             found = list(self._store.sessions.values())
         else:
-            family: SessionTree = self._manager.family
-            below = family.descendants(viewer.id) if recursive else family.children(viewer.id)
-            found = [s for s in below if may(family.standing(viewer, s), Action.SEND)]
+            session_tree: SessionTree = self._manager.tree
+            below = (
+                session_tree.descendants(caller_session.id)
+                if recursive
+                else session_tree.children(caller_session.id)
+            )
+            found = [s for s in below if may(session_tree.relation(caller_session, s), Action.SEND)]
         return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
@@ -168,10 +172,10 @@ class Messages:
             message = await self._store.mail.message(message_id)
         except NotFound:
             raise _no_message(message_id) from None
-        viewer, sessions = self._manager.viewer(caller), self._store.sessions
+        caller_session, sessions = self._manager.caller_session(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
-        standings = [self._manager.family.standing(viewer, end) for end in ends if end is not None]
-        if viewer is None or any(s.is_self or may(s, Action.READ) for s in standings):
+        standings = [self._manager.tree.relation(caller_session, end) for end in ends if end is not None]
+        if caller_session is None or any(s.is_self or may(s, Action.READ) for s in standings):
             return message
         raise _no_message(message_id)
 
@@ -207,7 +211,7 @@ class Messages:
 
         `idle`: whether the caller waits, so that messages for an idle session are for it too.
         """
-        self._manager.viewer(caller)
+        self._manager.caller_session(caller)
         return _takeable(self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle))
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
@@ -222,18 +226,18 @@ class Messages:
         Raises IllegalState for what a session's process has left behind: while it is gone, and until a restored one
         runs.
         """
-        viewer = self._manager.viewer(caller)
+        caller_session = self._manager.caller_session(caller)
         async with self._store.transaction(caller, key) as tx:
-            if viewer is not None:
-                check_runs(tx, tx.session(viewer.id))
+            if caller_session is not None:
+                check_runs(tx, tx.session(caller_session.id))
             if tx.replayed is not None:
                 taken = [await tx.mail.message(int(number)) for number in tx.replayed.split(",") if number]
             else:
-                taken = await self._taken_now(tx, caller, viewer, limit, idle=idle)
+                taken = await self._taken_now(tx, caller, caller_session, limit, idle=idle)
         return await self.letters(taken)
 
     async def _taken_now(
-        self, tx: Transaction, caller: Caller, viewer: Session | None, limit: int, *, idle: bool
+        self, tx: Transaction, caller: Caller, caller_session: Session | None, limit: int, *, idle: bool
     ) -> list[Message]:
         queued = [
             m
@@ -246,8 +250,8 @@ class Messages:
             for m in _takeable(queued, self._idle(caller, idle))[:limit]
         ]
         if taken:
-            if viewer is not None:
-                await self._works_again(tx, viewer, tx.now)
+            if caller_session is not None:
+                await self._works_again(tx, caller_session, tx.now)
             tx.remember(",".join(str(m.id) for m in taken))
         return taken
 

@@ -77,22 +77,22 @@ class Requests:
         if not all:
             found = self._store.mail.open.requests.values()
             return [r for r in found if r.open and self._sees(caller, r)]
-        viewer = self._manager.viewer(caller)
-        if viewer is None:
+        caller_session = self._manager.caller_session(caller)
+        if caller_session is None:
             return await self._store.mail.requests(limit)
-        near = [viewer, *self._manager.family.descendants(viewer.id)]
-        return await self._store.mail.requests(limit, [s.id for s in near if self._hears(viewer, s)])
+        near = [caller_session, *self._manager.tree.descendants(caller_session.id)]
+        return await self._store.mail.requests(limit, [s.id for s in near if self._hears(caller_session, s)])
 
     def _sees(self, caller: Caller, request: Request) -> bool:
-        viewer = self._manager.viewer(caller)
+        caller_session = self._manager.caller_session(caller)
         session = self._store.sessions.get(request.session_id)
         if session is None:
-            return viewer is None
-        return self._hears(viewer, session)
+            return caller_session is None
+        return self._hears(caller_session, session)
 
-    def _hears(self, viewer: Session | None, session: Session) -> bool:
-        standing = self._manager.family.standing(viewer, session)
-        return standing.is_self or may(standing, Action.ANSWER)
+    def _hears(self, caller_session: Session | None, session: Session) -> bool:
+        relation = self._manager.tree.relation(caller_session, session)
+        return relation.is_self or may(relation, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
         """`r57` as the caller may see it. Raises NotFound."""

@@ -110,11 +110,11 @@ class Records:
         NotPermitted for one with less trust or of another workspace, LimitReached for one that has enough.
         """
         session = self._manager.find(caller, reference, Action.REPARENT)
-        viewer = self._manager.viewer(caller)
+        caller_session = self._manager.caller_session(caller)
         # It gets a child as if by a spawn.
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
-        if viewer is not None and target is None:
-            raise NotPermitted(f"session {viewer.id} may not give a child to the operator")
+        if caller_session is not None and target is None:
+            raise NotPermitted(f"session {caller_session.id} may not give a child to the operator")
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None:

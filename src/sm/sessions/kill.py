@@ -38,9 +38,9 @@ class Kills:
         session = self._manager.find(caller, reference, Action.KILL)
         async with self._store.transaction(caller, key) as tx:
             # As it is in this transaction: from its commit on none of them can have another child.
-            family = SessionTree({s.id: s for s in tx.all_sessions()})
-            below = [s for s in family.descendants(session.id) if s.exit is None] if tree else []
-            below = self._manager.allowed(caller, Action.KILL, below, family)
+            session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
+            below = [s for s in session_tree.descendants(session.id) if s.exit is None] if tree else []
+            below = self._manager.allowed(caller, Action.KILL, below, session_tree)
             victims = [session, *below]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]

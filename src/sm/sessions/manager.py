@@ -63,10 +63,10 @@ class Manager:
     # Who is asking, for whom
 
     @property
-    def family(self) -> SessionTree:
+    def tree(self) -> SessionTree:
         return SessionTree(self._store.sessions)
 
-    def viewer(self, caller: Caller) -> Session | None:
+    def caller_session(self, caller: Caller) -> Session | None:
         """The calling session; None for the operator. Raises NotPermitted for one that is no more."""
         if caller.session_id is None:
             return None
@@ -82,37 +82,37 @@ class Manager:
 
         Raises NotFound (also for what the caller may not see) and NotPermitted.
         """
-        viewer = self.viewer(caller)
+        caller_session = self.caller_session(caller)
         if reference == "me":
-            if viewer is None:
+            if caller_session is None:
                 raise NotFound("you are the operator, not a session", "name a session: sm all lists them")
-            target = viewer
+            target = caller_session
         else:
             try:
-                target = self.family.find(viewer, reference)
+                target = self.tree.find(caller_session, reference)
             except NotFound as error:
-                if viewer is not None:
+                if caller_session is not None:
                     raise self._refused(error, caller, action, reference, "no such session for it") from None
                 raise
-        standing = self.family.standing(viewer, target)
-        related = None if viewer is None else f"to it: {standing.position}"
-        if not may(standing, action):
-            who = "the operator" if viewer is None else f"session {viewer.id}"
+        relation = self.tree.relation(caller_session, target)
+        related = None if caller_session is None else f"to it: {relation.position}"
+        if not may(relation, action):
+            who = "the operator" if caller_session is None else f"session {caller_session.id}"
             refusal = NotPermitted(f"{who} may not {action} session {target.id}")
             raise self._refused(refusal, caller, action, target.id, related)
-        if not _goes_without_saying(standing, action):
+        if not _goes_without_saying(relation, action):
             self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
         return target
 
     def allowed(
-        self, caller: Caller, action: Action, sessions: Sequence[Session], family: SessionTree
+        self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
     ) -> list[Session]:
         """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out.
 
         The audit log has each of them.
         """
-        viewer = self.viewer(caller)
-        may_be = [s for s in sessions if may(family.standing(viewer, s), action)]
+        caller_session = self.caller_session(caller)
+        may_be = [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
         for session in may_be:
             self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
         return may_be
@@ -207,7 +207,7 @@ class Manager:
             await self.changes.move(tx, session_id, signal)
 
 
-def _goes_without_saying(standing: Relation, action: Action) -> bool:
+def _goes_without_saying(relation: Relation, action: Action) -> bool:
     """Whether an allowed action is not recorded: what a session does to itself, and what is asked for all the time."""
-    polled = action is Action.SEE or (standing.is_operator and action is Action.READ)
-    return polled or standing.is_self
+    polled = action is Action.SEE or (relation.is_operator and action is Action.READ)
+    return polled or relation.is_self

@@ -62,7 +62,7 @@ class Reports:
                 tx.remember(session.id)
         if not is_ended(done.status):
             return SessionResult(done)
-        live = [s for s in self._manager.family.children(session.id) if is_live(s.status)]
+        live = [s for s in self._manager.tree.children(session.id) if is_live(s.status)]
         warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
         return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
 

@@ -82,9 +82,9 @@ class Restorer:
             )
 
         def below(tx: Transaction) -> list[Session]:
-            family = SessionTree({s.id: s for s in tx.all_sessions()})
-            found = [s for s in family.descendants(session.id) if _is_over(s) and not s.archived]
-            found = self._manager.allowed(caller, Action.RESTORE, found, family)
+            session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
+            found = [s for s in session_tree.descendants(session.id) if _is_over(s) and not s.archived]
+            found = self._manager.allowed(caller, Action.RESTORE, found, session_tree)
             now = tx.session(session.id)
             if not _is_over(now) and not found:
                 _refuse(now)

@@ -54,9 +54,9 @@ class Spawner:
         For the operator `workspace` is a slug, else `current_dir` and `environment` are where and from what it
         would be made. Raises NotFound.
         """
-        viewer = self._manager.viewer(caller)
-        above = None if viewer is None else await self._store.launch(viewer.id)
-        return await self._planner.agent_types(viewer, above, workspace, current_dir, environment)
+        caller_session = self._manager.caller_session(caller)
+        above = None if caller_session is None else await self._store.launch(caller_session.id)
+        return await self._planner.agent_types(caller_session, above, workspace, current_dir, environment)
 
     async def spawn(
         self,
@@ -88,7 +88,7 @@ class Spawner:
             return None if tx.replayed is None else tx.session(tx.replayed)
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
-        parent = self._manager.viewer(caller)
+        parent = self._manager.caller_session(caller)
         if request.parent is not None:
             parent = self._manager.find(caller, request.parent, Action.SPAWN)
             if is_ended(parent.status) and parent.exit is not None:

@@ -51,34 +51,38 @@ class SessionTree:
                 yield child
                 waiting.append(child.id)
 
-    def standing(self, viewer: Session | None, target: Session) -> Relation:
-        """How `viewer` (None: the operator) stands to `target`, for `policy`."""
-        return relation(viewer, target, is_descendant=viewer is not None and self._is_below(viewer, target))
+    def relation(self, caller_session: Session | None, target: Session) -> Relation:
+        """The relation of `caller_session` (None: the operator) to `target`, for `policy`."""
+        return relation(
+            caller_session,
+            target,
+            is_descendant=caller_session is not None and self._is_below(caller_session, target),
+        )
 
-    def _is_below(self, viewer: Session, target: Session) -> bool:
+    def _is_below(self, caller_session: Session, target: Session) -> bool:
         seen = {target.id}
         ancestor = target.parent_id
         while ancestor is not None and ancestor not in seen:
-            if ancestor == viewer.id:
+            if ancestor == caller_session.id:
                 return True
             seen.add(ancestor)
             above = self._sessions.get(ancestor)
             ancestor = above.parent_id if above else None
         return False
 
-    def find(self, viewer: Session | None, reference: str) -> Session:
-        """The session that `reference` names to `viewer`: id, name, friendly name (also as it was given with
+    def find(self, caller_session: Session | None, reference: str) -> Session:
+        """The session that `reference` names to `caller_session`: id, name, friendly name (also as it was given with
         `--name`, without the agent type) or unique prefix of the id.
 
         Of several sessions that had one friendly name the one that lives is meant, else the newest. Raises
-        NotFound, in the same words for what is not there and for what the viewer may not see.
+        NotFound, in the same words for what is not there and for what the caller may not see.
         """
         word = reference.lower()
         if len(word) > _WORD_MAX:
             raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "sm all lists them")
-        seen = [s for s in self._sessions.values() if visible(viewer, s)]
+        seen = [s for s in self._sessions.values() if visible(caller_session, s)]
         by_id = self._sessions.get(word)
-        if by_id is not None and visible(viewer, by_id):
+        if by_id is not None and visible(caller_session, by_id):
             return by_id
         # A name is for ever one session's; a friendly one like it may be chosen by anybody.
         named = [s for s in seen if s.name == word]

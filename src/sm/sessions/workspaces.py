@@ -37,11 +37,11 @@ class Workspaces:
 
     def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""
-        viewer = self._manager.viewer(caller)
+        caller_session = self._manager.caller_session(caller)
         return [
             w
             for w in sorted(self._store.workspaces.values(), key=lambda w: w.slug)
-            if visible_workspace(viewer, w.slug) and (deleted or w.deleted_at is None)
+            if visible_workspace(caller_session, w.slug) and (deleted or w.deleted_at is None)
         ]
 
     def find(self, caller: Caller, slug: str) -> Workspace:
@@ -59,8 +59,10 @@ class Workspaces:
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
         """Those in the workspace that the caller sees."""
-        viewer = self._manager.viewer(caller)
-        return [s for s in self._store.sessions.values() if s.workspace == slug and visible(viewer, s)]
+        caller_session = self._manager.caller_session(caller)
+        return [
+            s for s in self._store.sessions.values() if s.workspace == slug and visible(caller_session, s)
+        ]
 
     async def create(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
