@@ -224,7 +224,8 @@ class Instance:
         """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""
         watched.remove(self._crash)
         try:
-            self.run("daemon", "stop", "--all")
+            # Exit code 9: on a busy machine hundreds of agents may not end within the time of one kill.
+            until(lambda: self.run("daemon", "stop", "--all").returncode != 9, "all agents have ended")
             for daemon in self._daemons:
                 if daemon.poll() is None:
                     daemon.kill()
