@@ -71,33 +71,33 @@ class Sessions:
         store: Store,
         manager: Manager,
         workspaces: Workspaces,
-        starts: Spawner,
+        spawner: Spawner,
         kills: Kills,
         records: Records,
-        revival: Restorer,
+        restorer: Restorer,
         adoptions: Adoptions,
         interrupts: Interrupts,
-        mailroom: MailTimers,
+        timers: MailTimers,
         terminals: Lifecycle,
     ) -> None:
         self._store = store
         self._manager = manager
         self._workspaces = workspaces
-        self._spawner = starts
+        self._spawner = spawner
         self._kills = kills
-        self._mailroom = mailroom
+        self._timers = timers
         self._terminals = terminals
         self.find = manager.find
         self.caller_session = manager.caller_session
         self.acknowledge_endings = manager.acknowledge_endings
-        self.agent_types = starts.agent_types
+        self.agent_types = spawner.agent_types
         self.archive = records.archive
         self.reparent = records.reparent
         self.remove = records.remove
         self.worktree_users = records.around
-        self.restore = revival.restore
-        self.restore_all = revival.restore_all
-        self.fork = revival.fork
+        self.restore = restorer.restore
+        self.restore_all = restorer.restore_all
+        self.fork = restorer.fork
         self.adopt = adoptions.adopt
         self.interrupt = interrupts.interrupt
 
@@ -235,7 +235,7 @@ class Sessions:
         """End the session's process, with `tree` also the processes of its descendants."""
         killed = await self._kills.kill(caller, reference, key, force=force, tree=tree)
         for each in killed:
-            self._mailroom.hold(each.id, caller.session_id)
+            self._timers.hold(each.id, caller.session_id)
         if listens():
             await self._manager.acknowledge_endings(caller, [s.id for s in killed])
         return killed
@@ -274,14 +274,14 @@ class Waits:
         messages: Messages,
         requests: Requests,
         waiting: WaitingSessions,
-        mailroom: MailTimers,
+        timers: MailTimers,
     ) -> None:
         self._store = store
         self._manager = manager
         self._messages = messages
         self._requests = requests
         self._waiting = waiting
-        self._mailroom = mailroom
+        self._timers = timers
 
     async def sessions(
         self,
@@ -316,7 +316,7 @@ class Waits:
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
         for session in sessions:
             if is_ended(session.status):
-                self._mailroom.hold(session.id, caller.session_id)
+                self._timers.hold(session.id, caller.session_id)
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
             self._waiting.over(caller.session_id)

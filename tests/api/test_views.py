@@ -25,7 +25,7 @@ def test_how_it_ended_and_where_it_runs_are_flat_fields() -> None:
 
 def test_no_secret_of_a_session_is_shown() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
-        "id", "terminal", "parent_id", "process", "exit", "openings", "token_hash", "conversation", "transcript",
+        "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
         "branch",
     }  # fmt: skip
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())

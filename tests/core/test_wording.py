@@ -27,13 +27,13 @@ from sm.core.wording import (
     ending,
     idle,
     label,
-    message_settled,
+    message_finished,
     milestone,
     moved,
     notice_subject,
     outcome,
+    request_finished,
     request_opened,
-    request_settled,
     sender_label,
     spawned,
     undelivered,
@@ -305,7 +305,7 @@ def test_what_became_of_a_request_is_recorded_with_who_and_why() -> None:
     answered = replace(
         QUESTION, state=RequestState.ANSWERED, answer=Answer(True, ("this",)), answered_by="operator"
     )
-    assert request_settled(CHILD, answered) == 'Child 1a2b3c4d: r7 answered by operator - "this"'
+    assert request_finished(CHILD, answered) == 'Child 1a2b3c4d: r7 answered by operator - "this"'
     ruled = replace(
         PERMISSION,
         state=RequestState.ANSWERED,
@@ -313,22 +313,22 @@ def test_what_became_of_a_request_is_recorded_with_who_and_why() -> None:
         answered_by=BY_RULE,
         reason="auto_deny has Bash",
     )
-    assert request_settled(CHILD, ruled) == (
+    assert request_finished(CHILD, ruled) == (
         'Child 1a2b3c4d: r7 answered by a rule - "rejected" (auto_deny has Bash)'
     )
     there = replace(ruled, answered_by=BY_TERMINAL, answer=Answer(True), reason="it was answered there")
-    assert request_settled(CHILD, there) == 'Child 1a2b3c4d: r7 answered at its terminal - "approved"'
+    assert request_finished(CHILD, there) == 'Child 1a2b3c4d: r7 answered at its terminal - "approved"'
     assert (
-        request_settled(CHILD, replace(there, answer=None)) == "Child 1a2b3c4d: r7 answered at its terminal"
+        request_finished(CHILD, replace(there, answer=None)) == "Child 1a2b3c4d: r7 answered at its terminal"
     )
     expired = replace(QUESTION, state=RequestState.EXPIRED, reason="nobody answered in time")
-    assert request_settled(CHILD, expired) == "Child 1a2b3c4d: r7 expired: nobody answered in time"
+    assert request_finished(CHILD, expired) == "Child 1a2b3c4d: r7 expired: nobody answered in time"
 
 
 def test_what_became_of_a_message_is_recorded() -> None:
     got = replace(MESSAGE, state=MessageState.SUBMITTED)
-    assert message_settled(CHILD, got, "operator") == "Child 1a2b3c4d got message 57 from operator"
-    assert message_settled(CHILD, MESSAGE, "operator") == (
+    assert message_finished(CHILD, got, "operator") == "Child 1a2b3c4d got message 57 from operator"
+    assert message_finished(CHILD, MESSAGE, "operator") == (
         "Child 1a2b3c4d: message 57 from operator expired: too late"
     )
 
@@ -340,8 +340,8 @@ def test_no_event_of_mail_or_requests_leaves_its_line(text: str) -> None:
         request_opened(CHILD, question),
         request_opened(CHILD, replace(COMPLETION, questions=(Question(text),))),
         request_opened(CHILD, replace(PERMISSION, tool=text)),
-        request_settled(CHILD, replace(question, answer=Answer(True, (text,)))),
-        request_settled(CHILD, replace(question, reason=text)),
-        message_settled(CHILD, replace(MESSAGE, reason=text), "operator"),
+        request_finished(CHILD, replace(question, answer=Answer(True, (text,)))),
+        request_finished(CHILD, replace(question, reason=text)),
+        message_finished(CHILD, replace(MESSAGE, reason=text), "operator"),
     ]
     assert all(len(line.splitlines()) == 1 for line in lines)

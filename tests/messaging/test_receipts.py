@@ -103,7 +103,7 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Quota(config.limits),
+            quota=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )
@@ -502,7 +502,7 @@ async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept
         notice = Notice(3, OTHER, ID, NoticeKind.ENDING, "ending:1", text, samples.AT)
         await tx.mail.add_notice(notice)
         tx.mail.add_message(sm, text)
-        tx.mail.settle_notices([notice], "sent", 57)
+        tx.mail.finish_notices([notice], "sent", 57)
 
     await commit(post.store, unit)
     sent = letter("sm", 57, text)

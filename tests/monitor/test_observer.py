@@ -108,7 +108,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Quota(config.limits),
+            quota=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )

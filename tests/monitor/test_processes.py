@@ -63,7 +63,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
             notices=notices,
             changes=changes,
             endings=Endings(config, notices, changes, providers),
-            counting=Quota(config.limits),
+            quota=Quota(config.limits),
             audit=lambda *_: None,
             now=now,
         )

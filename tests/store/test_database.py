@@ -75,7 +75,7 @@ async def test_everything_about_a_session_comes_back_after_a_restart(path: str) 
         completion_message="dône",
         note="thinking",
         archived=True,
-        openings=2,
+        runs=2,
         token_hash="ab" * 32,
         mode=Mode.SUPERVISED,
         effective_mode=TrustLevel.SANDBOXED,

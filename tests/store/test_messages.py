@@ -289,7 +289,7 @@ async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store
 @pytest.mark.parametrize("state", ["sent", "heard", "dropped"])
 async def test_an_occasion_that_is_settled_is_not_noted_again(store: Store, state: str) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
-    await done(store, lambda tx: tx.mail.settle_notices([notice(1)], state))
+    await done(store, lambda tx: tx.mail.finish_notices([notice(1)], state))
     assert store.mail.open.notices == {}
     assert not await commit(store, lambda tx: tx.mail.add_notice(notice(2)))
     assert store.mail.open.notices == {}
@@ -312,14 +312,14 @@ async def test_what_a_message_would_have_told_is_told_to_the_heir(path: str, sto
             assert await tx.mail.add_notice(each)
         for number, each in ((10, told), (11, other)):
             tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), each.text)
-            tx.mail.settle_notices([each], "sent", number)
+            tx.mail.finish_notices([each], "sent", number)
 
     await commit(store, tell)
     assert store.mail.open.notices == {3: free}
-    await commit(store, lambda tx: tx.mail.untell([10], None))
+    await commit(store, lambda tx: tx.mail.reopen_notices([10], None))
     assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
-    await commit(store, lambda tx: tx.mail.untell([10], PARENT.id))  # no message holds it any more
-    await commit(store, lambda tx: tx.mail.untell([], None))
+    await commit(store, lambda tx: tx.mail.reopen_notices([10], PARENT.id))  # no message holds it any more
+    await commit(store, lambda tx: tx.mail.reopen_notices([], None))
     assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
     async with await Store.open(path) as again:
         assert again.mail.open == store.mail.open
@@ -384,7 +384,7 @@ async def removable(store: Store) -> Session:
         tx.mail.add_request(asked)
         tx.mail.change_request(asked, taken_at=AT)
         await tx.mail.add_notice(notice(1, text="secret ending"))
-        tx.mail.settle_notices([notice(1)], "sent", 2)
+        tx.mail.finish_notices([notice(1)], "sent", 2)
         decision = decide(at_work.status, Signal(SignalKind.EXITED, "t", "exit code 0", AT))
         assert decision is not None
         changes = {"exit": Exit(0), "title": "secret title", "note": "secret note", "token_hash": "secret"}
@@ -509,11 +509,11 @@ class Walk:
         if found is not None:
             number = tx.mail.new_id("messages")
             tx.mail.add_message(message(number, found.recipient, sender="sm"), found.text)
-            tx.mail.settle_notices([found], "sent", number)
+            tx.mail.finish_notices([found], "sent", number)
 
     async def _untell(self, tx: Transaction) -> None:
         chosen = [number for number in tx.mail.open.messages if self._dice.random() < 0.5]
-        await tx.mail.untell(chosen, self._dice.choice([PARENT.id, None]))
+        await tx.mail.reopen_notices(chosen, self._dice.choice([PARENT.id, None]))
 
     async def _readdress(self, tx: Transaction) -> None:
         found = self._one(tx.mail.open.notices)
@@ -581,9 +581,9 @@ async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_pu
 
     async def tell(tx: Transaction) -> None:
         tx.mail.add_message(message(1, sender="sm", recipient=PARENT.id), "x")
-        tx.mail.settle_notices([notice(1)], "sent", 1)
+        tx.mail.finish_notices([notice(1)], "sent", 1)
         await tx.mail.add_notice(notice(2, "idle:1"))
-        await tx.mail.untell([1], None)
+        await tx.mail.reopen_notices([1], None)
 
     await commit(store, tell)
     assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)

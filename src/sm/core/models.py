@@ -135,8 +135,8 @@ class Session:
     completion_message: str | None = None
     note: str | None = None
     archived: bool = False
-    openings: int = 1
-    """How many times it was opened: an ending is counted once for each."""
+    runs: int = 1
+    """How many processes the session has had by spawn and restore; each run ends once."""
     token_hash: str | None = None
     conversation: str | None = None
     """The agent CLI's own id of what is said in the session; it may change (`/clear`)."""

@@ -159,7 +159,7 @@ def request_opened(session: Session, request: Request, plan: str | None = None) 
     return f"{subject(session)} {what} ({request.name})"
 
 
-def request_settled(session: Session, request: Request) -> str:
+def request_finished(session: Session, request: Request) -> str:
     """The line of the event that records what became of a request."""
     by = f" {decider(request)}" if request.answered_by else ""
     reason = folded(request.reason or "")
@@ -196,7 +196,7 @@ def outcome(request: Request) -> str:
     return f"{decided}: {answer.message}" if answer.message else decided
 
 
-def message_settled(session: Session, message: Message, sender: str) -> str:
+def message_finished(session: Session, message: Message, sender: str) -> str:
     """The line of the event that records what became of a message."""
     what = f"message {message.id} from {sender}"
     if message.state is MessageState.SUBMITTED:

@@ -83,25 +83,25 @@ class Outbox:
         self,
         store: Store,
         manager: Manager,
-        starts: Spawner,
+        spawner: Spawner,
         terminals: OutboxTerminals,
         sandbox: Sandbox,
         watcher: Watcher,
         notifiers: Mapping[str, Notifier],
         archives: Archives,
-        revival: Restorer,
+        restorer: Restorer,
         agent_sockets: AgentSockets,
         driver: ComposerDriver,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._spawner = starts
+        self._spawner = spawner
         self._terminals = terminals
         self._sandbox = sandbox
         self._watcher = watcher
         self._notifiers = notifiers
         self._archives = archives
-        self._revival = revival
+        self._restorer = restorer
         self._agent_sockets = agent_sockets
         self._driver = driver
         self._last: dict[str, asyncio.Task[None]] = {}
@@ -291,7 +291,7 @@ class Outbox:
         self._watcher.watch(session.id, process, pane)
 
     async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
-        launch = await (self._revival.launch_again(session_id) if again else self._store.launch(session_id))
+        launch = await (self._restorer.launch_again(session_id) if again else self._store.launch(session_id))
         return launch, await self._sandbox.prepare(session_id, launch)
 
     async def _terminals_now(self) -> frozenset[str]:

@@ -123,15 +123,15 @@ def build(
         notices=notices,
         changes=changes,
         endings=endings,
-        counting=Quota(config.limits),
+        quota=Quota(config.limits),
         audit=audit.record,
         now=now,
     )
-    spawning = SpawnPlanner(config, place, providers, store, now)
-    starts = Spawner(store, manager, spawning, sandbox, endings)
+    planner = SpawnPlanner(config, place, providers, store, now)
+    spawner = Spawner(store, manager, planner, sandbox, endings)
     kills = Kills(store, manager)
     reports = Reports(store, manager, endings)
-    revival = Restorer(store, manager, starts, spawning, sandbox, terminals)
+    restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
     waiting = WaitingSessions(store, manager)
     archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
 
@@ -154,20 +154,20 @@ def build(
     timers = MailTimers(store, manager, kills, waiting, time.time)
 
     summarizers = (each.summarizer for each in providers.values())
-    workspaces = Workspaces(store, manager, starts)
+    workspaces = Workspaces(store, manager, spawner)
     requests = Requests(store, manager, reports, dialogs)
     services = Services(
         sessions=Sessions(
             store=store,
             manager=manager,
             workspaces=workspaces,
-            starts=starts,
+            spawner=spawner,
             kills=kills,
             records=Records(store, manager),
-            revival=revival,
-            adoptions=Adoptions(store, manager, starts, spawning, terminals, providers),
+            restorer=restorer,
+            adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
             interrupts=Interrupts(store, manager),
-            mailroom=timers,
+            timers=timers,
             terminals=terminals,
         ),
         workspaces=workspaces,
@@ -181,7 +181,7 @@ def build(
             messages=messages,
             requests=requests,
             waiting=waiting,
-            mailroom=timers,
+            timers=timers,
         ),
         monitor=Monitor(
             config=config,
@@ -202,13 +202,13 @@ def build(
     outbox = Outbox(
         store,
         manager,
-        starts,
+        spawner,
         terminals,
         sandbox,
         watcher,
         notifiers,
         archives,
-        revival,
+        restorer,
         agent_sockets,
         composer,
     )

@@ -48,4 +48,4 @@ def check_runs(tx: Transaction, session: Session) -> None:
 def is_restored(session: Session, open: Open) -> bool:
     """Whether the session is being restored: its new process does not run yet."""
     starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
-    return starting and session.openings > 1
+    return starting and session.runs > 1

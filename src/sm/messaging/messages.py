@@ -135,7 +135,7 @@ class Messages:
             )
         if mode is MessageMode.IDLE and session.status is not Status.IDLE:
             why = f"until it is idle: it is {session.status}"
-        await self._manager.counting.sent(tx, caller, at)
+        await self._manager.quota.sent(tx, caller, at)
         ttl_s = TTL_S if ttl_s is None else ttl_s
         message = Message(
             id=tx.mail.new_id("messages"),
@@ -192,7 +192,7 @@ class Messages:
                 and n.occasion == occasion
                 and n.recipient == caller.session_id
             ]
-            tx.mail.settle_notices(told, "heard")
+            tx.mail.finish_notices(told, "heard")
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, each with the beginning of

@@ -17,7 +17,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.waits import For, WaitingSessions
 from sm.state.messages import finish
 from sm.state.notices import notice_recipient
-from sm.state.requests import settle, tell
+from sm.state.requests import finish_request, send_outcome
 from sm.store import Open, Store, Transaction
 
 log = logging.getLogger(__name__)
@@ -125,10 +125,10 @@ class MailTimers:
             session = tx.find(recipient)
             if recipient is not None and (session is None or session.exit is not None):
                 heir = None if session is None else notice_recipient(tx, session)
-                await self._manager.notices.pass_on(tx, notices, heir)
+                await self._manager.notices.readdress(tx, notices, heir)
                 return
             old = [n for n in notices if _is_old_news(tx, n, notices)]
-            tx.mail.settle_notices(old, "dropped")
+            tx.mail.finish_notices(old, "dropped")
             told = [n for n in notices if n not in old][:_ENTRIES_MAX]
             if told:
                 message = Message(
@@ -141,7 +141,7 @@ class MailTimers:
                     state_at=tx.now,
                 )
                 tx.mail.add_message(message, "\n".join(n.text for n in told))
-                tx.mail.settle_notices(told, "sent", message.id)
+                tx.mail.finish_notices(told, "sent", message.id)
 
     # Messages
 
@@ -194,13 +194,15 @@ class MailTimers:
                     reason = "nobody answered in time"
                     if now.hook is not None:
                         reason += f"; its dialog is still open: sm attach {session.id}"
-                    done = await settle(tx, session, now, tx.now, state=RequestState.EXPIRED, reason=reason)
+                    done = await finish_request(
+                        tx, session, now, tx.now, state=RequestState.EXPIRED, reason=reason
+                    )
                     if (
                         now.hook is None
                         and session.exit is None
                         and not self._waiting.waits(session.id, For.ANSWER)
                     ):
-                        tell(tx, done, f"{done.name} expired: {reason}", tx.now)
+                        send_outcome(tx, done, f"{done.name} expired: {reason}", tx.now)
         return waits
 
     async def _pass_answers(self, open: Open) -> list[float]:
@@ -219,7 +221,7 @@ class MailTimers:
                 if now.unclaimed:
                     tx.mail.change_request(now, taken_at=tx.now)
                 if now.unclaimed and session is not None and session.exit is None:
-                    tell(tx, now, f"answer to {now.name}: {outcome(now)}", tx.now)
+                    send_outcome(tx, now, f"answer to {now.name}: {outcome(now)}", tx.now)
         return waits
 
     def _may_be_claimed(self, session_id: str) -> bool:

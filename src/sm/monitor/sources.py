@@ -49,7 +49,7 @@ class Sources:
             launch = await self._store.launch(agent.session_id)
             session = self._store.sessions[agent.session_id]
             # A restored one goes on with what was said, and waits for more.
-            agent.expects_turn = launch.has_prompt and session.openings == 1
+            agent.expects_turn = launch.has_prompt and session.runs == 1
             agent.environment = launch.environment
             agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
         state = agent.readers.state

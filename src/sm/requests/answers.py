@@ -15,7 +15,16 @@ from sm.policy.access import Action, may
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.sessions.reports import Reports
-from sm.state.requests import EXPIRES_S, OPEN_MAX, NewRequest, open_of, open_request, settle, tell, too_late
+from sm.state.requests import (
+    EXPIRES_S,
+    OPEN_MAX,
+    NewRequest,
+    finish_request,
+    open_of,
+    open_request,
+    send_outcome,
+    too_late,
+)
 from sm.store import Store, Transaction
 
 _OPTIONS_MAX = 20
@@ -172,14 +181,14 @@ class Requests:
         answer = Answer(reply.approved, (), message)
         if request.kind is not RequestKind.COMPLETION:
             return await decide(tx, self._dialogs, session, request, answer, caller, at)
-        done = await settle(tx, session, request, at, **_decided(caller, answer), taken_at=at)
+        done = await finish_request(tx, session, request, at, **_decided(caller, answer), taken_at=at)
         if reply.approved:
             said = request.words or None
             reason = f"{caller} approved it ({request.name})"
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
             await self._reports.completed(tx, session.id, signal)
         else:
-            tell(tx, done, f"your completion ({done.name}) was {outcome(done)}", at)
+            send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", at)
         return done
 
     async def taken(self, caller: Caller, request: Request) -> Request:
@@ -303,7 +312,7 @@ async def decide(
     """The request is answered, or the answer is offered to the hook that waits for it."""
     if request.hook is not None:
         return dialogs.propose_answer(tx, session, request, answer, who)
-    return await settle(tx, session, request, at, **_decided(who, answer))
+    return await finish_request(tx, session, request, at, **_decided(who, answer))
 
 
 def _decided(caller: Caller, answer: Answer) -> dict[str, object]:

@@ -31,10 +31,10 @@ from sm.state.requests import (
     EXPIRES_S,
     OPEN_MAX,
     NewRequest,
+    finish_request,
+    finish_with_proposed_answer,
     open_of,
     open_request,
-    settle,
-    settle_taken,
     too_late,
 )
 from sm.store import Store, Transaction, durable
@@ -200,7 +200,7 @@ class Dialogs:
             if found is None:
                 raise NotFound("no such request: its hook has never asked", "sm requests")
             if found.has_proposed_answer:
-                found = await settle_taken(tx, found, tx.now)
+                found = await finish_with_proposed_answer(tx, found, tx.now)
         return found
 
     # What those who answer do
@@ -296,8 +296,8 @@ class Dialogs:
             # A proposed answer may come too late, or reach no hook: then the person at the terminal has decided.
             given = now.id in self._handed or now.id in self._from_before
             if now.answer is not None and given and not (now.answer.approved and allowed is False):
-                return await settle_taken(tx, now, tx.now)
-            return await settle(
+                return await finish_with_proposed_answer(tx, now, tx.now)
+            return await finish_request(
                 tx,
                 session,
                 now,

@@ -30,15 +30,15 @@ class Adoptions:
         self,
         store: Store,
         manager: Manager,
-        starts: Spawner,
-        spawning: SpawnPlanner,
+        spawner: Spawner,
+        planner: SpawnPlanner,
         terminals: Lifecycle,
         providers: Mapping[str, Provider],
     ) -> None:
         self._store = store
         self._manager = manager
-        self._spawner = starts
-        self._planner = spawning
+        self._spawner = spawner
+        self._planner = planner
         self._terminals = terminals
         self._providers = providers
 

@@ -123,7 +123,7 @@ class Records:
             after = now
             if now.parent_id != parent_id:
                 if parent_id is not None:
-                    self._manager.counting.moved(tx, caller, now, parent_id)
+                    self._manager.quota.moved(tx, caller, now, parent_id)
                 after = await adopt(tx, now, parent_id, tx.now, f"moved by {caller}")
             tx.remember(session.id)
         return after

@@ -47,7 +47,7 @@ class Manager:
         notices: Notices,
         changes: SessionChanges,
         endings: Endings,
-        counting: Quota,
+        quota: Quota,
         audit: Record,
         now: Callable[[], str],
     ) -> None:
@@ -56,7 +56,7 @@ class Manager:
         self.notices = notices
         self.changes = changes
         self._endings = endings
-        self.counting = counting
+        self.quota = quota
         self._audit = audit
         self.now = now
 
@@ -200,7 +200,7 @@ class Manager:
 
         if told(self._store.mail.open):
             async with self._store.transaction() as tx:
-                tx.mail.settle_notices(told(tx.mail.open), "heard")
+                tx.mail.finish_notices(told(tx.mail.open), "heard")
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:

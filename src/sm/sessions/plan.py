@@ -140,7 +140,7 @@ class SpawnPlanner:
         start = self._start(session, parent, launch.inherited, provider, types, grants)
         plan = provider.resume(start, launch.flags, conversation, fork=False)
         again = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
-        told = (*_untold(session, types), *types.unread, *grants.warnings, *plan.warnings)
+        told = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
         return again, secrets.token_hex(32), told
 
     async def plan_fork(
@@ -183,7 +183,7 @@ class SpawnPlanner:
         plan = provider.resume(replace(start, at_most=most), launch.flags, conversation, fork=True)
         session = replace(session, conversation=plan.conversation)
         forked = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
-        told = (*_untold(session, types), *types.unread, *grants.warnings, *plan.warnings)
+        told = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
         return SpawnPlan(session, forked, None, token, told)
 
     async def agent_types(
@@ -325,7 +325,7 @@ class SpawnPlanner:
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
 
-def _untold(session: Session, types: Catalog) -> tuple[str, ...]:
+def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:
     """That an agent which goes on is not told again what its agent type said."""
     kind = types.known(session.agent_type)
     if kind is not None and kind.problem is None:

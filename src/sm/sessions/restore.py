@@ -43,15 +43,15 @@ class Restorer:
         self,
         store: Store,
         manager: Manager,
-        starts: Spawner,
-        spawning: SpawnPlanner,
+        spawner: Spawner,
+        planner: SpawnPlanner,
         sandbox: Sandbox,
         terminals: Lifecycle,
     ) -> None:
         self._store = store
         self._manager = manager
-        self._spawner = starts
-        self._planner = spawning
+        self._spawner = spawner
+        self._planner = planner
         self._sandbox = sandbox
         self._terminals = terminals
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -194,7 +194,7 @@ class Restorer:
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
             raise NameTaken(f"a live session is named {name} already")
-        self._manager.counting.again(tx, caller, session)
+        self._manager.quota.again(tx, caller, session)
         return session
 
     async def _restart(

@@ -31,11 +31,11 @@ class Spawner:
     """The use cases of sessions that start, and what the outbox found when it started their agents."""
 
     def __init__(
-        self, store: Store, manager: Manager, spawning: SpawnPlanner, sandbox: Sandbox, endings: Endings
+        self, store: Store, manager: Manager, planner: SpawnPlanner, sandbox: Sandbox, endings: Endings
     ) -> None:
         self._store = store
         self._manager = manager
-        self._planner = spawning
+        self._planner = planner
         self._sandbox = sandbox
         self._endings = endings
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
@@ -157,7 +157,7 @@ class Spawner:
         # Not when it was planned: what the plans of two at once take must not bring them closer than they may come.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
-        await self._manager.counting.born(tx, caller, session)
+        await self._manager.quota.born(tx, caller, session)
         await tx.insert(session, planned.launch, planned.prompt)
         await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
         for warning in planned.warnings:

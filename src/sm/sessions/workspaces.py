@@ -30,10 +30,10 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 class Workspaces:
     """The use cases of workspaces."""
 
-    def __init__(self, store: Store, manager: Manager, starts: Spawner) -> None:
+    def __init__(self, store: Store, manager: Manager, spawner: Spawner) -> None:
         self._store = store
         self._manager = manager
-        self._spawner = starts
+        self._spawner = spawner
 
     def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""

@@ -14,7 +14,7 @@ from sm.core.wording import label, subject
 from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices, notice_recipient
-from sm.state.requests import call_off
+from sm.state.requests import cancel_requests
 from sm.state.sessions import SessionChanges
 from sm.store import Transaction
 
@@ -77,7 +77,7 @@ class Endings:
         """What follows for the session's messages, requests, children and terminal."""
         at = tx.now
         await return_messages(tx, self._notices, session)
-        await call_off(tx, session, at, f"session {session.id} has ended")
+        await cancel_requests(tx, session, at, f"session {session.id} has ended")
         await self._release_children(tx, session, at)
         payload: dict[str, Any] = {"terminal": session.terminal}
         if self._cleanup.auto_archive_transcript:

@@ -3,7 +3,7 @@
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
-from sm.core.wording import message_settled, sender_label
+from sm.core.wording import message_finished, sender_label
 from sm.state.notices import Notices
 from sm.store import Transaction
 
@@ -40,9 +40,9 @@ async def finish(
         await notices.of_undelivered(tx, session, after)
     if message.sender == SM_ITSELF:
         if state is MessageState.FAILED and session is not None:
-            await notices.untold(tx, session, [message.id])
+            await notices.return_notices(tx, session, [message.id])
         else:
-            await tx.mail.untell([message.id], message.session_id)
+            await tx.mail.reopen_notices([message.id], message.session_id)
     return after
 
 
@@ -61,7 +61,7 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
             after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
         if message.sender == SM_ITSELF:  # also a message that may have arrived: twice is better than never
             unclaimed.append(message.id)
-        line = message_settled(session, after, sender_label(after.sender, tx.find(after.sender)))
+        line = message_finished(session, after, sender_label(after.sender, tx.find(after.sender)))
         metadata = {"message_id": after.id, "state": after.state}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
         await notices.of_undelivered(tx, session, after)
@@ -72,12 +72,12 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
             if message.sender == SM_ITSELF:
                 unclaimed.append(message.id)
             await notices.of_undelivered(tx, session, after)
-    await notices.untold(tx, session, unclaimed)
+    await notices.return_notices(tx, session, unclaimed)
 
 
 async def _record(tx: Transaction, message: Message) -> None:
     session = tx.find(message.session_id)
     if session is not None:
-        line = message_settled(session, message, sender_label(message.sender, tx.find(message.sender)))
+        line = message_finished(session, message, sender_label(message.sender, tx.find(message.sender)))
         metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)

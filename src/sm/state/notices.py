@@ -62,7 +62,7 @@ class Notices:
             if self._wanted(decision.after):
                 text = ending(session, signal)
                 await self._note(
-                    tx, session, NoticeKind.ENDING, f"ending:{session.openings}", text, decision.event
+                    tx, session, NoticeKind.ENDING, f"ending:{session.runs}", text, decision.event
                 )
         elif (
             decision.after is Status.IDLE
@@ -113,21 +113,21 @@ class Notices:
             )
         )
 
-    async def untold(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
-        """What these messages, and what is still to come, would have told `session` is for who stands above it."""
+    async def return_notices(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
+        """Address the notices of these messages, and those still pending for `session`, to its ancestor."""
         if message_ids:
-            await tx.mail.untell(message_ids, session.id)
-        left = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
-        await self.pass_on(tx, left, notice_recipient(tx, session))
+            await tx.mail.reopen_notices(message_ids, session.id)
+        pending = [n for n in tx.mail.open.notices.values() if n.recipient == session.id]
+        await self.readdress(tx, pending, notice_recipient(tx, session))
 
-    async def pass_on(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
-        """`heir` is to be told these, in place of a session whose process is gone; None: the operator."""
+    async def readdress(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
+        """Address notices to `heir` in place of a session whose process is gone. None: the operator."""
         for notice in list(notices):
             its_own = (
                 notice.kind is NoticeKind.UNDELIVERED
             )  # of a message that it sent: nobody else's business
             if its_own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
-                tx.mail.settle_notices([notice], "dropped")
+                tx.mail.finish_notices([notice], "dropped")
                 continue
             tx.mail.readdress(notice, heir)
             session = tx.find(notice.session_id)

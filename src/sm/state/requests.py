@@ -1,5 +1,4 @@
-"""Requests inside a transaction: opened, settled, called off. `requests` is about who may do it, `dialogs` about
-those that a hook of the agent waits for."""
+"""Opens, finishes and cancels requests inside a transaction. The room `requests` decides who may do so."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from sm.core.models import Session
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import EventType, MessageMode, MessageState, RequestKind, RequestState
 from sm.core.text import quoted
-from sm.core.wording import decider, outcome, request_opened, request_settled
+from sm.core.wording import decider, outcome, request_finished, request_opened
 from sm.errors import IllegalState
 from sm.state.notices import Notices
 from sm.store import Transaction
@@ -88,23 +87,25 @@ async def open_request(
     return request
 
 
-async def settle(tx: Transaction, session: Session, request: Request, at: str, **changes: Any) -> Request:
-    """The request is open no more, for whatever reason; its event says why."""
+async def finish_request(
+    tx: Transaction, session: Session, request: Request, at: str, **changes: Any
+) -> Request:
+    """Close a request, with its event, and drop its notices: nobody has to do anything any more."""
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
-    await tx.event(EventType.REQUEST, session, at, request_settled(session, after), metadata)
+    await tx.event(EventType.REQUEST, session, at, request_finished(session, after), metadata)
     for notice in [n for n in tx.mail.open.notices.values() if _about(n.occasion, n.session_id, request)]:
-        tx.mail.settle_notices([notice], "dropped")  # nobody has to do anything any more
+        tx.mail.finish_notices([notice], "dropped")
     return after
 
 
-async def settle_taken(tx: Transaction, request: Request, at: str) -> Request:
-    """The offer is the answer. What was said with a yes goes on as a message: the dialog has no place for it."""
+async def finish_with_proposed_answer(tx: Transaction, request: Request, at: str) -> Request:
+    """Close a request with its proposed answer. Words beside an approval become a message of their own."""
     session = tx.session(request.session_id)
-    done = await settle(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
+    done = await finish_request(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
     said = None if done.answer is None else done.answer.message
     if said and done.answer is not None and done.answer.approved:
-        tell(tx, done, f"{done.name} was {outcome(done)}", at)
+        send_outcome(tx, done, f"{done.name} was {outcome(done)}", at)
     return done
 
 
@@ -117,10 +118,10 @@ def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[Re
     return [r for r in requests.values() if r.session_id == session_id and r.open and r.kind in kinds]
 
 
-async def call_off(tx: Transaction, session: Session, at: str, reason: str) -> None:
-    """Nobody waits any more for what this session has asked."""
+async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
+    """Cancel every open request of a session."""
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-        await settle(
+        await finish_request(
             tx,
             session,
             request,
@@ -134,8 +135,8 @@ async def call_off(tx: Transaction, session: Session, at: str, reason: str) -> N
         tx.mail.change_request(request, taken_at=at)  # answered, and there is nobody to take it
 
 
-def tell(tx: Transaction, request: Request, text: str, at: str) -> None:
-    """Send the session what became of its request as a message: nobody waits for it."""
+def send_outcome(tx: Transaction, request: Request, text: str, at: str) -> None:
+    """Send the outcome of a request to its session as a message."""
     message = Message(
         id=tx.mail.new_id("messages"),
         session_id=request.session_id,

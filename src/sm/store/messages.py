@@ -167,8 +167,8 @@ class MailWrites:
         self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
         return True
 
-    def settle_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
-        """They are told (`sent` in a message, `heard` in an answer) or `dropped`."""
+    def finish_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
+        """Take notices off the pending ones: `sent` in a message, `heard` in an answer, or `dropped`."""
         left = dict(self.open.notices)
         for notice in notices:
             del left[notice.id]
@@ -177,8 +177,8 @@ class MailWrites:
             )
         self.open = replace(self.open, notices=left)
 
-    async def untell(self, message_ids: Collection[int], recipient: str | None) -> None:
-        """What these messages would have told is to be told to `recipient`."""
+    async def reopen_notices(self, message_ids: Collection[int], recipient: str | None) -> None:
+        """Make the notices of these messages pending again, for `recipient`."""
         # Those of a session that was removed meanwhile have nothing more to tell.
         where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
         values = (encoded(list(message_ids)),)

@@ -44,12 +44,13 @@ def _trust(text: str) -> TrustLevel:
 _PLAIN = tuple(
     f.name
     for f in fields(Session)
-    if f.name not in {"status", "mode", "trust_level", "effective_mode", "process", "exit", "archived"}
+    if f.name
+    not in {"status", "mode", "trust_level", "effective_mode", "process", "exit", "archived", "runs"}
 )
 COLUMNS = (
     *_PLAIN,
     *("status", "mode", "trust_level", "effective_mode", "archived"),
-    *("pid", "pid_started", "ended", "exit_code", "exit_signal"),
+    *("openings", "pid", "pid_started", "ended", "exit_code", "exit_signal"),
 )
 
 
@@ -60,6 +61,7 @@ def to_row(session: Session) -> dict[str, Any]:
     row["trust_level"] = session.trust_level.value
     row["effective_mode"] = session.effective_mode.value
     row["archived"] = int(session.archived)
+    row["openings"] = session.runs
     row["pid"] = session.process.pid if session.process else None
     row["pid_started"] = session.process.started if session.process else None
     row["ended"] = int(session.exit is not None)
@@ -77,6 +79,7 @@ def from_row(row: Mapping[str, Any]) -> Session:
         trust_level=_trust(row["trust_level"]),
         effective_mode=_trust(row["effective_mode"]),
         archived=bool(row["archived"]),
+        runs=row["openings"],
         process=Process(row["pid"], row["pid_started"]) if row["pid"] is not None else None,
         exit=Exit(row["exit_code"], row["exit_signal"]) if row["ended"] else None,
     )

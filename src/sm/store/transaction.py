@@ -198,7 +198,7 @@ class Transaction:
         """
         signal = decision.signal
         if is_ended(decision.before) and is_live(decision.after):
-            changes |= {"openings": session.openings + 1, "completed_at": None}
+            changes |= {"runs": session.runs + 1, "completed_at": None}
             changes |= {"completion_status": None, "completion_message": None}
         if is_ended(decision.after) and not is_ended(decision.before):
             changes.setdefault("completed_at", signal.emitted_at)
