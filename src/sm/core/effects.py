@@ -1,6 +1,9 @@
-"""The kinds of effects: what the daemon does to the outside world once a transaction has committed it."""
+"""Effects: what the daemon does to the outside world once a transaction has committed it. Pure data."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class EffectKind(StrEnum):
@@ -24,3 +27,14 @@ class EffectKind(StrEnum):
     """Run the operator's program with a notification."""
     WEBHOOK = "webhook"
     """Post a notification to one of the operator's URLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A row of the outbox."""
+
+    id: int
+    kind: str
+    """An EffectKind; of another text if a newer version has written the row."""
+    session_id: str
+    payload: Mapping[str, Any]

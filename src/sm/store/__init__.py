@@ -1,8 +1,9 @@
 """The database: sessions, events, effects, messages. One writer, one file; only this package knows SQLite."""
 
+from sm.core.effects import Effect
 from sm.store.connection import backups
 from sm.store.database import Store, durable
-from sm.store.messages import Effect, Open
+from sm.store.messages import Open
 from sm.store.transaction import Transaction
 
 __all__ = ["Effect", "Open", "Store", "Transaction", "backups", "durable"]

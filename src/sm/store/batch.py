@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sm.core.effects import Effect
 from sm.core.models import Event, Session, Workspace
-from sm.store.messages import Effect, Open
+from sm.store.messages import Open
 from sm.store.transaction import Transaction
 
 

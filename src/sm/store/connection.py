@@ -3,7 +3,7 @@
 import glob
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,9 @@ import aiosqlite
 
 from sm.errors import DatabaseRefused, InternalError, StorageFull
 from sm.store.migrations import refuse_newer, version_of
+
+Read = Callable[[str, tuple[Any, ...]], Awaitable[list[Any]]]
+"""Executes a query with values, and returns its rows (sqlite3.Row)."""
 
 _CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
 _SQLITE_FULL = 13
@@ -64,6 +67,10 @@ async def connect(path: str) -> aiosqlite.Connection:
     return db
 
 
+async def rows(db: aiosqlite.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    return list(await db.execute_fetchall(sql, values))
+
+
 async def inspect(path: str) -> None:
     """Look at an existing database through a read-only connection, before anything may write to it."""
     size = _size(path)
@@ -74,12 +81,9 @@ async def inspect(path: str) -> None:
         try:
             refuse_newer(await version_of(db), path)
             whole = size <= _CHECK_WHOLE_UP_TO_BYTES
-            async with db.execute(
-                "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"
-            ) as c:
-                row = await c.fetchone()
-            if whole and (row is None or row[0] != "ok"):
-                raise aiosqlite.DatabaseError(str(row[0]) if row else "no answer")
+            found = await rows(db, "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema")
+            if whole and (not found or found[0][0] != "ok"):
+                raise aiosqlite.DatabaseError(str(found[0][0]) if found else "no answer")
         finally:
             await db.close()
     except aiosqlite.Error as error:

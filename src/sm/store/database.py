@@ -5,38 +5,29 @@ wait at the same time share one commit (and its fsync). Readers see only what is
 """
 
 import asyncio
+import functools
 import logging
 import os
 import time
 import uuid
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import wraps
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 import aiosqlite
 
 from sm.core.backoff import Backoff
+from sm.core.effects import Effect
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
-from sm.core.states import EventType
 from sm.core.timestamps import iso
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.batch import Changes, Turn
-from sm.store.connection import backups, connect, inspect, make_room, refusal
+from sm.store.connection import backups, connect, inspect, make_room, refusal, rows
 from sm.store.idempotency import forget_keys
-from sm.store.messages import Effect, MailReads
+from sm.store.messages import MailReads
 from sm.store.migrations import migrate
-from sm.store.rows import (
-    COLUMNS,
-    WORKSPACE_COLUMNS,
-    decoded,
-    encoded,
-    from_row,
-    launch_from_json,
-    workspace_from,
-)
+from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encoded, launch_from_json
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 
@@ -60,7 +51,7 @@ def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
     The function must have no effect but its transaction.
     """
 
-    @wraps(function)
+    @functools.wraps(function)
     async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
@@ -93,8 +84,9 @@ class Store:
         self._sessions: dict[str, Session] = {}
         self._by_token: dict[str, str] = {}
         self._workspaces: Mapping[str, Workspace] = {}
-        self.mail = MailReads(reader)
-        self.measures = MeasureReads(reader)
+        self._read = functools.partial(rows, reader)
+        self.mail = MailReads(self._read)
+        self.measures = MeasureReads(self._read)
         self.instance = ""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
@@ -145,26 +137,16 @@ class Store:
         await self._writer.close()
 
     async def _load(self) -> None:
-        names = ", ".join(COLUMNS)
-        query = f"SELECT {names} FROM sessions WHERE removed = 0 ORDER BY created_at, id"  # noqa: S608 - names of ours
-        async with self._writer.execute(query) as cursor:
-            async for row in cursor:
-                session = from_row(dict(row))
-                self._put(session)
-        names = ", ".join(WORKSPACE_COLUMNS)
-        query = f"SELECT {names} FROM workspaces ORDER BY slug"  # noqa: S608 - names of ours
-        async with self._writer.execute(query) as cursor:
-            self._workspaces = {row["slug"]: workspace_from(dict(row)) async for row in cursor}
-        async with self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'") as cursor:
-            last = await cursor.fetchone()
-        self.last_seq = int(last[0]) if last else 0
+        for row in await self._read(f"{SESSIONS.select} WHERE removed = 0 ORDER BY created_at, id"):
+            self._put(SESSIONS.load(row))
+        found = await self._read(f"{WORKSPACES.select} ORDER BY slug")
+        self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in found}
+        last = await self._read("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        self.last_seq = int(last[0][0]) if last else 0
         await self._writer.execute(
             "INSERT OR IGNORE INTO meta (name, value) VALUES ('instance', ?)", (str(uuid.uuid4()),)
         )
-        async with self._writer.execute("SELECT value FROM meta WHERE name = 'instance'") as cursor:
-            found = await cursor.fetchone()
-        assert found is not None
-        self.instance = found[0]
+        self.instance = (await self._read("SELECT value FROM meta WHERE name = 'instance'"))[0][0]
         await self.mail.load()
 
     # Writing
@@ -354,54 +336,37 @@ class Store:
             where.append("seq > ?")
             values.append(since)
         order = "DESC" if since is None else "ASC"
-        query = (
-            "SELECT seq, type, session_id, parent_session_id, timestamp, message, metadata FROM events"  # noqa: S608
-            f" WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?"
+        found = await self._read(
+            f"{EVENTS.select} WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?", (*values, limit)
         )
-        async with self._reader.execute(query, (*values, limit)) as cursor:
-            found = deque[Event]()
-            async for row in cursor:
-                event = Event(row[0], EventType(row[1]), row[2], row[3], row[4], row[5], decoded(row[6]))
-                if since is None:
-                    found.appendleft(event)
-                else:
-                    found.append(event)
-        return list(found)
+        return [EVENTS.load(row) for row in (reversed(found) if since is None else found)]
 
     async def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        async with self._reader.execute(
-            "SELECT timestamp, message, metadata FROM checkpoints WHERE session_id = ? ORDER BY id",
-            (session_id,),
-        ) as cursor:
-            return [Checkpoint(row[0], row[1], decoded(row[2])) async for row in cursor]
+        found = await self._read(f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id", (session_id,))
+        return [CHECKPOINTS.load(row) for row in found]
 
     async def launch(self, session_id: str) -> Launch:
-        rows = list(
-            await self._reader.execute_fetchall(
-                "SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,)
-            )
-        )
-        if not rows:
+        found = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
+        if not found:
             raise NotFound(f"no such session: {session_id}")
-        return launch_from_json(rows[0][0])
+        return launch_from_json(found[0][0])
 
     async def effects_in(self, state: str) -> list[Effect]:
         """What the outbox still holds, in order, for the start of the daemon; later ones come by `effects`."""
-        async with self._reader.execute(
-            "SELECT id, kind, session_id, payload FROM outbox WHERE state = ? ORDER BY id", (state,)
-        ) as cursor:
-            return [Effect(row[0], row[1], row[2], decoded(row[3])) async for row in cursor]
+        return [
+            OUTBOX.load(row)
+            for row in await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
+        ]
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
         """Effects that were given up, and messages that never arrived: of and to these sessions (None: of all)."""
         ids = None if sessions is None else encoded(list(sessions))
-        async with self._reader.execute(
+        found = await self._read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"
             " AND (?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1)))",
             (ids,),
-        ) as cursor:
-            row = await cursor.fetchone()
-        return (int(row[0]) if row else 0) + await self.mail.lost(sessions)
+        )
+        return int(found[0][0]) + await self.mail.lost(sessions)
 
     # Upkeep
 
@@ -419,7 +384,6 @@ class Store:
 
     async def forget_keys(self, before: str) -> None:
         """Forget the Idempotency-Keys that are older than `before`."""
-
         async with self.transaction() as tx:
             forget_keys(tx.write, before)
 

@@ -1,14 +1,13 @@
 """Idempotency: the same request of the same caller is carried out once (docs/protocol.md, Retries)."""
 
-import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from sm.core.models import Caller, RequestKey
 from sm.errors import UsageError
+from sm.store.connection import Read
 
 _Write = Callable[[str, tuple[Any, ...]], None]
-_Read = Callable[[str, tuple[Any, ...]], Awaitable[list[sqlite3.Row]]]
 
 
 class IdempotencyKey:
@@ -18,7 +17,7 @@ class IdempotencyKey:
         self._caller = str(caller)
         self._key = key
 
-    async def result(self, read: _Read) -> str | None:
+    async def result(self, read: Read) -> str | None:
         """The result that `store` kept when the request was carried out. Raises UsageError for another request."""
         if self._key is None:
             return None

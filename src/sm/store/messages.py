@@ -1,49 +1,22 @@
 """What is still to be done: effects, messages, requests and notices in the database, the open ones in memory."""
 
-import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import aiosqlite
-
+from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
 from sm.core.requests import Request
 from sm.core.states import MessageState
-from sm.errors import IllegalState, NotFound
-from sm.store.rows import (
-    MESSAGE_COLUMNS,
-    NOTICE_COLUMNS,
-    REQUEST_COLUMNS,
-    decoded,
-    encoded,
-    message_from,
-    message_row,
-    notice_from,
-    notice_row,
-    request_from,
-    request_row,
-)
+from sm.errors import NotFound
+from sm.store.connection import Read
+from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, Table, encoded
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
 
-_MESSAGES = f"SELECT {', '.join(MESSAGE_COLUMNS)} FROM messages"  # noqa: S608 - column names of ours
-_REQUESTS = f"SELECT {', '.join(REQUEST_COLUMNS)} FROM requests"  # noqa: S608 - column names of ours
-_NOTICES = f"SELECT {', '.join(NOTICE_COLUMNS)} FROM notices"  # noqa: S608 - column names of ours
-
-V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A row of the outbox: something to do to the outside world, once it is committed."""
-
-    id: int
-    kind: str
-    """An EffectKind; of another text if a newer version has written the row."""
-    session_id: str
-    payload: Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +33,64 @@ class Open:
     """Pending and taken rows of the outbox."""
 
 
-class Numbers:
-    """The next ids. Taken in memory, because one process writes; what a failed unit took stays unused."""
+class MailLookup:
+    """Finds messages and requests: the open ones in memory, the others by one indexed query."""
 
-    def __init__(self, last: Mapping[str, int]) -> None:
-        self._last = dict(last)
-
-    def next(self, table: str) -> int:
-        number = self._last[table] = self._last.get(table, 0) + 1
-        return number
-
-
-class MailWrites:
-    """The part of a transaction that is about messages, requests and notices. `open` is how it sees them."""
-
-    def __init__(self, transaction: "Transaction", open: Open, numbers: Numbers) -> None:
-        self._tx = transaction
-        self._numbers = numbers
+    def __init__(self, open: Open, read: Read) -> None:
         self.open = open
-
-    # Messages
-
-    def new_id(self, table: str) -> int:
-        return self._numbers.next(table)
-
-    def add_message(self, message: Message, text: str) -> None:
-        self._tx.insert_row("messages", message_row(message) | {"text": text})
-        self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
+        self._read = read
 
     async def message(self, message_id: int) -> Message:
         """Raises NotFound."""
-        found = self.open.messages.get(message_id)
-        if found is None:
-            rows = await self._tx.read(f"{_MESSAGES} WHERE id = ?", (message_id,))
-            if not rows:
-                raise NotFound(f"no such message: {message_id}")
-            found = message_from(dict(rows[0]))
-        return found
+        missing = NotFound(f"no such message: {message_id}")
+        return await self._find(MESSAGES, self.open.messages, message_id, missing)
+
+    async def request(self, request_id: int) -> Request:
+        """Raises NotFound."""
+        missing = NotFound(f"no such request: r{request_id}", "sm requests")
+        return await self._find(REQUESTS, self.open.requests, request_id, missing)
+
+    async def request_of_hook(self, hook: str) -> Request | None:
+        """The request that was opened under this key, whatever has become of it."""
+        found = [r for r in self.open.requests.values() if r.hook == hook]
+        found = found or await self._all(REQUESTS, "hook = ?", hook)
+        return found[0] if found else None
+
+    async def _find(self, table: Table[T], known: Mapping[int, T], number: int, missing: NotFound) -> T:
+        if number in known:
+            return known[number]
+        found = await self._all(table, "id = ?", number)
+        if not found:
+            raise missing
+        return found[0]
+
+    async def _all(self, table: Table[T], where: str, *values: Any) -> list[T]:
+        return [table.load(row) for row in await self._read(f"{table.select} WHERE {where}", values)]
+
+
+class MailWrites(MailLookup):
+    """The part of a transaction that is about messages, requests and notices. `open` is how it sees them."""
+
+    def __init__(self, transaction: "Transaction", open: Open, numbers: Counter[str]) -> None:
+        super().__init__(open, transaction.read)
+        self._tx = transaction
+        self._numbers = numbers
+
+    def new_id(self, table: str) -> int:
+        """The next id. Counted in memory: one process writes. A transaction that fails leaves its ids unused."""
+        self._numbers[table] += 1
+        return self._numbers[table]
+
+    # Messages
+
+    def add_message(self, message: Message, text: str) -> None:
+        self._tx.insert_row("messages", MESSAGES.row(message) | {"text": text})
+        self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
 
     async def unacknowledged(self, session_id: str) -> list[Message]:
         """What was typed to the session and has arrived, and may still be worked on."""
-        rows = await self._tx.read(
-            f"{_MESSAGES} WHERE session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id",
-            (session_id,),
-        )
-        return [message_from(dict(row)) for row in rows]
+        where = "session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id"
+        return await self._all(MESSAGES, where, session_id)
 
     async def sent_at(self, sender: str, nth: int) -> str | None:
         """When the sender sent the newest but `nth` - 1 of its messages; None when there are not so many."""
@@ -117,38 +103,20 @@ class MailWrites:
     def move_message(self, before: Message, state: MessageState, at: str, **changes: Any) -> Message:
         """The only way to a new state. Raises IllegalState when it is no longer in the state of `before`."""
         after = replace(before, state=state, state_at=at, **changes)
-        self._change("messages", message_row(before), message_row(after), before.state.value)
+        self._change(MESSAGES, before, after)
         self.open = replace(self.open, messages=_with(self.open.messages, after, after.open))
         return after
 
     # Requests
 
     def add_request(self, request: Request) -> None:
-        self._tx.insert_row("requests", request_row(request))
+        self._tx.insert_row("requests", REQUESTS.row(request))
         keep = request.open or request.unclaimed
         self.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
 
-    async def request(self, request_id: int) -> Request:
-        """Raises NotFound."""
-        found = self.open.requests.get(request_id)
-        if found is None:
-            rows = await self._tx.read(f"{_REQUESTS} WHERE id = ?", (request_id,))
-            if not rows:
-                raise NotFound(f"no such request: r{request_id}", "sm requests")
-            found = request_from(dict(rows[0]))
-        return found
-
-    async def request_of_hook(self, hook: str) -> Request | None:
-        """The request that was opened under this key, whatever has become of it."""
-        found = next((r for r in self.open.requests.values() if r.hook == hook), None)
-        if found is None:
-            rows = await self._tx.read(f"{_REQUESTS} WHERE hook = ?", (hook,))
-            found = request_from(dict(rows[0])) if rows else None
-        return found
-
     def change_request(self, before: Request, **changes: Any) -> Request:
         after = replace(before, **changes)
-        self._change("requests", request_row(before), request_row(after), before.state.value)
+        self._change(REQUESTS, before, after)
         keep = after.open or after.unclaimed
         self.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
         return after
@@ -163,7 +131,7 @@ class MailWrites:
         )
         if told:
             return False
-        self._tx.insert_row("notices", notice_row(notice))
+        self._tx.insert_row("notices", NOTICES.row(notice))
         self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
         return True
 
@@ -182,13 +150,12 @@ class MailWrites:
         # Those of a session that was removed meanwhile have nothing more to tell.
         where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
         values = (encoded(list(message_ids)),)
-        rows = await self._tx.read(f"{_NOTICES} WHERE {where}", values)
-        found = [notice_from(dict(row) | {"recipient": recipient}) for row in rows]
+        found = await self._all(NOTICES, where, *values)
         self._tx.write(
             f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
             (recipient, *values),
         )
-        notices = {**self.open.notices, **{notice.id: notice for notice in found}}
+        notices = {**self.open.notices, **{n.id: replace(n, recipient=recipient) for n in found}}
         self.open = replace(self.open, notices=dict(sorted(notices.items())))
 
     def readdress(self, notice: Notice, recipient: str | None) -> None:
@@ -198,40 +165,23 @@ class MailWrites:
 
     def forget(self, session_id: str) -> None:
         """Remove the words of a session that is removed; what others were told stays."""
-        self._tx.write("UPDATE messages SET text = '' WHERE session_id = ?", (session_id,))
-        self._tx.write(
-            "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL, reason = NULL"
-            " WHERE session_id = ?",
-            (session_id,),
-        )
-        self._tx.write(
-            "UPDATE notices SET text = '' WHERE session_id = ? AND state <> 'pending'", (session_id,)
-        )
+        for statement in (
+            "UPDATE messages SET text = '' WHERE session_id = ?",
+            "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL, reason = NULL WHERE session_id = ?",
+            "UPDATE notices SET text = '' WHERE session_id = ? AND state <> 'pending'",
+        ):
+            self._tx.write(statement, (session_id,))
 
-    def _change(self, table: str, old: Mapping[str, Any], new: Mapping[str, Any], state: str) -> None:
-        changed = {name: value for name, value in new.items() if value != old[name]}
-        if not changed:
-            return
-        sets = ", ".join(f"{name} = ?" for name in changed)
-
-        def check(cursor: sqlite3.Cursor) -> None:
-            if cursor.rowcount != 1:
-                raise IllegalState(f"number {old['id']} of {table} is not {state} any more")
-
-        self._tx.write(
-            f"UPDATE {table} SET {sets} WHERE id = ? AND state = ?",  # noqa: S608 - names of ours
-            (*changed.values(), old["id"], state),
-            check,
-        )
+    def _change(self, table: Table[Message] | Table[Request], before: Any, after: Any) -> None:
+        self._tx.change(table, before, after, "state", f"number {before.id} of {table.name}")
 
 
-class MailReads:
-    """What readers see: the open ones at once, all of them by indexed queries."""
+class MailReads(MailLookup):
+    """What readers see, as committed."""
 
-    def __init__(self, reader: aiosqlite.Connection) -> None:
-        self._reader = reader
-        self.open = Open()
-        self.numbers = Numbers({})
+    def __init__(self, read: Read) -> None:
+        super().__init__(Open(), read)
+        self.numbers = Counter[str]()
         self._of: Mapping[int, Message] = {}
         self._queued: dict[str | None, list[Message]] = {}
 
@@ -247,33 +197,17 @@ class MailReads:
 
     async def load(self) -> None:
         """Read what is open, at the start."""
-        messages = await self._rows(f"{_MESSAGES} WHERE state IN ('queued', 'delivering') ORDER BY id")
-        requests = await self._rows(
-            f"{_REQUESTS} WHERE state = 'open' OR (state = 'answered' AND taken_at IS NULL) ORDER BY id"
-        )
-        notices = await self._rows(f"{_NOTICES} WHERE state = 'pending' ORDER BY id")
-        effects = await self._rows(
-            "SELECT id, kind, session_id, payload FROM outbox WHERE state IN ('pending', 'taken') ORDER BY id"
-        )
         self.open = Open(
-            {row["id"]: message_from(dict(row)) for row in messages},
-            {row["id"]: request_from(dict(row)) for row in requests},
-            {row["id"]: notice_from(dict(row)) for row in notices},
-            {row["id"]: Effect(row[0], row[1], row[2], decoded(row[3])) for row in effects},
+            _by_id(await self._all(MESSAGES, "state IN ('queued', 'delivering') ORDER BY id")),
+            _by_id(
+                await self._all(
+                    REQUESTS, "state = 'open' OR (state = 'answered' AND taken_at IS NULL) ORDER BY id"
+                )
+            ),
+            _by_id(await self._all(NOTICES, "state = 'pending' ORDER BY id")),
+            _by_id(await self._all(OUTBOX, "state IN ('pending', 'taken') ORDER BY id")),
         )
-        self.numbers = Numbers(
-            {row[0]: row[1] for row in await self._rows("SELECT name, seq FROM sqlite_sequence")}
-        )
-
-    async def message(self, message_id: int) -> Message:
-        """As committed. Raises NotFound."""
-        found = self.open.messages.get(message_id)
-        if found is not None:
-            return found
-        rows = await self._rows(f"{_MESSAGES} WHERE id = ?", message_id)
-        if not rows:
-            raise NotFound(f"no such message: {message_id}")
-        return message_from(dict(rows[0]))
+        self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 
     async def messages(self, sessions: Collection[str] | None, limit: int) -> list[Message]:
         """The newest `limit` from or to these sessions; None: all there are."""
@@ -281,17 +215,13 @@ class MailReads:
         if sessions is not None:
             where = "(session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))"
             values = [encoded(list(sessions))]
-        query = f"{_MESSAGES} WHERE {where} ORDER BY id DESC LIMIT {int(limit)}"
-        return [message_from(dict(row)) for row in reversed(await self._rows(query, *values))]
+        return (await self._all(MESSAGES, f"{where} ORDER BY id DESC LIMIT {int(limit)}", *values))[::-1]
 
     async def texts(self, message_ids: Collection[int], most: int = -1) -> dict[int, str]:
         """Their texts; `most`: only so many characters of each."""
         text = "text" if most < 0 else f"substr(text, 1, {int(most)})"
-        rows = await self._rows(
-            f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 - a number
-            encoded(list(message_ids)),
-        )
-        return {row[0]: row[1] for row in rows}
+        query = f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a number
+        return dict(await self._read(query, (encoded(list(message_ids)),)))
 
     async def lost(self, sessions: Collection[str] | None = None) -> int:
         """How many messages never arrived; not those of sm itself whose notices went to somebody else.
@@ -299,45 +229,35 @@ class MailReads:
         From and to these sessions; None: all.
         """
         ids = None if sessions is None else encoded(list(sessions))
-        rows = await self._rows(
+        rows = await self._read(
             "SELECT count(*) FROM messages WHERE state IN ('failed', 'expired') AND (sender <> 'sm'"
             " OR EXISTS (SELECT 1 FROM notices WHERE message_id = messages.id)) AND (?1 IS NULL"
             " OR session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))",
-            ids,
+            (ids,),
         )
         return int(rows[0][0])
-
-    async def request(self, request_id: int) -> Request:
-        """As committed. Raises NotFound."""
-        found = self.open.requests.get(request_id)
-        if found is not None:
-            return found
-        rows = await self._rows(f"{_REQUESTS} WHERE id = ?", request_id)
-        if not rows:
-            raise NotFound(f"no such request: r{request_id}", "sm requests")
-        return request_from(dict(rows[0]))
-
-    async def request_of_hook(self, hook: str) -> Request | None:
-        """As committed: the request that was opened under this key."""
-        found = next((r for r in self.open.requests.values() if r.hook == hook), None)
-        if found is None:
-            rows = await self._rows(f"{_REQUESTS} WHERE hook = ?", hook)
-            found = request_from(dict(rows[0])) if rows else None
-        return found
 
     async def requests(self, limit: int, sessions: Collection[str] | None = None) -> list[Request]:
         """The newest `limit` of these sessions (None: of all), whatever became of them."""
         where, values = "1", list[Any]()
         if sessions is not None:
             where, values = "session_id IN (SELECT value FROM json_each(?))", [encoded(list(sessions))]
-        rows = await self._rows(f"{_REQUESTS} WHERE {where} ORDER BY id DESC LIMIT ?", *values, limit)
-        return [request_from(dict(row)) for row in reversed(rows)]
-
-    async def _rows(self, query: str, *values: Any) -> list[aiosqlite.Row]:
-        return list(await self._reader.execute_fetchall(query, values))
+        return (await self._all(REQUESTS, f"{where} ORDER BY id DESC LIMIT ?", *values, limit))[::-1]
 
 
-def _with(known: Mapping[int, V], value: Any, keep: bool) -> dict[int, V]:
+class _Numbered(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+N = TypeVar("N", bound=_Numbered)
+
+
+def _by_id(values: Iterable[N]) -> dict[int, N]:
+    return {value.id: value for value in values}
+
+
+def _with(known: Mapping[int, N], value: N, keep: bool) -> dict[int, N]:
     """`known` with `value` in its place, or without it."""
     if keep:
         return {**known, value.id: value}

@@ -1,17 +1,20 @@
-"""How things stand in the database: the only place that knows both a row and what it stands for. Pure.
+"""Converts between rows of the database and the classes of core. Pure.
 
 Decoding is tolerant: a value that this version does not know never loses a row (lessons.md, Daemon).
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, Generic, TypeVar
 
+from sm.core.effects import Effect
 from sm.core.messages import Message, Notice
-from sm.core.models import Capabilities, Exit, Launch, Process, Session, Workspace
+from sm.core.models import Capabilities, Checkpoint, Event, Exit, Launch, Process, Session, Workspace
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import (
+    EventType,
     MessageMode,
     MessageState,
     Mode,
@@ -22,6 +25,57 @@ from sm.core.states import (
     TrustLevel,
 )
 
+T = TypeVar("T")
+
+
+class Table(Generic[T]):
+    """The rows of one class: a column for each field.
+
+    `encode` and `decode` convert the fields that SQLite cannot keep as they are. `split` names the columns of a field
+    that has other columns than one of its own name: `encode` then returns a tuple, `decode` takes as many arguments.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        type: type[T],
+        *,
+        encode: Mapping[str, Callable[[Any], Any]] | None = None,
+        decode: Mapping[str, Callable[..., Any]] | None = None,
+        split: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.name = name
+        self._type = type
+        self._encode = encode or {}
+        self._decode = decode or {}
+        self._split = split or {}
+        self._plain = tuple(f.name for f in fields(type) if f.name not in self._split)  # type: ignore[arg-type]
+        columns = [*self._plain, *(column for columns in self._split.values() for column in columns)]
+        self.select = f"SELECT {', '.join(columns)} FROM {name}"  # noqa: S608 - names of ours
+
+    def row(self, value: T) -> dict[str, Any]:
+        row = {name: getattr(value, name) for name in self._plain}
+        for name, encode in self._encode.items():
+            stored = encode(getattr(value, name))
+            row |= zip(self._split[name], stored, strict=True) if name in self._split else {name: stored}
+        return row
+
+    def load(self, row: sqlite3.Row) -> T:
+        columns = dict(row)
+        values = {name: columns[name] for name in self._plain}
+        for name, decode in self._decode.items():
+            values[name] = decode(*(columns[column] for column in self._split.get(name, (name,))))
+        return self._type(**values)
+
+
+def insertion(
+    table: str, row: Mapping[str, Any], *, verb: str = "INSERT", conflict: str = ""
+) -> tuple[str, tuple[Any, ...]]:
+    """The statement that inserts the row, and its values. `conflict`: an ON CONFLICT clause."""
+    marks = ", ".join("?" * len(row))
+    sql = f"{verb} INTO {table} ({', '.join(row)}) VALUES ({marks}) {conflict}"
+    return sql, tuple(row.values())
+
 
 def encoded(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -29,11 +83,19 @@ def encoded(value: object) -> str:
 
 def decoded(text: str | None) -> dict[str, Any]:
     """Tolerant: what cannot be read is empty, the row is not lost for it."""
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
+    value = _parsed(text or "{}")
     return value if isinstance(value, dict) else {}
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else encoded(dict(value))
 
 
 def _trust(text: str) -> TrustLevel:
@@ -41,82 +103,93 @@ def _trust(text: str) -> TrustLevel:
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
 
 
-_PLAIN = tuple(
-    f.name
-    for f in fields(Session)
-    if f.name
-    not in {"status", "mode", "trust_level", "effective_mode", "process", "exit", "archived", "runs"}
-)
-COLUMNS = (
-    *_PLAIN,
-    *("status", "mode", "trust_level", "effective_mode", "archived"),
-    *("openings", "pid", "pid_started", "ended", "exit_code", "exit_signal"),
-)
+def _capabilities(text: str) -> Capabilities:
+    given = decoded(text)
+    return Capabilities(*(_names(given.get(f.name, ())) for f in fields(Capabilities)))
 
 
-def to_row(session: Session) -> dict[str, Any]:
-    row = {name: getattr(session, name) for name in _PLAIN}
-    row["status"] = session.status.value
-    row["mode"] = session.mode.value
-    row["trust_level"] = session.trust_level.value
-    row["effective_mode"] = session.effective_mode.value
-    row["archived"] = int(session.archived)
-    row["openings"] = session.runs
-    row["pid"] = session.process.pid if session.process else None
-    row["pid_started"] = session.process.started if session.process else None
-    row["ended"] = int(session.exit is not None)
-    row["exit_code"] = session.exit.code if session.exit else None
-    row["exit_signal"] = session.exit.signal if session.exit else None
-    return row
-
-
-def from_row(row: Mapping[str, Any]) -> Session:
-    plain = {name: row[name] for name in _PLAIN}
-    return Session(
-        **plain,
-        status=Status(row["status"]),
-        mode=Mode(row["mode"]),
-        trust_level=_trust(row["trust_level"]),
-        effective_mode=_trust(row["effective_mode"]),
-        archived=bool(row["archived"]),
-        runs=row["openings"],
-        process=Process(row["pid"], row["pid_started"]) if row["pid"] is not None else None,
-        exit=Exit(row["exit_code"], row["exit_signal"]) if row["ended"] else None,
-    )
-
-
-WORKSPACE_COLUMNS = tuple(f.name for f in fields(Workspace))
-
-
-def workspace_row(workspace: Workspace) -> dict[str, Any]:
-    row = {name: getattr(workspace, name) for name in WORKSPACE_COLUMNS}
-    row["trust_level"] = None if workspace.trust_level is None else workspace.trust_level.value
-    row["capabilities"] = encoded(
-        {f.name: getattr(workspace.capabilities, f.name) for f in fields(Capabilities)}
-    )
-    row["strict_mcps"] = int(workspace.strict_mcps)
-    row["sandbox"] = encoded(dict(workspace.sandbox))
-    return row
-
-
-def workspace_from(row: Mapping[str, Any]) -> Workspace:
-    plain = {name: row[name] for name in WORKSPACE_COLUMNS}
-    given = decoded(row["capabilities"])
-    return Workspace(
-        **plain
-        | {
-            "trust_level": None if row["trust_level"] is None else _trust(row["trust_level"]),
-            "capabilities": Capabilities(**{f.name: _names(given, f.name) for f in fields(Capabilities)}),
-            "strict_mcps": bool(row["strict_mcps"]),
-            "sandbox": decoded(row["sandbox"]),
-        }
-    )
-
-
-def _names(given: Mapping[str, Any], kind: str) -> tuple[str, ...] | None:
+def _names(value: object) -> tuple[str, ...] | None:
     # Only what was written as "all" is all: a row that cannot be read gives nothing away.
-    value = given.get(kind, ())
     return None if value is None else tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _questions(text: str) -> tuple[Question, ...]:
+    found = _parsed(text)
+    return tuple(
+        Question(str(q.get("question", "")), tuple(q.get("options", ())), bool(q.get("multiple")))
+        for q in (found if isinstance(found, list) else [])
+        if isinstance(q, dict)
+    )
+
+
+def _answer(text: str | None) -> Answer | None:
+    if text is None:
+        return None
+    found = decoded(text)
+    return Answer(bool(found.get("approved")), tuple(found.get("answers", ())), found.get("message"))
+
+
+SESSIONS = Table(
+    "sessions",
+    Session,
+    split={
+        "runs": ("openings",),
+        "process": ("pid", "pid_started"),
+        "exit": ("ended", "exit_code", "exit_signal"),
+    },
+    encode={
+        "runs": lambda runs: (runs,),
+        "process": lambda process: (process.pid, process.started) if process else (None, None),
+        "exit": lambda end: (True, end.code, end.signal) if end else (False, None, None),
+    },
+    decode={
+        "status": Status,
+        "mode": Mode,
+        "trust_level": _trust,
+        "effective_mode": _trust,
+        "archived": bool,
+        "runs": int,
+        "process": lambda pid, started: None if pid is None else Process(pid, started),
+        "exit": lambda ended, code, signal: Exit(code, signal) if ended else None,
+    },
+)
+WORKSPACES = Table(
+    "workspaces",
+    Workspace,
+    encode={"capabilities": lambda given: encoded(asdict(given)), "sandbox": _encoded_mapping},
+    decode={
+        "trust_level": lambda text: None if text is None else _trust(text),
+        "capabilities": _capabilities,
+        "strict_mcps": bool,
+        "sandbox": decoded,
+    },
+)
+MESSAGES = Table("messages", Message, decode={"mode": MessageMode, "state": MessageState})
+REQUESTS = Table(
+    "requests",
+    Request,
+    encode={
+        "arguments": _encoded_mapping,
+        "questions": lambda questions: encoded([asdict(question) for question in questions]),
+        "answer": lambda answer: None if answer is None else encoded(asdict(answer)),
+    },
+    decode={
+        "kind": RequestKind,
+        "state": RequestState,
+        "cut": bool,
+        "arguments": lambda text: None if text is None else decoded(text),
+        "questions": _questions,
+        "answer": _answer,
+    },
+)
+NOTICES = Table("notices", Notice, decode={"kind": NoticeKind})
+EVENTS = Table(
+    "events", Event, encode={"metadata": _encoded_mapping}, decode={"type": EventType, "metadata": decoded}
+)
+CHECKPOINTS = Table(
+    "checkpoints", Checkpoint, encode={"metadata": _encoded_mapping}, decode={"metadata": decoded}
+)
+OUTBOX = Table("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decoded})
 
 
 def launch_to_json(launch: Launch) -> str:
@@ -128,76 +201,3 @@ def launch_from_json(text: str) -> Launch:
     value = decoded(text)
     known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
     return Launch(**known | {"argv": tuple(known["argv"]), "flags": tuple(known.get("flags", ()))})
-
-
-MESSAGE_COLUMNS = tuple(f.name for f in fields(Message))
-
-
-def message_row(message: Message) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in MESSAGE_COLUMNS}
-
-
-def message_from(row: Mapping[str, Any]) -> Message:
-    plain = {name: row[name] for name in MESSAGE_COLUMNS}
-    return Message(**plain | {"mode": MessageMode(row["mode"]), "state": MessageState(row["state"])})
-
-
-REQUEST_COLUMNS = tuple(f.name for f in fields(Request))
-
-
-def request_row(request: Request) -> dict[str, Any]:
-    row = {name: getattr(request, name) for name in REQUEST_COLUMNS}
-    row["arguments"] = None if request.arguments is None else encoded(dict(request.arguments))
-    row["questions"] = encoded(
-        [{"question": q.question, "options": q.options, "multiple": q.multiple} for q in request.questions]
-    )
-    answer = request.answer
-    row["answer"] = (
-        None
-        if answer is None
-        else encoded({"approved": answer.approved, "answers": answer.answers, "message": answer.message})
-    )
-    return row
-
-
-def request_from(row: Mapping[str, Any]) -> Request:
-    plain = {name: row[name] for name in REQUEST_COLUMNS}
-    answer = decoded(row["answer"])
-    return Request(
-        **plain
-        | {
-            "kind": RequestKind(row["kind"]),
-            "state": RequestState(row["state"]),
-            "cut": bool(row["cut"]),
-            "arguments": None if row["arguments"] is None else decoded(row["arguments"]),
-            "questions": tuple(
-                Question(str(q.get("question", "")), tuple(q.get("options", ())), bool(q.get("multiple")))
-                for q in _list(row["questions"])
-                if isinstance(q, dict)
-            ),
-            "answer": Answer(
-                bool(answer.get("approved")), tuple(answer.get("answers", ())), answer.get("message")
-            )
-            if row["answer"] is not None
-            else None,
-        }
-    )
-
-
-def _list(text: str) -> list[Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return []
-    return value if isinstance(value, list) else []
-
-
-NOTICE_COLUMNS = tuple(f.name for f in fields(Notice))
-
-
-def notice_row(notice: Notice) -> dict[str, Any]:
-    return {name: getattr(notice, name) for name in NOTICE_COLUMNS}
-
-
-def notice_from(row: Mapping[str, Any]) -> Notice:
-    return Notice(**{name: row[name] for name in NOTICE_COLUMNS} | {"kind": NoticeKind(row["kind"])})

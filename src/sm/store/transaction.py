@@ -2,22 +2,25 @@
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import aiosqlite
 
-from sm.core.effects import EffectKind
+from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.states import EventType
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
-from sm.store.messages import Effect, MailWrites, Numbers, Open
-from sm.store.rows import encoded, launch_to_json, to_row, workspace_row
+from sm.store.messages import MailWrites, Open
+from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, Table, insertion, launch_to_json
 from sm.store.usage import MeasureWrites
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Transaction:
         sessions: Mapping[str, Session],
         workspaces: Mapping[str, Workspace],
         open: Open,
-        numbers: Numbers,
+        numbers: Counter[str],
     ) -> None:
         self._db = db
         self._scope = scope
@@ -154,26 +157,41 @@ class Transaction:
 
     def put_workspace(self, workspace: Workspace) -> None:
         """Insert it, or write it over the one of its slug."""
-        row = workspace_row(workspace)
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        self.write(
-            f"INSERT OR REPLACE INTO workspaces ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
-            tuple(row.values()),
-        )
+        self.write(*insertion("workspaces", WORKSPACES.row(workspace), verb="INSERT OR REPLACE"))
         self.workspaces[workspace.slug] = workspace
 
     def insert_row(self, table: str, row: Mapping[str, Any]) -> None:
-        names = ", ".join(row)
-        marks = ", ".join("?" * len(row))
-        self.write(
-            f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - names of ours
-            tuple(row.values()),
-        )
+        self.write(*insertion(table, row))
 
     async def insert(self, session: Session, launch: Launch, prompt: str | None) -> None:
-        row = to_row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)}
-        self.insert_row("sessions", row)
+        self.insert_row(
+            "sessions",
+            SESSIONS.row(session) | {"spawn_prompt": prompt, "launch": launch_to_json(launch)},
+        )
         self.sessions[session.id] = session
+
+    def change(self, table: Table[T], before: T, after: T, state: str, what: str) -> bool:
+        """Update the columns that differ; whether any does.
+
+        The row must be in the state of `before`, which its column `state` holds: else the transaction fails with
+        IllegalState, which names the row as `what`.
+        """
+        old, new = table.row(before), table.row(after)
+        changed = {name: value for name, value in new.items() if value != old[name]}
+        if not changed:
+            return False
+
+        def check(cursor: sqlite3.Cursor) -> None:
+            if cursor.rowcount != 1:
+                raise IllegalState(f"{what} is not {old[state]} any more")
+
+        sets = ", ".join(f"{name} = ?" for name in changed)
+        self.write(
+            f"UPDATE {table.name} SET {sets} WHERE id = ? AND {state} = ?",  # noqa: S608 - names of ours
+            (*changed.values(), old["id"], old[state]),
+            check,
+        )
+        return True
 
     async def remove(self, session: Session) -> None:
         """Forget the session. Its events stay, so that `seq` has no gaps, and with them a row without content."""
@@ -223,38 +241,21 @@ class Transaction:
         return await self._change(session, replace(session, **changes))
 
     async def _change(self, before: Session, after: Session) -> Session:
-        old, new = to_row(before), to_row(after)
-        changed = {name: value for name, value in new.items() if value != old[name]}
-        if not changed:
+        if not self.change(SESSIONS, before, after, "status", f"session {before.id}"):
             return before
-        sets = ", ".join(f"{name} = ?" for name in changed)
-
-        def check(cursor: sqlite3.Cursor) -> None:
-            if cursor.rowcount != 1:
-                raise IllegalState(f"session {before.id} is not {before.status} any more")
-
-        self.write(
-            f"UPDATE sessions SET {sets} WHERE id = ? AND status = ?",  # noqa: S608 - column names of ours
-            (*changed.values(), before.id, before.status.value),
-            check,
-        )
         self.sessions[after.id] = after
         return after
 
     async def event(
         self, type: EventType, session: Session, at: str, message: str, metadata: Mapping[str, Any]
     ) -> None:
-        def keep(cursor: sqlite3.Cursor) -> None:
-            seq = cursor.lastrowid
-            assert seq is not None
-            self.events.append(Event(seq, type, session.id, session.parent_id, at, message, metadata))
+        event = Event(0, type, session.id, session.parent_id, at, message, metadata)
 
-        self.write(
-            "INSERT INTO events (type, session_id, parent_session_id, timestamp, message, metadata)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (type.value, session.id, session.parent_id, at, message, encoded(dict(metadata))),
-            keep,
-        )
+        def keep(cursor: sqlite3.Cursor) -> None:
+            assert cursor.lastrowid is not None
+            self.events.append(replace(event, seq=cursor.lastrowid))
+
+        self.write(*insertion("events", EVENTS.row(event) | {"seq": None}), keep)
 
     async def newest_child_at(self, parent_id: str) -> str | None:
         """When the newest session that was ever inserted as its child came, whatever became of that since."""
@@ -265,17 +266,11 @@ class Transaction:
         return rows[0][0] if rows else None
 
     async def checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        self.write(
-            "INSERT INTO checkpoints (session_id, timestamp, message, metadata) VALUES (?, ?, ?, ?)",
-            (session_id, checkpoint.timestamp, checkpoint.message, encoded(dict(checkpoint.metadata))),
-        )
+        self.insert_row("checkpoints", {"session_id": session_id, **CHECKPOINTS.row(checkpoint)})
 
     async def effect(self, kind: EffectKind, session_id: str, payload: Mapping[str, Any], at: str) -> None:
         effect = Effect(self.mail.new_id("outbox"), kind, session_id, payload)
-        self.write(
-            "INSERT INTO outbox (id, kind, session_id, payload, created_at) VALUES (?, ?, ?, ?, ?)",
-            (effect.id, kind, session_id, encoded(dict(payload)), at),
-        )
+        self.insert_row("outbox", OUTBOX.row(effect) | {"created_at": at})
         self.effects.append(effect)
         self.mail.open = replace(self.mail.open, effects={**self.mail.open.effects, effect.id: effect})
 

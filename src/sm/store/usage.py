@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import aiosqlite
-
 from sm.core.usage import FilePosition, ToolUse, Usage
-from sm.store.rows import decoded, encoded
+from sm.store.connection import Read
+from sm.store.rows import Table, decoded, encoded, insertion
+
+USAGE = Table("usage", Usage)
 
 _COMPLETED_LOOKED_AT = 50
 """Who watches a session's progress asks every second: not all that there ever was is added up for that."""
@@ -27,24 +28,19 @@ class MeasureWrites:
     def used(self, session_id: str, usages: Iterable[Usage]) -> None:
         """Count each message once. It is written several times while it grows: the longest is the whole."""
         for usage in usages:
-            self._write(
-                "INSERT INTO usage (session_id, message_id, model, at, input, output, cache_read, cache_write,"
-                " cache_write_1h, sidechain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (session_id, message_id) DO UPDATE SET model = excluded.model, at = excluded.at,"
-                " input = excluded.input, output = excluded.output, cache_read = excluded.cache_read,"
-                " cache_write = excluded.cache_write, cache_write_1h = excluded.cache_write_1h"
-                " WHERE excluded.output >= output",
-                (
-                    *(session_id, usage.message_id, usage.model, usage.at, usage.input, usage.output),
-                    *(usage.cache_read, usage.cache_write, usage.cache_write_1h, int(usage.sidechain)),
-                ),
+            row = USAGE.row(usage)
+            counted = [name for name in row if name not in ("message_id", "sidechain")]
+            sets = ", ".join(f"{name} = excluded.{name}" for name in counted)
+            conflict = (
+                f"ON CONFLICT (session_id, message_id) DO UPDATE SET {sets} WHERE excluded.output >= output"
             )
+            self._write(*insertion("usage", {"session_id": session_id, **row}, conflict=conflict))
 
     def tools(self, session_id: str, tools: Iterable[ToolUse]) -> None:
         for tool in tools:
             self._write(
                 "INSERT OR IGNORE INTO tool_uses (session_id, tool_use_id, name, at, sidechain) VALUES (?, ?, ?, ?, ?)",
-                (session_id, tool.id, tool.name, tool.at, int(tool.sidechain)),
+                (session_id, tool.id, tool.name, tool.at, tool.sidechain),
             )
 
     def facts(self, session_id: str, facts: Mapping[str, Any]) -> None:
@@ -61,18 +57,18 @@ class MeasureWrites:
 class MeasureReads:
     """Questions about consumption, answered by one indexed query each."""
 
-    def __init__(self, reader: aiosqlite.Connection) -> None:
-        self._reader = reader
+    def __init__(self, read: Read) -> None:
+        self._read = read
 
     async def positions(self, session_id: str) -> dict[str, FilePosition]:
-        rows = await self._reader.execute_fetchall(
+        rows = await self._read(
             "SELECT path, inode, offset FROM transcripts WHERE session_id = ?", (session_id,)
         )
         return {row[0]: FilePosition(row[1], row[2]) for row in rows}
 
     async def usage(self, session_id: str) -> list[Usage]:
         """The sums by model, of sub-agents apart; `message_id` and `at` mean nothing in them."""
-        rows = await self._reader.execute_fetchall(
+        rows = await self._read(
             "SELECT model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)"
             " FROM usage WHERE session_id = ? GROUP BY model, sidechain ORDER BY model, sidechain",
             (session_id,),
@@ -84,23 +80,19 @@ class MeasureReads:
 
     async def tools(self, session_id: str) -> dict[str, int]:
         """How often each tool was used, by sub-agents too; the most used first."""
-        rows = await self._reader.execute_fetchall(
+        rows = await self._read(
             "SELECT name, count(*) FROM tool_uses WHERE session_id = ? GROUP BY name ORDER BY count(*) DESC, name",
             (session_id,),
         )
-        return {row[0]: row[1] for row in rows}
+        return dict(rows)
 
     async def facts(self, session_id: str) -> dict[str, Any]:
-        rows = list(
-            await self._reader.execute_fetchall(
-                "SELECT facts FROM observed WHERE session_id = ?", (session_id,)
-            )
-        )
+        rows = await self._read("SELECT facts FROM observed WHERE session_id = ?", (session_id,))
         return decoded(rows[0][0]) if rows else {}
 
     async def usual_tokens(self, agent_type: str) -> int | None:
         """The median of what the newest completed sessions of this type took (input and output); None without any."""
-        rows = await self._reader.execute_fetchall(
+        rows = await self._read(
             "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
             " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
             " ON s.id = u.session_id GROUP BY u.session_id ORDER BY 1",
