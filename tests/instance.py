@@ -236,7 +236,7 @@ class Instance:
                 _kill(int(server))
             until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
         except AssertionError as error:
-            left = [Path(f"/proc/{each}/cmdline").read_bytes() for each in _of_instance(self.home)]
+            left = [_command_line(each) for each in _of_instance(self.home)]
             raise AssertionError(f"{error}; these are left: {left}") from None
         finally:
             for process in _of_instance(self.home):
@@ -252,6 +252,13 @@ def _line(told: int) -> bytes:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # a process that is gone already is as good
         os.kill(pid, signal.SIGKILL)
+
+
+def _command_line(pid: int) -> bytes:
+    """The arguments, each ended by NUL; empty for a process that is gone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _exists(pid: int) -> bool:

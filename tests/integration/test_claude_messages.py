@@ -30,24 +30,37 @@ ARRIVED = ("submitted", "acknowledged")
 api = scripted_api("module")
 claudes = claude_instance("module")
 
-_shared: dict[str, str] = {}
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, str]:
+    """Sessions that tests leave for the next one. As short-lived as the instance: tests of a module may be split."""
+    return {}
+
+
+def waits_for_delivery(claudes: ClaudeInstance, session_id: str) -> bool:
+    return any(one["status"] in ("queued", "delivering") for one in claudes.json("log", session_id))
 
 
 @pytest.fixture
-def editor(claudes: ClaudeInstance) -> str:
+def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
     """A session at its empty prompt: that of the test before, where it is as it should be."""
-    session_id = _shared.get("editor")
-    if session_id is None or claudes.session(session_id)["status"] != "idle" or box(claudes, session_id):
+    session_id = shared.get("editor")
+    if (
+        session_id is None
+        or claudes.session(session_id)["status"] != "idle"
+        or box(claudes, session_id)
+        or waits_for_delivery(claudes, session_id)
+    ):
         session_id = claudes.spawn("Editor", "--wait", "60")["session_id"]
-        _shared["editor"] = session_id
+        shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
 
 
 @pytest.fixture
-def refusing(claudes: ClaudeInstance) -> str:
+def refusing(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
     """A session whose user has a hook that refuses what it does not like."""
-    if "refusing" not in _shared:
+    if "refusing" not in shared:
         project = claudes.work / "refusing"
         settings = project / ".claude" / "settings.json"
         settings.parent.mkdir(parents=True)
@@ -55,11 +68,11 @@ def refusing(claudes: ClaudeInstance) -> str:
         hook = {"type": "command", "command": f"{sys.executable} {project}/refuses.py"}
         settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
         spawned = claudes.spawn("Plain", "--working-dir", str(project), "--wait", "60")
-        _shared["refusing"] = spawned["session_id"]
-        claudes.idle(_shared["refusing"])
-        send(claudes, _shared["refusing"], "first")  # nothing tells of a transcript whose directory is new
-    claudes.idle(_shared["refusing"])
-    return _shared["refusing"]
+        shared["refusing"] = spawned["session_id"]
+        claudes.idle(shared["refusing"])
+        send(claudes, shared["refusing"], "first")  # nothing tells of a transcript whose directory is new
+    claudes.idle(shared["refusing"])
+    return shared["refusing"]
 
 
 def shown(claudes: ClaudeInstance, session_id: str) -> str:

@@ -101,15 +101,18 @@ def _is_hook(pid: int, session_id: str) -> bool:
     return argv[-3:] == [b"hook", b"claude", b""] and f"SM_SESSION_ID={session_id}".encode() in environ
 
 
-_shared: dict[str, Agent] = {}
+@pytest.fixture(scope="module")
+def shared() -> dict[str, Agent]:
+    """Sessions that tests leave for the next one. As short-lived as the instance: tests of a module may be split."""
+    return {}
 
 
 @pytest.fixture
-def agent(claudes: ClaudeInstance, api: ScriptedApi) -> Agent:
+def agent(claudes: ClaudeInstance, api: ScriptedApi, shared: dict[str, Agent]) -> Agent:
     """A session at its empty prompt: that of the test before, where it is as it should be."""
-    found = _shared.get("agent")
+    found = shared.get("agent")
     if found is None or claudes.session(found.id)["status"] != "idle" or found.hooks():
-        found = _shared["agent"] = Agent(claudes, api)
+        found = shared["agent"] = Agent(claudes, api)
     return found
 
 

@@ -21,16 +21,20 @@ COLOUR = [{"question": "Which colour?", "header": "Colour", "multiSelect": False
 api = scripted_api("module")
 claudes = claude_instance("module")
 
-_shared: dict[str, str] = {}
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, str]:
+    """Sessions that tests leave for the next one. As short-lived as the instance: tests of a module may be split."""
+    return {}
 
 
 @pytest.fixture
-def editor(claudes: ClaudeInstance) -> str:
+def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
     """A session at its empty prompt: that of the test before, where it is as it should be."""
-    session_id = _shared.get("editor")
+    session_id = shared.get("editor")
     if session_id is None or claudes.session(session_id)["status"] != "idle":
         session_id = claudes.spawn("Editor", "--wait", "60")["session_id"]
-        _shared["editor"] = session_id
+        shared["editor"] = session_id
     claudes.idle(session_id)
     return session_id
 
