@@ -325,9 +325,15 @@ class Held:
         self.begun, self.go_on = threading.Event(), threading.Event()
         self._content = directories._content
         monkeypatch.setattr(directories, "_content", self._read)
-        self.within_s = round(scaled(0.5), 1)
-        monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", self.within_s)
-        monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", self.within_s)
+        self._monkeypatch = monkeypatch
+        self.within_s = 0.0
+        self.limit(0.5)
+
+    def limit(self, within_s: float) -> None:
+        """How long each caller waits for the files from now on. A short limit may end before anything was read."""
+        self.within_s = within_s
+        self._monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", within_s)
+        self._monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", within_s)
 
     def _read(self, directory: Directory, descriptor: int, file_name: str) -> bytes | str | None:
         name = file_name.removesuffix(".md")
@@ -345,10 +351,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     made.go_on.set()
 
 
-def test_many_who_ask_at_once_share_what_is_read(
-    world: World, held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", scaled())  # nobody gives up
+def test_many_who_ask_at_once_share_what_is_read(world: World, held: Held) -> None:
+    held.limit(scaled())  # nobody gives up
     define(world.of_sm, "held1")
 
     async def ask() -> None:
@@ -372,10 +376,17 @@ def test_who_gives_up_waiting_leaves_one_read_behind_and_not_one_each(world: Wor
     define(world.of_sm, "held1")
 
     async def ask() -> None:
+        held.limit(scaled())
+        first = asyncio.create_task(world.ask())
+        assert await asyncio.to_thread(held.begun.wait, scaled())
+        held.limit(0.5)
         asked = await asyncio.gather(*(world.ask() for _ in range(8)), return_exceptions=True)
         assert {type(each) for each in asked} == {ExternalError}
+        first.cancel()  # the first caller gives up too
+        await asyncio.wait([first])
         assert held.read == ["held1"]
         assert sum(each.name.startswith("sm-definitions") for each in threading.enumerate()) <= 2
+        held.limit(scaled())
         other = World(world.shop / "elsewhere")
         define(other.of_sm, "reviewer")
         workspace = Workspace("other", str(other.shop), samples.AT)
@@ -403,6 +414,7 @@ def test_configured_type_does_not_wait_for_files(world: World, held: Held) -> No
         for wanted in ("held1", "mine", "engineer", None):
             with pytest.raises(ExternalError):
                 await world.ask(wanted=wanted)
+        held.limit(scaled())
         held.go_on.set()
         assert (await world.ask(wanted="held1")).pick("held1").usable
         assert (await world.ask(wanted="Engineer")).unread == ()
