@@ -45,167 +45,116 @@ class SmError(Exception):
     recorded = False
     """Whether the audit log has it already."""
 
+    def __init_subclass__(cls, *, code: str = "", http_status: int = 0, exit_code: int = 0) -> None:
+        """Set the code, which `from_wire` then knows, and the statuses. Those left out are inherited."""
+        cls.code = code or cls.code
+        cls.http_status = http_status or cls.http_status
+        cls.exit_code = exit_code or cls.exit_code
+        if code:
+            BY_CODE[code] = cls
+
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
 
 
-class InternalError(SmError):
-    code = "bug"
+BY_CODE: dict[str, type[SmError]] = {SmError.code: SmError}
 
 
-class UsageError(SmError):
-    code = "usage"
-    http_status = 400
-    exit_code = 2
+class InternalError(SmError, code="bug"): ...
 
 
-class UnknownAgentType(UsageError):
-    code = "unknown_agent_type"
+class UsageError(SmError, code="usage", http_status=400, exit_code=2): ...
 
 
-class NameTaken(UsageError):
-    code = "name_taken"
-    http_status = 409
+class UnknownAgentType(UsageError, code="unknown_agent_type"): ...
 
 
-class InvalidText(UsageError):
-    code = "text_refused"
+class NameTaken(UsageError, code="name_taken", http_status=409): ...
 
 
-class InvalidPath(UsageError):
-    code = "path_refused"
+class InvalidText(UsageError, code="text_refused"): ...
 
 
-class ConfigError(UsageError):
-    code = "config"
+class InvalidPath(UsageError, code="path_refused"): ...
 
 
-class NotFound(SmError):
-    code = "not_found"
-    http_status = 404
-    exit_code = 3
+class ConfigError(UsageError, code="config"): ...
 
 
-class IllegalState(SmError):
-    code = "illegal_state"
-    http_status = 409
-    exit_code = 4
+class NotFound(SmError, code="not_found", http_status=404, exit_code=3): ...
 
 
-class IllegalTransition(IllegalState):
-    code = "illegal_transition"
+class IllegalState(SmError, code="illegal_state", http_status=409, exit_code=4): ...
 
 
-class NotPermitted(SmError):
-    code = "not_permitted"
-    http_status = 403
-    exit_code = 5
+class IllegalTransition(IllegalState, code="illegal_transition"): ...
 
 
-class Unauthenticated(NotPermitted):
-    code = "unauthenticated"
-    http_status = 401
+class NotPermitted(SmError, code="not_permitted", http_status=403, exit_code=5): ...
 
 
-class LimitReached(SmError):
-    code = "limit_reached"
-    http_status = 429
-    exit_code = 6
+class Unauthenticated(NotPermitted, code="unauthenticated", http_status=401): ...
 
 
-class RateLimited(LimitReached):
+class LimitReached(SmError, code="limit_reached", http_status=429, exit_code=6): ...
+
+
+class RateLimited(LimitReached, code="rate_limited"):
     """Too many in too short a time; `retry_after_s` is when the next may come."""
-
-    code = "rate_limited"
 
     def __init__(self, message: str, hint: str | None = None, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message, hint)
         self.retry_after_s = retry_after_s
 
 
-class StorageFull(LimitReached):
-    code = "storage_full"
-    http_status = 507
+class StorageFull(LimitReached, code="storage_full", http_status=507): ...
 
 
-class DaemonUnavailable(SmError):
-    code = "daemon_unavailable"
-    http_status = 503
-    exit_code = 7
+class DaemonUnavailable(SmError, code="daemon_unavailable", http_status=503, exit_code=7): ...
 
 
-class AlreadyRunning(DaemonUnavailable):
-    code = "already_running"
+class AlreadyRunning(DaemonUnavailable, code="already_running"): ...
 
 
-class DatabaseRefused(DaemonUnavailable):
-    code = "database_refused"
+class DatabaseRefused(DaemonUnavailable, code="database_refused"): ...
 
 
-class ProtocolMismatch(SmError):
-    code = "protocol"
-    http_status = 426
-    exit_code = 8
+class ProtocolMismatch(SmError, code="protocol", http_status=426, exit_code=8): ...
 
 
-class ExternalError(SmError):
-    code = "outside_failed"
-    http_status = 502
-    exit_code = 9
+class ExternalError(SmError, code="outside_failed", http_status=502, exit_code=9): ...
 
 
-class AgentStartFailed(ExternalError):
-    code = "agent_start_failed"
+class AgentStartFailed(ExternalError, code="agent_start_failed"): ...
 
 
-class ProgramMissing(AgentStartFailed):
-    code = "program_missing"
+class ProgramMissing(AgentStartFailed, code="program_missing"): ...
 
 
-class SandboxUnavailable(ExternalError):
-    code = "sandbox_unavailable"
+class SandboxUnavailable(ExternalError, code="sandbox_unavailable"): ...
 
 
-class PlatformUnsupported(ExternalError):
-    code = "platform_unsupported"
+class PlatformUnsupported(ExternalError, code="platform_unsupported"): ...
 
 
-class TerminalError(ExternalError):
-    code = "terminal"
+class TerminalError(ExternalError, code="terminal"): ...
 
 
-class NoServer(TerminalError):
-    code = "terminal_no_server"
+class NoServer(TerminalError, code="terminal_no_server"): ...
 
 
-class TerminalUnreachable(TerminalError):
-    code = "terminal_could_not_ask"
+class TerminalUnreachable(TerminalError, code="terminal_could_not_ask"): ...
 
 
-class NoTerminal(TerminalError):
-    code = "terminal_not_there"
+class NoTerminal(TerminalError, code="terminal_not_there"): ...
 
 
-class TerminalBusy(TerminalError):
-    code = "terminal_held"
+class TerminalBusy(TerminalError, code="terminal_held"): ...
 
 
-class WaitTimeout(SmError):
-    code = "not_in_time"
-    http_status = 504
-    exit_code = 10
-
-
-def _tree(base: type[SmError]) -> dict[str, type[SmError]]:
-    found = {base.code: base}
-    for child in base.__subclasses__():
-        found |= _tree(child)
-    return found
-
-
-BY_CODE = _tree(SmError)
+class WaitTimeout(SmError, code="not_in_time", http_status=504, exit_code=10): ...
 
 
 def from_wire(code: str, message: str, hint: str | None, retry_after_s: object = None) -> SmError:

@@ -11,32 +11,25 @@ SOCKET_PATH_MAX_BYTES = 104
 class Places:
     """The paths of one instance, as strings. `state` is 0700; nothing in it is for other users."""
 
-    __slots__ = ("config", "state")
-
     def __init__(self, config: str, state: str) -> None:
         self.config = config
+        self.home = config.rpartition("/")[0]
+        """The directory of config.yaml, and of what the operator puts beside it (`agents/`)."""
         self.state = state
-
-    @property
-    def database(self) -> str:
-        return self.state + "/sm.db"
-
-    @property
-    def lock(self) -> str:
-        return self.state + "/sm.lock"
-
-    @property
-    def stopped(self) -> str:
+        self.database = state + "/sm.db"
+        self.lock = state + "/sm.lock"
+        self.stopped = state + "/stopped"
         """Marker left by `sm daemon stop`: no command starts the daemon while it exists."""
-        return self.state + "/stopped"
-
-    @property
-    def run(self) -> str:
-        return self.state + "/run"
-
-    @property
-    def socket(self) -> str:
-        return self.state + "/run/sm.sock"
+        self.run = state + "/run"
+        self.socket = state + "/run/sm.sock"
+        self.bin = state + "/bin"
+        self.log = state + "/log"
+        self.audit = state + "/log/audit.jsonl"
+        """Who asked for what, and what was decided (JSON lines)."""
+        self.launch = state + "/launch"
+        self.spool = state + "/spool"
+        self.archives = state + "/archives"
+        """What the terminals of ended sessions showed."""
 
     def agent_socket(self, workspace: str | None) -> str:
         """The socket for the containers of a workspace; None: for those of sessions without one.
@@ -47,18 +40,6 @@ class Places:
 
         return f"{self.run}/w/{hashlib.sha256((workspace or '').encode()).hexdigest()[:16]}/s"
 
-    @property
-    def bin(self) -> str:
-        return self.state + "/bin"
-
-    @property
-    def log(self) -> str:
-        return self.state + "/log"
-
-    @property
-    def launch(self) -> str:
-        return self.state + "/launch"
-
     def token_file(self, session_id: str) -> str:
         return f"{self.launch}/{session_id}.token"
 
@@ -68,25 +49,6 @@ class Places:
     def mcp_file(self, session_id: str) -> str:
         """The MCP servers of a session, with what its token and theirs need: 0600."""
         return f"{self.launch}/{session_id}.mcp.json"
-
-    @property
-    def audit(self) -> str:
-        """Who asked for what, and what was decided (JSON lines)."""
-        return self.state + "/log/audit.jsonl"
-
-    @property
-    def home(self) -> str:
-        """The directory of config.yaml, and of what the operator puts beside it (`agents/`)."""
-        return self.config.rpartition("/")[0]
-
-    @property
-    def archives(self) -> str:
-        """What the terminals of ended sessions showed."""
-        return self.state + "/archives"
-
-    @property
-    def spool(self) -> str:
-        return self.state + "/spool"
 
 
 def places(environ: "Mapping[str, str]") -> Places:

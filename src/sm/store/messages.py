@@ -11,7 +11,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, Table, encoded
+from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, RowTable, encoded
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -56,7 +56,7 @@ class MailLookup:
         found = found or await self._all(REQUESTS, "hook = ?", hook)
         return found[0] if found else None
 
-    async def _find(self, table: Table[T], known: Mapping[int, T], number: int, missing: NotFound) -> T:
+    async def _find(self, table: RowTable[T], known: Mapping[int, T], number: int, missing: NotFound) -> T:
         if number in known:
             return known[number]
         found = await self._all(table, "id = ?", number)
@@ -64,7 +64,7 @@ class MailLookup:
             raise missing
         return found[0]
 
-    async def _all(self, table: Table[T], where: str, *values: Any) -> list[T]:
+    async def _all(self, table: RowTable[T], where: str, *values: Any) -> list[T]:
         return [table.load(row) for row in await self._read(f"{table.select} WHERE {where}", values)]
 
 
@@ -172,7 +172,7 @@ class MailWrites(MailLookup):
         ):
             self._tx.write(statement, (session_id,))
 
-    def _change(self, table: Table[Message] | Table[Request], before: Any, after: Any) -> None:
+    def _change(self, table: RowTable[Message] | RowTable[Request], before: Any, after: Any) -> None:
         self._tx.change(table, before, after, "state", f"number {before.id} of {table.name}")
 
 

@@ -28,7 +28,7 @@ from sm.core.states import (
 T = TypeVar("T")
 
 
-class Table(Generic[T]):
+class RowTable(Generic[T]):
     """The rows of one class: a column for each field.
 
     `encode` and `decode` convert the fields that SQLite cannot keep as they are. `split` names the columns of a field
@@ -129,7 +129,7 @@ def _answer(text: str | None) -> Answer | None:
     return Answer(bool(found.get("approved")), tuple(found.get("answers", ())), found.get("message"))
 
 
-SESSIONS = Table(
+SESSIONS = RowTable(
     "sessions",
     Session,
     split={
@@ -153,7 +153,7 @@ SESSIONS = Table(
         "exit": lambda ended, code, signal: Exit(code, signal) if ended else None,
     },
 )
-WORKSPACES = Table(
+WORKSPACES = RowTable(
     "workspaces",
     Workspace,
     encode={"capabilities": lambda given: encoded(asdict(given)), "sandbox": _encoded_mapping},
@@ -164,8 +164,8 @@ WORKSPACES = Table(
         "sandbox": decoded,
     },
 )
-MESSAGES = Table("messages", Message, decode={"mode": MessageMode, "state": MessageState})
-REQUESTS = Table(
+MESSAGES = RowTable("messages", Message, decode={"mode": MessageMode, "state": MessageState})
+REQUESTS = RowTable(
     "requests",
     Request,
     encode={
@@ -182,14 +182,14 @@ REQUESTS = Table(
         "answer": _answer,
     },
 )
-NOTICES = Table("notices", Notice, decode={"kind": NoticeKind})
-EVENTS = Table(
+NOTICES = RowTable("notices", Notice, decode={"kind": NoticeKind})
+EVENTS = RowTable(
     "events", Event, encode={"metadata": _encoded_mapping}, decode={"type": EventType, "metadata": decoded}
 )
-CHECKPOINTS = Table(
+CHECKPOINTS = RowTable(
     "checkpoints", Checkpoint, encode={"metadata": _encoded_mapping}, decode={"metadata": decoded}
 )
-OUTBOX = Table("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decoded})
+OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decoded})
 
 
 def launch_to_json(launch: Launch) -> str:

@@ -17,7 +17,16 @@ from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
-from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, Table, insertion, launch_to_json
+from sm.store.rows import (
+    CHECKPOINTS,
+    EVENTS,
+    OUTBOX,
+    SESSIONS,
+    WORKSPACES,
+    RowTable,
+    insertion,
+    launch_to_json,
+)
 from sm.store.usage import MeasureWrites
 
 T = TypeVar("T")
@@ -170,7 +179,7 @@ class Transaction:
         )
         self.sessions[session.id] = session
 
-    def change(self, table: Table[T], before: T, after: T, state: str, what: str) -> bool:
+    def change(self, table: RowTable[T], before: T, after: T, state: str, what: str) -> bool:
         """Update the columns that differ; whether any does.
 
         The row must be in the state of `before`, which its column `state` holds: else the transaction fails with

@@ -5,9 +5,9 @@ from typing import Any
 
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store.connection import Read
-from sm.store.rows import Table, decoded, encoded, insertion
+from sm.store.rows import RowTable, decoded, encoded, insertion
 
-USAGE = Table("usage", Usage)
+USAGE = RowTable("usage", Usage)
 
 _COMPLETED_LOOKED_AT = 50
 """Who watches a session's progress asks every second: not all that there ever was is added up for that."""
