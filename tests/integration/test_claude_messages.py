@@ -5,13 +5,14 @@ import os
 import random
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -110,6 +111,14 @@ def letter(sent: dict[str, Any], text: str) -> str:
     """As it has to stand in the conversation: claude makes blanks of tabs, and takes away those at the end."""
     text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\t", "    ")
     return f"[sm] from operator, message {sent['message_id']}\n{text}".rstrip()
+
+
+def is_read(claudes: ClaudeInstance, session_id: str) -> bool:
+    """Whether it is on disk that the daemon has read all of the session's transcripts."""
+    with closing(sqlite3.connect(claudes.state / "sm.db")) as database:
+        query = "SELECT path, offset FROM transcripts WHERE session_id = ?"
+        found = database.execute(query, (session_id,)).fetchall()
+    return bool(found) and all(os.path.getsize(path) == offset for path, offset in found)
 
 
 def conversation(claudes: ClaudeInstance, api: ScriptedApi, session_id: str) -> Request:
@@ -482,20 +491,26 @@ def test_a_persons_folded_draft_stays_though_a_message_looks_the_same(
         until(lambda: box(claudes, editor) == "", "it is gone")
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["", "daemon killed"])
 def test_one_that_a_person_interrupts_and_throws_away_was_not_read(
-    claudes: ClaudeInstance, api: ScriptedApi
+    claudes: ClaudeInstance, api: ScriptedApi, killed: bool
 ) -> None:
     session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
     claudes.idle(session_id)
     send(claudes, session_id, "before-thrown-1")  # with the first prompt claude writes more than that
     claudes.idle(session_id)
-    thrown = send(claudes, session_id, "thrown-1 [[hold:thrown]]")["message_id"]
-    api.wait_for_hold("thrown")
+    hold = f"thrown-{killed}"
+    thrown = send(claudes, session_id, f"thrown-1 [[hold:{hold}]]")["message_id"]
+    api.wait_for_hold(hold)
+    if killed:
+        until(lambda: is_read(claudes, session_id), "its transcript is read")
+        claudes.kill_daemon()
+        claudes.sm("status")
     # What it leaves in its box in the next moments may be taken for a copy and removed: nothing is left to throw away.
     until(lambda: "thrown-1" in shown(claudes, session_id), "it works on it")
     claudes.keys(session_id, "Escape")
     claudes.idle(session_id)
-    api.release("thrown")
+    api.release(hold)
     for _ in range(10):
         claudes.keys(session_id, "C-u", "C-k")
     until(lambda: box(claudes, session_id) == "", "the box is empty")

@@ -52,6 +52,18 @@ def said(text: str, second: int) -> bytes:
     return json.dumps({"type": "user", "timestamp": at(second), "message": content}).encode() + b"\n"
 
 
+def prompt(text: str, second: int, parent: str) -> bytes:
+    made = {
+        "type": "user",
+        "timestamp": at(second),
+        "uuid": text,
+        "parentUuid": parent or None,
+        "promptId": "p",
+        "message": {"role": "user", "content": f"[sm] {text}"},
+    }
+    return json.dumps(made).encode() + b"\n"
+
+
 def append(path: Path, *lines: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
@@ -118,6 +130,23 @@ async def test_what_was_read_is_not_counted_again_by_the_next_daemon(bench: Benc
     bench.restarted()
     await bench.read()
     assert (await bench.input(), await bench.tools()) == (17, {"Bash": 1})
+
+
+async def test_the_next_daemon_is_told_again_of_the_prompt_that_was_read_last_and_of_no_later_one(
+    bench: Bench,
+) -> None:
+    append(bench.main(), prompt("one", 1, ""), message("m1"), prompt("two", 2, "m1"), message("m2"))
+    await bench.read()
+    append(bench.main(), prompt("three", 3, "m1"))
+    bench.told.clear()
+    bench.restarted()
+    await bench.usage.heard_of(bench.session.id, str(bench.main()))
+    for _ in range(2):
+        await bench.read()
+    assert [(each.text, each.parent) for delta in bench.told for each in delta.accepted] == [
+        ("[sm] two", "m1"),
+        ("[sm] three", "m1"),
+    ]
 
 
 async def test_a_file_that_was_written_anew_counts_what_is_new_in_it(bench: Bench) -> None:

@@ -58,19 +58,25 @@ def read_new(
     return NewLines(lines, FilePosition(state.st_ino, end), more, again)
 
 
-def read_last(path: str, lines: int, limit_bytes: int, *, below: str | None = None) -> list[bytes]:
+def read_last(
+    path: str, lines: int, limit_bytes: int, *, below: str | None = None, before: FilePosition | None = None
+) -> list[bytes]:
     """The last `lines` whole lines of a file, as far as they are within its last `limit_bytes` bytes.
 
+    `before`: the file ends here for this call; no lines where the position is one of another file.
     No file: no lines. Raises other OSErrors, as `read_new` does.
     """
     with _opened(path, below) as file:
         if file is None:
             return []
-        size = os.fstat(file).st_size
+        state = os.fstat(file)
+        if before is not None and before.inode != state.st_ino:
+            return []
+        size = state.st_size if before is None else min(state.st_size, before.offset)
         start = max(0, size - limit_bytes)
-        before = min(start, 1)  # the byte before shows whether the first line is whole
-        data = os.pread(file, size - start + before, start - before)
-    if before:
+        margin = min(start, 1)  # the byte before shows whether the first line is whole
+        data = os.pread(file, size - start + margin, start - margin)
+    if margin:
         data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
     whole = [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
     return whole[-lines:] if lines > 0 else []

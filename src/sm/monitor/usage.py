@@ -18,6 +18,8 @@ from sm.store import Store, durable
 _READ_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
+_PROMPT_LINES = 500
+"""How far back a prompt is looked for. One that was taken out of the conversation has no answer behind it."""
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
@@ -34,6 +36,8 @@ class UsageMeter:
         self._settings = config.child_agents.progress
         self._positions: dict[str, dict[str, FilePosition]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
+        self._resumed: set[str] = set()
+        """Sessions whose last prompt has been told by this daemon."""
 
     async def read(
         self,
@@ -48,11 +52,14 @@ class UsageMeter:
         """What the new lines of the session's transcripts say; what they count is on disk when this returns.
 
         `tell` is handed what they say of anything else before it is written down that they were read: a second time,
-        if that is never written.
+        if that is never written. The first call for a session also tells the prompt again that was read last.
         No file outside the directory `below` is read. What was consumed before `since` is another session's: a
         copied conversation has all the lines of its original.
         """
         said: list[Observation] = []
+        if session.id not in self._resumed:
+            self._resumed.add(session.id)
+            await self._tell_last_prompt(session.id, transcript, reader, tell, below)
         await self._goes_on_in(session.id, transcript)
         positions = await self._positions_of(session.id)
         for path in await asyncio.to_thread(_grown, transcript, dict(positions), below):
@@ -74,6 +81,26 @@ class UsageMeter:
                 if path == transcript:
                     said += delta.observations
         return said
+
+    async def _tell_last_prompt(
+        self,
+        session_id: str,
+        transcript: str,
+        reader: TranscriptReader,
+        tell: Callable[[TranscriptDelta], Awaitable[None]],
+        below: str,
+    ) -> None:
+        """Tell the prompt again that the last daemon read last: the next one may take its place in the conversation."""
+        position = (await self._positions_of(session_id)).get(transcript)
+        if position is None:
+            return
+        lines = await asyncio.to_thread(
+            read_last, transcript, _PROMPT_LINES, _READ_MAX_BYTES, below=below, before=position
+        )
+        delta = await asyncio.to_thread(reader.delta, lines, sidechain=False, todo=())
+        prompts = [accepted for accepted in delta.accepted if accepted.parent is not None]
+        if prompts:
+            await tell(TranscriptDelta(accepted=(prompts[-1],)))
 
     async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
         """Which sessions have something unread; `transcripts`: of each the file, and the directory that it is below.
@@ -164,6 +191,7 @@ class UsageMeter:
 
     def forget(self, session_id: str) -> None:
         """Its process is gone; what is on disk stays."""
+        self._resumed.discard(session_id)
         self._positions.pop(session_id, None)
         self._facts.pop(session_id, None)
 
