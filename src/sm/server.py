@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from sm.api.context import ApiRequest, json_answer
+from sm.api.context import CONTEXT, ApiRequest, json_answer
 from sm.api.middleware import edge
 from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.api.streams import STREAMS, end_streams
-from sm.api.views import Views
+from sm.api.views import SessionTexts, Views
 from sm.services import Services
 from sm.store.audit import Record
 
@@ -20,7 +20,7 @@ class ApiServer:
     def __init__(self, services: Services, record: Record) -> None:
         self._services = services
         self._record = record
-        self._views = Views(services)
+        self._texts: SessionTexts = {}
         self._routes = [route for routes in ROUTES.values() for route in routes]
 
     def app(self) -> web.Application:
@@ -39,9 +39,10 @@ class ApiServer:
         return app
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        services, views = self._services, self._views
+        services, texts = self._services, self._texts
 
         async def handle(request: web.Request) -> web.StreamResponse:
+            views = Views(services, request[CONTEXT].caller, texts)
             answer = await route.handler(ApiRequest(services, views, request), **await route.inputs(request))
             return answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
 

@@ -12,14 +12,17 @@ from sm.api.route import RouteTable
 from sm.api.routes import ROUTES
 from sm.core.models import RequestKey
 
-REQUIRED = {"id": "x", "summary": "x"}
-
 
 class OneText(Body):
     text: str | None = None
 
 
-async def complete(request: ApiRequest, body: OneText, query: Query, key: RequestKey | None) -> EmptyView:
+async def report_done(request: ApiRequest, body: OneText, query: Query, key: RequestKey | None) -> EmptyView:
+    """Report that the session
+    is done.
+
+    Once.
+    """
     return {}
 
 
@@ -53,10 +56,11 @@ async def key_without_body(request: ApiRequest, key: RequestKey | None) -> Empty
 
 def test_a_route_reads_its_inputs_from_the_annotations_of_its_handler() -> None:
     table = RouteTable()
-    table.route("POST", "/v1/x", agents=True, **REQUIRED)(complete)
+    table.route("POST", "/v1/x", agents=True)(report_done)
     (route,) = table
     assert (route.body, route.query, route.takes_key, route.answer) == (OneText, Query, True, EmptyView)
-    assert (route.agents, route.audit) == (True, "complete")
+    assert (route.agents, route.audit) == (True, "report_done")
+    assert (route.id, *route.documentation) == ("reportDone", "Report that the session is done", "Once.")
 
 
 @pytest.mark.parametrize(
@@ -74,15 +78,16 @@ def test_a_route_reads_its_inputs_from_the_annotations_of_its_handler() -> None:
 )
 def test_a_route_is_refused_when_its_handler_has(handler: Any) -> None:
     with pytest.raises(TypeError, match="/v1/x"):
-        RouteTable().route("POST", "/v1/x", agents=True, **REQUIRED)(handler)
+        RouteTable().route("POST", "/v1/x", agents=True)(handler)
 
 
 def test_a_route_without_an_audience_is_refused() -> None:
     with pytest.raises(TypeError, match="agents"):
-        RouteTable().route("GET", "/v1/x", **REQUIRED)(complete)  # type: ignore[arg-type]  # the defect
+        RouteTable().route("GET", "/v1/x")(report_done)  # type: ignore[call-arg]  # the defect
 
 
 def test_a_path_and_an_id_are_used_once() -> None:
     routes = [route for routes in ROUTES.values() for route in routes]
     assert len({(route.method, route.path) for route in routes}) == len(routes)
     assert len({route.id for route in routes}) == len(routes)
+    assert all(summary for summary, _ in (route.documentation for route in routes))

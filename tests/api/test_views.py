@@ -1,8 +1,9 @@
 from dataclasses import fields, replace
 
-from sm.api.views import event_json, nest, pruned, session_json
+from sm.api.answers import EventView
+from sm.api.views import nest, session_json, shaped
 from sm.core.models import Event, Exit, Process, Session
-from sm.core.states import EventType, Status
+from sm.core.states import EventType
 from sm.core.timestamps import iso
 from tests.samples import AT, session
 
@@ -39,7 +40,7 @@ def test_the_last_activity_is_the_terminals_or_the_last_move_whichever_is_later(
 
 def test_an_event_is_shown_with_exactly_the_documented_fields() -> None:
     event = Event(7, EventType.CHECKPOINT, "aaaa1111", None, AT, "half", {"coverage": "0"})
-    assert event_json(event) == {
+    assert shaped(EventView, event) == {
         "seq": 7,
         "type": "checkpoint",
         "session_id": "aaaa1111",
@@ -51,24 +52,15 @@ def test_an_event_is_shown_with_exactly_the_documented_fields() -> None:
 
 
 def test_a_narrowed_tree_keeps_what_is_above_what_is_wanted() -> None:
-    views = {
-        name: session_json(session(name, parent=parent, status=Status.RUNNING))
-        for name, parent in (
-            ("aaaa1111", None),
-            ("bbbb2222", "aaaa1111"),
-            ("cccc3333", "bbbb2222"),
-            ("dddd4444", None),
-        )
-    }
-    tree = nest(
-        [views["aaaa1111"], views["dddd4444"]],
-        {"aaaa1111": [views["bbbb2222"]], "bbbb2222": [views["cccc3333"]]},
-    )
+    top = [session("aaaa1111"), session("dddd4444")]
+    child, grandchild = session("bbbb2222", parent="aaaa1111"), session("cccc3333", parent="bbbb2222")
+    children = {"aaaa1111": [child], "bbbb2222": [grandchild]}
+    tree = nest(top, children, {"cccc3333", "dddd4444"}, session_json)
+    assert [s["session_id"] for s in tree] == ["aaaa1111", "dddd4444"]
     assert tree[0]["children"][0]["children"][0]["session_id"] == "cccc3333"
-    kept = pruned(tree, {"bbbb2222"})
-    assert [s["session_id"] for s in kept] == ["aaaa1111"]
-    assert [s["session_id"] for s in kept[0]["children"]] == ["bbbb2222"]
-    assert kept[0]["children"][0]["children"] == []
+    (kept,) = nest(top, children, {"bbbb2222"}, session_json)
+    assert [s["session_id"] for s in kept["children"]] == ["bbbb2222"]
+    assert kept["children"][0]["children"] == []
 
 
 def test_times_are_utc_with_z() -> None:

@@ -12,8 +12,9 @@ from aiohttp import web
 from sm.api.auth import refused
 from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
-from sm.core.models import Caller
+from sm.core.models import Caller, Session
 from sm.errors import RateLimited, SmError, Unauthenticated
+from sm.policy.access import Action
 from sm.services import Services
 
 
@@ -57,6 +58,10 @@ class ApiRequest:
         """The name in the path: a reference, a slug or a number."""
         (found,) = self.http.match_info.values()
         return found
+
+    def session(self, action: Action = Action.SEE) -> Session:
+        """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
+        return self.services.sessions.find(self.caller, self.name, action)
 
     def connected(self) -> bool:
         """Whether the caller still waits for the answer."""

@@ -3,8 +3,7 @@
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 from aiohttp import web
 from pydantic import TypeAdapter
@@ -14,6 +13,7 @@ from pydantic_core import core_schema
 from sm import __version__
 from sm.api.answers import ErrorView
 from sm.api.fields import REQUIRED
+from sm.api.query import Query
 from sm.api.route import Route
 from sm.api.routes import ROUTES
 from sm.errors import BY_CODE
@@ -22,7 +22,6 @@ from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 Schema = dict[str, Any]
 
 _WIDTH = 110
-_REF = "#/components/schemas/"
 _ABOUT = f"""\
 The API of sm's daemon: HTTP/1.1 with JSON over Unix sockets. On the operator's socket, `state/run/sm.sock`, the kernel
 identifies the caller; the agents of each workspace have a socket of their own with fewer routes (those with a `token`).
@@ -57,6 +56,10 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
 class _Generator(GenerateJsonSchema):
     """JSON schemas without titles, without defaults that mean "missing", and with the required fields of bodies."""
 
+    def normalize_name(self, name: str) -> str:
+        """The name of a component: without the suffix that keeps a view apart from a class in `core`."""
+        return super().normalize_name(name).removesuffix("View")
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
@@ -86,17 +89,14 @@ def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 def document() -> dict[str, Any]:
     """All of docs/openapi.json."""
-    routes = [route for routes in ROUTES.values() for route in routes]
-    adapters = {key: TypeAdapter(type) for route in routes for key, type in _types(route)}
-    adapters["error"] = TypeAdapter(ErrorView)
-    schemas, components = _schemas(adapters)
+    schemas, components = _schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for tag, of_tag in ROUTES.items():
-        for route in of_tag:
+    for tag, routes in ROUTES.items():
+        for route in routes:
             of_all = [*_in_path(route.path), _parameter("Protocol")]
-            operation = _operation(tag, route, schemas, components)
+            operation = _operation(tag, route, schemas)
             paths.setdefault(route.path, {"parameters": of_all})[route.method.lower()] = operation
-    whole = {
+    return {
         "openapi": "3.1.0",
         "info": {"title": "sm", "version": __version__, "description": _ABOUT},
         "servers": [
@@ -117,69 +117,42 @@ def document() -> dict[str, Any]:
             "schemas": components,
         },
     }
-    return _without_unused(whole)
 
 
-def _schemas(adapters: dict[str, TypeAdapter[Any]]) -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """The JSON schemas of the types, by key, and the components to which they refer, by the name of the type.
-
-    A component leaves out the suffix that keeps the type's name apart from the name of a class in `core`.
-    """
+def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """The JSON schemas of bodies and answers by key, and the components to which they refer by name."""
+    types: dict[str, Any] = {"error": ErrorView}
+    for route in (route for routes in ROUTES.values() for route in routes):
+        if route.body is not None:
+            types[f"{route.id} body"] = route.body
+        if route.answer is not web.StreamResponse:
+            types[f"{route.id} answer"] = route.answer
     found, defined = TypeAdapter.json_schemas(
-        [(key, "validation", adapter) for key, adapter in adapters.items()],
-        ref_template=_REF + "{model}",
+        [(key, "validation", TypeAdapter(type)) for key, type in types.items()],
+        ref_template="#/components/schemas/{model}",
         schema_generator=_Generator,
     )
-    named = {f"{_REF}{name}": f"{_REF}{_component(name)}" for name in defined["$defs"]}
-    assert len(set(named.values())) == len(named), "two types have one name in the document"
-    schemas = {key: _renamed(schema, named) for (key, _), schema in found.items()}
-    return schemas, {_component(name): _renamed(each, named) for name, each in defined["$defs"].items()}
+    return {key: schema for (key, _), schema in found.items()}, defined["$defs"]
 
 
-def _component(name: str) -> str:
-    return name.removesuffix("View")
-
-
-def _renamed(value: Any, named: dict[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {k: named.get(v, v) if k == "$ref" else _renamed(v, named) for k, v in value.items()}
-    return [_renamed(each, named) for each in value] if isinstance(value, list) else value
-
-
-def _types(route: Route) -> Iterator[tuple[str, Any]]:
-    """The types of a route's inputs and answer, each with a key."""
-    if route.body is not None:
-        yield f"{route.id} body", route.body
-    if route.query is not None:
-        yield f"{route.id} query", route.query
-    if not _is_stream(route):
-        yield f"{route.id} answer", route.answer
-
-
-def _is_stream(route: Route) -> bool:
-    return web.StreamResponse in (route.answer, *get_args(route.answer)[:1])
-
-
-def _operation(
-    tag: str, route: Route, schemas: dict[str, Schema], components: dict[str, Schema]
-) -> dict[str, Any]:
-    operation: dict[str, Any] = {"tags": [tag], "operationId": route.id, "summary": route.summary}
-    if route.description:
-        operation["description"] = route.description
+def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
+    summary, description = route.documentation
+    operation: dict[str, Any] = {"tags": [tag], "operationId": route.id, "summary": summary}
+    if description:
+        operation["description"] = description
     # Nothing at all on the operator's socket, or a token on an agent's.
     operation["security"] = [{}, {"token": []}] if route.agents else []
-    parameters = [] if route.query is None else _in_query(schemas[f"{route.id} query"], components)
+    parameters = [] if route.query is None else _in_query(route.query)
     if route.method == "POST":
         parameters.append(_parameter("Key"))
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        body = schemas[f"{route.id} body"]
         operation["requestBody"] = {
-            "required": bool(_resolved(body, components).get("required")),
-            "content": {"application/json": {"schema": body}},
+            "required": "required" in route.body.model_json_schema(schema_generator=_Generator),
+            "content": {"application/json": {"schema": schemas[f"{route.id} body"]}},
         }
-    if _is_stream(route):
+    if route.answer is web.StreamResponse:
         described = "`id: SEQ` and `data: EVENT`, an Event as JSON."
         content = {"text/event-stream": {"schema": {"type": "string", "description": described}}}
     else:
@@ -191,14 +164,10 @@ def _operation(
     return operation
 
 
-def _resolved(schema: Schema, components: dict[str, Schema]) -> Schema:
-    return components[schema["$ref"].removeprefix(_REF)] if "$ref" in schema else schema
-
-
-def _in_query(schema: Schema, components: dict[str, Schema]) -> list[Schema]:
+def _in_query(query: type[Query]) -> list[Schema]:
     """The fields of a query's model, as parameters."""
     parameters = []
-    for name, field in _resolved(schema, components)["properties"].items():
+    for name, field in query.model_json_schema(schema_generator=_Generator)["properties"].items():
         (value,) = [each for each in field.get("anyOf", [field]) if each != {"type": "null"}]
         described = {"description": field["description"]} if "description" in field else {}
         value = {k: v for k, v in {**field, **value}.items() if k not in ("anyOf", "description")}
@@ -231,30 +200,6 @@ def _error(schema: Schema) -> dict[str, Any]:
         "headers": {"Retry-After": retry},
         "content": {"application/json": {"schema": schema}},
     }
-
-
-def _without_unused(whole: dict[str, Any]) -> dict[str, Any]:
-    """Without the components of queries, which became parameters."""
-    components = whole["components"]["schemas"]
-    used = set(_references(whole["paths"])) | set(_references(whole["components"]["responses"]))
-    reached: set[str] = set()
-    while used - reached:
-        name = (used - reached).pop()
-        reached.add(name)
-        used |= set(_references(components[name]))
-    whole["components"]["schemas"] = {name: components[name] for name in components if name in reached}
-    return whole
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str) and value["$ref"].startswith(_REF):
-            yield value["$ref"].removeprefix(_REF)
-        for each in value.values():
-            yield from _references(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _references(each)
 
 
 def printed(value: Any, indent: str = "", before: int = 0) -> str:

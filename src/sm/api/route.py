@@ -1,5 +1,6 @@
 """One route of the API as data: its method, path and audience, and the models that its handler names."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -22,18 +23,26 @@ class Route:
     path: str
     agents: bool
     """Whether the route exists on agent sockets too, and not only on the operator's."""
-    id: str
-    """The operationId in docs/openapi.json."""
-    summary: str
-    description: str
+    audit: str
+    """The action of a refusal in the audit log."""
     handler: Handler
     body: type[Body] | None
     query: type[Query] | None
     takes_key: bool
-    audit: str
-    """The action of a refusal in the audit log."""
     answer: Any
     """The type of the answer's JSON, or web.StreamResponse for a stream of events."""
+
+    @property
+    def id(self) -> str:
+        """The operationId in docs/openapi.json: the name of the handler in camel case."""
+        first, *more = self.handler.__name__.split("_")
+        return first + "".join(map(str.capitalize, more))
+
+    @property
+    def documentation(self) -> tuple[str, str]:
+        """The summary, which is the first paragraph of the handler's docstring, and the description, the rest."""
+        first, _, rest = (inspect.getdoc(self.handler) or "").partition("\n\n")
+        return " ".join(first.split()).removesuffix("."), " ".join(rest.split())
 
     async def inputs(self, request: web.Request) -> dict[str, Any]:
         """The arguments of the handler besides the request. Raises UsageError."""
@@ -51,42 +60,24 @@ class Route:
 class RouteTable(list[Route]):
     """The routes of one module, in order."""
 
-    def route(
-        self,
-        method: str,
-        path: str,
-        *,
-        agents: bool,
-        id: str,
-        summary: str,
-        description: str = "",
-        audit: str = "",
-    ) -> Callable[[Handler], Handler]:
+    def route(self, method: str, path: str, *, agents: bool, audit: str = "") -> Callable[[Handler], Handler]:
         """Adds the decorated handler to the table.
 
         The handler takes an ApiRequest and, by these names, the inputs that it wants: `query`, `body`, `key` (the
-        Idempotency-Key, None without one). Raises TypeError for a handler without a type for its answer, and for
-        one of an unknown input.
+        Idempotency-Key, None without one). Its name and docstring document the route. Raises TypeError for a handler
+        without a type for its answer, and for one of an unknown input.
         """
 
         def add(handler: Handler) -> Handler:
-            self.append(_read(method, path, agents, id, summary, description, audit, handler))
+            annotations = _annotations(handler, f"route {method} {path}")
+            self.append(Route(method, path, agents, audit or handler.__name__, handler, *annotations))
             return handler
 
         return add
 
 
-def _read(
-    method: str,
-    path: str,
-    agents: bool,
-    id: str,
-    summary: str,
-    description: str,
-    audit: str,
-    handler: Handler,
-) -> Route:
-    where = f"route {method} {path}"
+def _annotations(handler: Handler, where: str) -> tuple[type[Body] | None, type[Query] | None, bool, Any]:
+    """The handler's body, query, whether it takes a key, and the type of its answer."""
     hints = get_type_hints(handler, include_extras=True)
     answer = hints.pop("return", None)
     if answer is None or answer is type(None) or answer is Any:
@@ -102,17 +93,4 @@ def _read(
         raise TypeError(f"{where}: the query has no model")
     if key is not None and (key != RequestKey | None or body is None):
         raise TypeError(f"{where}: a key is `RequestKey | None`, and only beside a body")
-    return Route(
-        method=method,
-        path=path,
-        agents=agents,
-        id=id,
-        summary=summary,
-        description=description,
-        handler=handler,
-        body=body,
-        query=query,
-        takes_key=key is not None,
-        audit=audit or handler.__name__,
-        answer=answer,
-    )
+    return body, query, key is not None, answer

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 
 from sm import __version__
 from sm.api.answers import DaemonView, HealthView, StatusOverview, StoppedView
@@ -26,8 +27,9 @@ class StopBody(Body):
     all: bool | None = None
 
 
-@routes.route("GET", "/v1/health", agents=True, id="health", summary="Check that the daemon answers")
+@routes.route("GET", "/v1/health", agents=True)
 async def health(request: ApiRequest) -> HealthView:
+    """Check that the daemon answers."""
     services = request.services
     seen = services.sessions.visible(request.caller, archived=True)
     return {
@@ -37,8 +39,9 @@ async def health(request: ApiRequest) -> HealthView:
     }
 
 
-@routes.route("GET", "/v1/status", agents=True, id="status", summary="Show an overview in numbers")
+@routes.route("GET", "/v1/status", agents=True)
 async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
+    """Show an overview in numbers."""
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
     seen = services.sessions.narrowed(caller, visible, SessionFilter(workspace=query.workspace))
@@ -48,12 +51,10 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     inbox = services.messages.waiting(caller, idle=True)
     letters = await services.messages.letters(inbox[:_STATUS_LINES])
     lines = [line for letter in letters for line in _headline(letter)]
-    by_status: dict[str, int] = {}
-    for session in seen:
-        by_status[session.status.value] = by_status.get(session.status.value, 0) + 1
+    tmux_silent = [name for name in sorted(services.monitor.unverified) if ids is None or name in ids]
     return {
         "daemon": _daemon(services.daemon),
-        "sessions": by_status,
+        "sessions": Counter(session.status.value for session in seen),
         "orphans": sum(services.sessions.is_orphan(s) for s in seen),
         "dead_letters": await services.store.dead_letters(ids),
         "requests_open": len(requests),
@@ -61,23 +62,14 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "inbox_lines": lines[:_STATUS_LINES],
         "trouble": [
             *services.daemon.trouble,
-            *(
-                f"tmux does not answer for session {name}"
-                for name in sorted(services.monitor.unverified)
-                if ids is None or name in ids
-            ),
+            *(f"tmux does not answer for session {name}" for name in tmux_silent),
         ],
     }
 
 
-@routes.route(
-    "POST",
-    "/v1/daemon/stop",
-    agents=False,
-    id="stopDaemon",
-    summary="Stop the daemon; with `all` kill every session before",
-)
-async def stop(request: ApiRequest, body: StopBody) -> StoppedView:
+@routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
+async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
+    """Stop the daemon; with `all` kill every session before."""
     sessions = request.services.sessions
     sessions.may_stop_daemon(request.caller)
     killed = await sessions.end_all() if body.all else []

@@ -1,14 +1,12 @@
 """The routes of events: the recorded ones, and a stream of new ones."""
 
 import asyncio
-from typing import Annotated
 
 import orjson
 from aiohttp import web
 
 from sm.api.answers import EventsView
 from sm.api.context import ApiRequest
-from sm.api.fields import doc
 from sm.api.query import LISTED, EventsQuery, Limit
 from sm.api.route import RouteTable
 from sm.api.streams import STREAMS
@@ -23,42 +21,31 @@ class RecordedQuery(EventsQuery):
     limit: Limit = LISTED
 
 
-EventStream = Annotated[web.StreamResponse, doc("`id: SEQ` and `data: EVENT`, an Event as JSON.")]
-
-
 def _scope(request: ApiRequest, query: EventsQuery) -> list[str] | None:
     return request.services.sessions.event_scope(
         request.caller, query.session, query.workspace, recursive=query.recursive
     )
 
 
-@routes.route(
-    "GET",
-    "/v1/events",
-    agents=True,
-    id="events",
-    summary="List the newest events, oldest first; with `since` the first events after it",
-)
+@routes.route("GET", "/v1/events", agents=True)
 async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
+    """List the newest events, oldest first; with `since` the first events after it."""
     store = request.services.store
     last = store.last_seq
     found = await store.events(
         sessions=_scope(request, query), type=query.type, since=query.since, limit=query.limit
     )
     # An event that was recorded during the read may be of a child that the read did not ask for.
-    views = [request.views.event(request.caller, e) for e in found if e.seq <= last]
+    views = [request.views.event(e) for e in found if e.seq <= last]
     return {"events": views, "last_seq": last}
 
 
-@routes.route(
-    "GET",
-    "/v1/events/stream",
-    agents=True,
-    id="followEvents",
-    summary="Stream new events; with `since` all events after it",
-    description="A comment line comes every 15 s, so that a longer silence means that the daemon is gone.",
-)
-async def stream(request: ApiRequest, query: EventsQuery) -> EventStream:
+@routes.route("GET", "/v1/events/stream", agents=True, audit="stream")
+async def follow_events(request: ApiRequest, query: EventsQuery) -> web.StreamResponse:
+    """Stream new events; with `since` all events after it.
+
+    A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
+    """
     cursor = request.services.store.last_seq if query.since is None else query.since
     _scope(request, query)  # refuses before the stream begins
     response = web.StreamResponse(
@@ -89,7 +76,7 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
             # An event that is committed during the read may be of an unread child: the next turn finds it.
             found = [event for event in read if event.seq <= last]
             for event in found:
-                view = orjson.dumps(request.views.event(request.caller, event))
+                view = orjson.dumps(request.views.event(event))
                 await response.write(b"id: %d\ndata: %b\n\n" % (event.seq, view))
             cursor = max(cursor, found[-1].seq if len(found) == _READ_AT_ONCE else last)
             try:

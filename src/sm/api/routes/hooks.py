@@ -47,31 +47,22 @@ class DialogTakenView(TypedDict):
     state: RequestState
 
 
-@routes.route(
-    "POST",
-    "/v1/hooks",
-    agents=True,
-    id="hook",
-    summary="Report an event of the calling session's own agent (`sm hook`)",
-)
+@routes.route("POST", "/v1/hooks", agents=True)
 async def hook(request: ApiRequest, body: HookBody) -> EmptyView:
+    """Report an event of the calling session's own agent (`sm hook`)."""
     session_id = _session(request, "only an agent's own hooks tell what it does")
     emitted_at = moment(body.emitted_at, "emitted_at")
     await request.services.monitor.hook(session_id, body.payload or {}, emitted_at)
     return {}
 
 
-@routes.route(
-    "POST",
-    "/v1/hooks/dialog",
-    agents=True,
-    id="dialog",
-    summary="Wait for the answer to a dialog of the calling session's own agent",
-    description="The required Idempotency-Key names the hook. A repetition with the same key, also after a restart of "
-    "the daemon, is about the same request and gets the same answer.",
-)
+@routes.route("POST", "/v1/hooks/dialog", agents=True)
 async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> DialogView:
-    """Each hook has a key of its own, which finds its request again after a restart."""
+    """Wait for the answer to a dialog of the calling session's own agent.
+
+    The required Idempotency-Key names the hook. A repetition with the same key, also after a restart of the daemon, is
+    about the same request and gets the same answer.
+    """
     wait_s = body.wait_s or 0
     asked = await _asked(request, body, key)
     del body  # a held request must not keep a whole event in memory
@@ -107,16 +98,12 @@ async def _is_over(request: ApiRequest, session_id: str, emitted_at: str) -> boo
     return await monitor.blocked(session_id) is None
 
 
-@routes.route(
-    "POST",
-    "/v1/hooks/dialog/taken",
-    agents=True,
-    id="dialogTaken",
-    summary="Confirm that the hook printed the answer",
-    description="The Idempotency-Key names the hook. Idempotent.",
-    audit="taken",
-)
+@routes.route("POST", "/v1/hooks/dialog/taken", agents=True, audit="taken")
 async def dialog_taken(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> DialogTakenView:
+    """Confirm that the hook printed the answer.
+
+    The Idempotency-Key names the hook. Idempotent.
+    """
     session_id = _session(request, _ONLY_HOOKS)
     done = await request.services.dialogs.taken(session_id, _hook(key))
     return {"request": done.name, "state": done.state}

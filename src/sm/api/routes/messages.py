@@ -54,8 +54,9 @@ class ConfirmBody(Body):
     message_ids: Annotated[list[WholeNumber] | None, doc("", maxItems=50)] = None
 
 
-@routes.route("POST", "/v1/messages", agents=True, id="send", summary="Send a text to a session")
+@routes.route("POST", "/v1/messages", agents=True)
 async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> SentView:
+    """Send a text to a session."""
     services, caller = request.services, request.caller
     mode = MessageMode(body.mode or MessageMode.AUTO)
     done = await services.messages.send(caller, body.to, body.text, mode, body.ttl_s, key)
@@ -65,14 +66,9 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     return cast(SentView, message_json(followed))
 
 
-@routes.route(
-    "GET",
-    "/v1/messages",
-    agents=True,
-    id="messages",
-    summary="List the messages from and to a session; without one the caller's, for the operator all",
-)
-async def log(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
+@routes.route("GET", "/v1/messages", agents=True, audit="log")
+async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
+    """List the messages from and to a session; without one the caller's, for the operator all."""
     services, caller = request.services, request.caller
     session = None
     if query.session is not None:
@@ -83,48 +79,43 @@ async def log(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
     return [{**message_json(message), "text": text} for message, text in found]
 
 
-@routes.route("GET", "/v1/messages/{id}", agents=True, id="message", summary="Show a message")
+@routes.route("GET", "/v1/messages/{id}", agents=True)
 async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
+    """Show a message."""
     services, caller = request.services, request.caller
     found = await services.messages.read(caller, _number(request.name))
     return message_json(await services.waits.message(caller, found, request.hold, query.wait_s))
 
 
-@routes.route(
-    "GET", "/v1/audience", agents=True, id="audience", summary="List the recipients of the caller's broadcast"
-)
+@routes.route("GET", "/v1/audience", agents=True)
 async def audience(request: ApiRequest, query: AudienceQuery) -> list[SessionView]:
+    """List the recipients of the caller's broadcast."""
     found = request.services.messages.audience(request.caller, recursive=query.recursive)
-    return [request.views.session(request.caller, session) for session in found]
+    return request.views.sessions(found)
 
 
-@routes.route(
-    "GET", "/v1/inbox", agents=True, id="inbox", summary="List the messages that wait for the caller"
-)
+@routes.route("GET", "/v1/inbox", agents=True)
 async def inbox(request: ApiRequest, query: InboxQuery) -> list[LetterView]:
+    """List the messages that wait for the caller."""
     messages = request.services.messages
     found = messages.waiting(request.caller, idle=True)
     return [letter_json(each) for each in await messages.letters(found[: query.limit])]
 
 
-@routes.route(
-    "POST",
-    "/v1/inbox/take",
-    agents=True,
-    id="takeInbox",
-    summary="Take the messages that wait for the caller; with `wait_s` wait for the first one",
-    description="A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.",
-)
-async def take(request: ApiRequest, body: TakeBody, key: RequestKey | None) -> list[LetterView]:
+@routes.route("POST", "/v1/inbox/take", agents=True, audit="take")
+async def take_inbox(request: ApiRequest, body: TakeBody, key: RequestKey | None) -> list[LetterView]:
+    """Take the messages that wait for the caller; with `wait_s` wait for the first one.
+
+    A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.
+    """
     limit = None if body.limit is None else int(body.limit)
     letters = await request.services.waits.inbox(request.caller, limit, key, request.hold, body.wait_s)
     return [letter_json(each) for each in letters]
 
 
-@routes.route(
-    "POST", "/v1/inbox/confirm", agents=True, id="confirmInbox", summary="Confirm that taken messages arrived"
-)
-async def confirm(request: ApiRequest, body: ConfirmBody) -> list[MessageView]:
+@routes.route("POST", "/v1/inbox/confirm", agents=True, audit="confirm")
+async def confirm_inbox(request: ApiRequest, body: ConfirmBody) -> list[MessageView]:
+    """Confirm that taken messages arrived."""
     confirmed = await request.services.messages.confirm(request.caller, body.message_ids or ())
     return [message_json(message) for message in confirmed]
 

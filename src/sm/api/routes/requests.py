@@ -33,14 +33,9 @@ class AnswerBody(Body):
     message: LongText | None = None
 
 
-@routes.route(
-    "GET",
-    "/v1/requests",
-    agents=True,
-    id="requests",
-    summary="List the open requests of sessions; with `all` the newest requests",
-)
+@routes.route("GET", "/v1/requests", agents=True)
 async def requests(request: ApiRequest, query: RequestsQuery) -> list[RequestView]:
+    """List the open requests of sessions; with `all` the newest requests."""
     services, caller = request.services, request.caller
     found = await services.requests.listed(caller, all=query.all, limit=query.limit)
     if query.session is not None:
@@ -49,50 +44,32 @@ async def requests(request: ApiRequest, query: RequestsQuery) -> list[RequestVie
     return [request.views.request(each) for each in found]
 
 
-@routes.route(
-    "POST",
-    "/v1/requests",
-    agents=True,
-    id="ask",
-    summary="Ask the parent of the calling session, or the operator",
-)
+@routes.route("POST", "/v1/requests", agents=True)
 async def ask(request: ApiRequest, body: AskBody, key: RequestKey | None) -> RequestView:
-    options = tuple(body.options or ())
-    requests = request.services.requests
-    return request.views.request(
-        await requests.ask(request.caller, body.question, options, body.expires_s, key)
-    )
+    """Ask the parent of the calling session, or the operator."""
+    requests, options = request.services.requests, tuple(body.options or ())
+    asked = await requests.ask(request.caller, body.question, options, body.expires_s, key)
+    return request.views.request(asked)
 
 
-@routes.route(
-    "GET", "/v1/requests/{ref}", agents=True, id="request", summary="Show a request", audit="request"
-)
-async def show(request: ApiRequest, query: WaitQuery) -> RequestView:
+@routes.route("GET", "/v1/requests/{ref}", agents=True)
+async def request(request: ApiRequest, query: WaitQuery) -> RequestView:
+    """Show a request."""
     waits = request.services.waits
     return request.views.request(await waits.answer(request.caller, request.name, request.hold, query.wait_s))
 
 
-@routes.route(
-    "POST",
-    "/v1/requests/{ref}/answer",
-    agents=True,
-    id="answer",
-    summary="Answer a request, or the only open request of a session; the first answer wins",
-)
+@routes.route("POST", "/v1/requests/{ref}/answer", agents=True)
 async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) -> RequestView:
-    verdict = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message)
-    done = await request.services.requests.answer(request.caller, request.name, verdict, key)
-    return request.views.request(done)
+    """Answer a request, or the only open request of a session; the first answer wins."""
+    reply = RequestReply(bool(body.approved), tuple(body.answers or ()), body.message)
+    requests = request.services.requests
+    return request.views.request(await requests.answer(request.caller, request.name, reply, key))
 
 
-@routes.route(
-    "POST",
-    "/v1/requests/{ref}/taken",
-    agents=True,
-    id="taken",
-    summary="Confirm that the asking session has its answer",
-)
+@routes.route("POST", "/v1/requests/{ref}/taken", agents=True)
 async def taken(request: ApiRequest) -> RequestView:
+    """Confirm that the asking session has its answer."""
     requests = request.services.requests
     found = await requests.find(request.caller, request.name)
     return request.views.request(await requests.taken(request.caller, found))

@@ -7,7 +7,6 @@ from pydantic import Field
 from sm.api.answers import (
     AllRestoredView,
     EmptyView,
-    FailureView,
     InterruptedView,
     KilledView,
     RemovedView,
@@ -22,12 +21,10 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Choice, LongText, NeededText, NeededTexts, Present, Seconds, doc
 from sm.api.query import WAIT_MAX_S, ListQuery
 from sm.api.route import RouteTable
-from sm.api.views import nest, pruned
+from sm.api.views import failures_json, nest
 from sm.core.lifecycle import is_ended
-from sm.core.models import RequestKey, SpawnRequest
+from sm.core.models import RequestKey, Session, SpawnRequest
 from sm.core.states import ENDED_OF_ANY_KIND, Status, TrustLevel
-from sm.sessions.manager import SessionResult
-from sm.sessions.restore import RestoreResult
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
@@ -104,252 +101,171 @@ class AcknowledgeBody(Body):
 # Lists
 
 
-@routes.route(
-    "GET",
-    "/v1/sessions",
-    agents=True,
-    id="allSessions",
-    summary="List all sessions, oldest first",
-    audit="all",
-)
+@routes.route("GET", "/v1/sessions", agents=True, audit="all")
 async def all_sessions(request: ApiRequest, query: ListQuery) -> list[SessionView]:
-    found = request.services.sessions.listed(request.caller, query.filter())
-    return request.views.sessions(request.caller, found)
+    """List all sessions, oldest first."""
+    return request.views.sessions(request.services.sessions.listed(request.caller, query.filter()))
 
 
-@routes.route("GET", "/v1/me", agents=True, id="me", summary="Show the calling session; 404 for the operator")
+@routes.route("GET", "/v1/me", agents=True)
 async def me(request: ApiRequest) -> SessionView:
-    return request.views.session(request.caller, request.services.sessions.find(request.caller, "me"))
+    """Show the calling session; 404 for the operator."""
+    return request.views.session(request.services.sessions.find(request.caller, "me"))
 
 
-@routes.route(
-    "GET",
-    "/v1/who",
-    agents=True,
-    id="who",
-    summary="List the other children of the caller's parent; for the operator the sessions without a parent",
-)
+@routes.route("GET", "/v1/who", agents=True)
 async def who(request: ApiRequest, query: ListQuery) -> list[SessionView]:
-    found = request.services.sessions.siblings(request.caller, query.filter())
-    return request.views.sessions(request.caller, found)
+    """List the other children of the caller's parent; for the operator the sessions without a parent."""
+    return request.views.sessions(request.services.sessions.siblings(request.caller, query.filter()))
 
 
-@routes.route(
-    "GET", "/v1/others", agents=True, id="others", summary="List the other sessions of the caller's workspace"
-)
+@routes.route("GET", "/v1/others", agents=True)
 async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
-    found = request.services.sessions.others(request.caller, query.filter())
-    return request.views.sessions(request.caller, found)
+    """List the other sessions of the caller's workspace."""
+    return request.views.sessions(request.services.sessions.others(request.caller, query.filter()))
 
 
-@routes.route("GET", "/v1/sessions/{ref}", agents=True, id="session", summary="Show a session")
+@routes.route("GET", "/v1/sessions/{ref}", agents=True)
 async def session(request: ApiRequest) -> SessionWithOutput:
-    services, caller = request.services, request.caller
-    found = services.sessions.find(caller, request.name)
-    view = cast(SessionWithOutput, request.views.session(caller, found))
-    if is_ended(found.status) and services.sessions.reads(caller, found):
-        view["last_output"] = await services.monitor.last_output(found)
+    """Show a session."""
+    found = request.session()
+    view = cast(SessionWithOutput, request.views.session(found))
+    if is_ended(found.status) and request.services.sessions.reads(request.caller, found):
+        view["last_output"] = await request.services.monitor.last_output(found)
     return view
 
 
-@routes.route(
-    "GET",
-    "/v1/sessions/{ref}/children",
-    agents=True,
-    id="children",
-    summary="List the children of a session; of the caller if `ref` is `-`",
-)
+@routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
 async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionView]:
+    """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
-        return views.sessions(caller, sessions.narrowed(caller, top, query.filter()))
-    below: dict[str, list[SessionView]] = {}
-    for parent in top:
-        for each in sessions.descendants(caller, parent.id):
-            below.setdefault(each.parent_id or "", []).append(views.session(caller, each))
-    tree = nest([views.session(caller, s) for s in top], below)
-    every = request.services.store.sessions.values()
-    return pruned(tree, {s.id for s in sessions.narrowed(caller, every, query.filter())})
+        return views.sessions(sessions.narrowed(caller, top, query.filter()))
+    descendants = [each for parent in top for each in sessions.descendants(caller, parent.id)]
+    wanted = {s.id for s in sessions.narrowed(caller, [*top, *descendants], query.filter())}
+    below: dict[str, list[Session]] = {}
+    for each in descendants:
+        below.setdefault(each.parent_id or "", []).append(each)
+    return nest(top, below, wanted, views.session)
 
 
 # Starts and ends
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions",
-    agents=True,
-    id="spawn",
-    summary="Start an agent",
-    description="Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.",
-)
+@routes.route("POST", "/v1/sessions", agents=True)
 async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> StartedView:
+    """Start an agent.
+
+    Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
+    """
     wanted = SpawnRequest(
-        agent_type=body.agent_type,
-        prompt=body.prompt,
-        name=body.name,
-        model=body.model,
-        preset=body.preset,
+        **body.model_dump(exclude={"args", "cwd", "environment", "wait_s"}),
         extra_args=tuple(body.args or ()),
-        parent=body.parent,
-        working_dir=body.working_dir,
         current_dir=body.cwd,
-        trust=body.trust,
-        title=body.title,
-        workspace=body.workspace,
-        worktree=body.worktree,
-        branch=body.branch,
         environment=body.environment or {},
     )
     sessions = request.services.sessions
-    return started(request, await sessions.spawn(request.caller, wanted, key, body.wait_s, request.connected))
+    return request.views.started(
+        await sessions.spawn(request.caller, wanted, key, body.wait_s, request.connected)
+    )
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/kill",
-    agents=True,
-    id="kill",
-    summary="End the process of a session, and answer when the process is gone",
-)
+@routes.route("POST", "/v1/sessions/{ref}/kill", agents=True)
 async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> KilledView:
-    sessions, caller = request.services.sessions, request.caller
-    killed = await sessions.kill(
-        caller, request.name, key, force=bool(body.force), tree=bool(body.tree), listens=request.connected
-    )
-    target = sessions.find(caller, request.name)
-    below = [request.views.session(caller, s) for s in killed if s.id != target.id]
-    ids = [s.id for s in killed]
-    return {**request.views.session(caller, target), "killed": ids, "killed_too": below}
-
-
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/restore",
-    agents=True,
-    id="restore",
-    summary="Start an ended session again, in a new process",
-)
-async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
-    services, caller = request.services, request.caller
-    target = services.sessions.find(caller, request.name)
-    done = await services.sessions.restore(
-        caller, target.id, key, tree=bool(body.tree), listens=request.connected
-    )
-    too = [request.views.session(caller, s) for s in done.sessions if s.id != target.id]
-    view = request.views.session(caller, services.store.sessions.get(target.id, target))
-    ids = [s.id for s in done.sessions]
-    return {**view, "restored": ids, "restored_too": too, "failed": _failed(done)}
-
-
-@routes.route(
-    "POST",
-    "/v1/restore",
-    agents=False,
-    id="restoreAll",
-    summary="Start all sessions again that lived when tmux or the machine went down",
-)
-async def restore_all(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> AllRestoredView:
-    done = await request.services.sessions.restore_all(request.caller, key, request.connected)
-    restored = [request.views.session(request.caller, s) for s in done.sessions]
-    return {"restored": restored, "failed": _failed(done)}
-
-
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/interrupt",
-    agents=True,
-    id="interrupt",
-    summary="Interrupt the current turn of an agent",
-)
-async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
-    done = await request.services.sessions.interrupt(request.caller, request.name, key)
-    return {**request.views.session(request.caller, done.session), "interrupted": done.stopped}
-
-
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/fork",
-    agents=True,
-    id="fork",
-    summary="Start a session from a copy of the conversation of another one",
-)
-async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
-    sessions = request.services.sessions
-    return started(
-        request, await sessions.fork(request.caller, request.name, body.name, key, request.connected)
-    )
-
-
-@routes.route(
-    "POST",
-    "/v1/adopt",
-    agents=False,
-    id="adopt",
-    summary="Make a session of an agent that runs in a tmux pane already",
-)
-async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> StartedView:
-    answer = await request.services.sessions.adopt(
+    """End the process of a session, and answer when the process is gone."""
+    killed = await request.services.sessions.kill(
         request.caller,
-        body.pane,
+        request.name,
         key,
-        name=body.name,
-        agent_type=body.agent_type,
-        trust=body.trust,
+        force=bool(body.force),
+        tree=bool(body.tree),
         listens=request.connected,
     )
-    return started(request, answer)
+    target = request.session()
+    too = request.views.sessions(s for s in killed if s.id != target.id)
+    return {**request.views.session(target), "killed": [s.id for s in killed], "killed_too": too}
+
+
+@routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
+async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
+    """Start an ended session again, in a new process."""
+    services, target = request.services, request.session()
+    done = await services.sessions.restore(
+        request.caller, target.id, key, tree=bool(body.tree), listens=request.connected
+    )
+    return {
+        **request.views.session(services.store.sessions.get(target.id, target)),
+        "restored": [s.id for s in done.sessions],
+        "restored_too": request.views.sessions(s for s in done.sessions if s.id != target.id),
+        "failed": failures_json(done),
+    }
+
+
+@routes.route("POST", "/v1/restore", agents=False)
+async def restore_all(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> AllRestoredView:
+    """Start all sessions again that lived when tmux or the machine went down."""
+    done = await request.services.sessions.restore_all(request.caller, key, request.connected)
+    return {"restored": request.views.sessions(done.sessions), "failed": failures_json(done)}
+
+
+@routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
+async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
+    """Interrupt the current turn of an agent."""
+    done = await request.services.sessions.interrupt(request.caller, request.name, key)
+    return {**request.views.session(done.session), "interrupted": done.stopped}
+
+
+@routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
+async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
+    """Start a session from a copy of the conversation of another one."""
+    sessions = request.services.sessions
+    return request.views.started(
+        await sessions.fork(request.caller, request.name, body.name, key, request.connected)
+    )
+
+
+@routes.route("POST", "/v1/adopt", agents=False)
+async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> StartedView:
+    """Make a session of an agent that runs in a tmux pane already."""
+    fields = body.model_dump(exclude={"pane"})
+    return request.views.started(
+        await request.services.sessions.adopt(
+            request.caller, body.pane, key, **fields, listens=request.connected
+        )
+    )
 
 
 # Records
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/reparent",
-    agents=True,
-    id="reparent",
-    summary="Move a session under another parent; null: the operator",
-)
+@routes.route("POST", "/v1/sessions/{ref}/reparent", agents=True)
 async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> SessionView:
-    moved = await request.services.sessions.reparent(request.caller, request.name, body.parent, key)
-    return request.views.session(request.caller, moved)
+    """Move a session under another parent; null: the operator."""
+    sessions = request.services.sessions
+    return request.views.session(await sessions.reparent(request.caller, request.name, body.parent, key))
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/archive",
-    agents=True,
-    id="archive",
-    summary="Hide an ended session from lists",
-)
+@routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
 async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
-    return await _archive(request, key, archived=True)
+    """Hide an ended session from lists."""
+    sessions = request.services.sessions
+    return request.views.session(await sessions.archive(request.caller, request.name, key, archived=True))
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/unarchive",
-    agents=True,
-    id="unarchive",
-    summary="Show an archived session in lists again",
-)
+@routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
 async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
-    return await _archive(request, key, archived=False)
+    """Show an archived session in lists again."""
+    sessions = request.services.sessions
+    return request.views.session(await sessions.archive(request.caller, request.name, key, archived=False))
 
 
-@routes.route(
-    "POST",
-    "/v1/sessions/{ref}/remove",
-    agents=True,
-    id="remove",
-    summary="Delete the record of an ended session",
-)
+@routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
 async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RemovedView:
+    """Delete the record of an ended session."""
     sessions = request.services.sessions
     removed = await sessions.remove(request.caller, request.name, key)
-    request.views.forget(removed.session_id)
+    request.views.texts.pop(removed.session_id, None)
     users = await sessions.worktree_users(removed)
     return {
         "removed": removed.session_id,
@@ -363,45 +279,18 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
 # Waits
 
 
-@routes.route("POST", "/v1/wait", agents=True, id="wait", summary="Wait until sessions have a status")
+@routes.route("POST", "/v1/wait", agents=True)
 async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
+    """Wait until sessions have a status."""
+    until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
     result = await request.services.waits.sessions(
-        request.caller,
-        body.sessions,
-        body.until or ENDED_OF_ANY_KIND,
-        request.hold,
-        body.wait_s or 0,
-        any_of=bool(body.any),
+        request.caller, body.sessions, until, request.hold, wait_s, any_of=bool(body.any)
     )
-    views = [request.views.session(request.caller, s) for s in result.sessions]
-    return {"reached": result.reached, "sessions": views}
+    return {"reached": result.reached, "sessions": request.views.sessions(result.sessions)}
 
 
-@routes.route(
-    "POST",
-    "/v1/wait/heard",
-    agents=True,
-    id="heard",
-    summary="Acknowledge the endings in an answer, so that the caller gets no notice of them",
-    audit="heard",
-)
-async def acknowledge(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
+@routes.route("POST", "/v1/wait/heard", agents=True)
+async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
+    """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
     await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
     return {}
-
-
-def started(request: ApiRequest, answer: SessionResult) -> StartedView:
-    """The answer of a route that starts or ends a session."""
-    return {**request.views.session(request.caller, answer.session), "warnings": list(answer.warnings)}
-
-
-async def _archive(request: ApiRequest, key: RequestKey | None, *, archived: bool) -> SessionView:
-    changed = await request.services.sessions.archive(request.caller, request.name, key, archived=archived)
-    return request.views.session(request.caller, changed)
-
-
-def _failed(done: RestoreResult) -> list[FailureView]:
-    return [
-        {"session_id": session_id, "code": error.code, "message": error.message, "hint": error.hint}
-        for session_id, error in done.failed
-    ]

@@ -69,56 +69,44 @@ class CreateBody(SettingsBody):
     working_dir: Annotated[Directory, doc("", **{REQUIRED: True})] = ""
 
 
-@routes.route(
-    "GET",
-    "/v1/workspaces",
-    agents=True,
-    id="workspaces",
-    summary="List the workspaces; for a session its own",
-    audit="list",
-)
+@routes.route("GET", "/v1/workspaces", agents=True, audit="list")
 async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
+    """List the workspaces; for a session its own."""
     found = request.services.workspaces.listed(request.caller, deleted=query.deleted)
-    return [request.views.workspace(request.caller, workspace) for workspace in found]
+    return [request.views.workspace(workspace) for workspace in found]
 
 
-@routes.route("GET", "/v1/workspaces/{slug}", agents=True, id="workspace", summary="Show a workspace")
-async def show(request: ApiRequest) -> WorkspaceView:
-    found = request.services.workspaces.find(request.caller, request.name)
-    return request.views.workspace(request.caller, found)
+@routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
+async def workspace(request: ApiRequest) -> WorkspaceView:
+    """Show a workspace."""
+    return request.views.workspace(request.services.workspaces.find(request.caller, request.name))
 
 
-@routes.route("POST", "/v1/workspaces", agents=False, id="createWorkspace", summary="Create a workspace")
-async def create(request: ApiRequest, body: CreateBody, key: RequestKey | None) -> ChangedWorkspaceView:
+@routes.route("POST", "/v1/workspaces", agents=False, audit="create")
+async def create_workspace(
+    request: ApiRequest, body: CreateBody, key: RequestKey | None
+) -> ChangedWorkspaceView:
+    """Create a workspace."""
     workspaces = request.services.workspaces
     made, warnings = await workspaces.create(request.caller, body.slug, body.given(), key)
     return await _changed(request, made, warnings, body.given())
 
 
-@routes.route(
-    "POST",
-    "/v1/workspaces/{slug}",
-    agents=False,
-    id="setWorkspace",
-    summary="Change a workspace; sessions that run keep the old settings",
-    audit="set",
-)
-async def change(request: ApiRequest, body: SettingsBody, key: RequestKey | None) -> ChangedWorkspaceView:
+@routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
+async def set_workspace(
+    request: ApiRequest, body: SettingsBody, key: RequestKey | None
+) -> ChangedWorkspaceView:
+    """Change a workspace; sessions that run keep the old settings."""
     workspaces = request.services.workspaces
     changed = await workspaces.change(request.caller, request.name, body.given(), key)
     return await _changed(request, changed, (), body.given())
 
 
-@routes.route(
-    "POST",
-    "/v1/workspaces/{slug}/delete",
-    agents=False,
-    id="deleteWorkspace",
-    summary="Delete a workspace; its sessions stay readable, and no session starts in it",
-)
-async def delete(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
-    deleted = await request.services.workspaces.delete(request.caller, request.name, key)
-    return request.views.workspace(request.caller, deleted)
+@routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
+async def delete_workspace(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
+    """Delete a workspace; its sessions stay readable, and no session starts in it."""
+    workspaces = request.services.workspaces
+    return request.views.workspace(await workspaces.delete(request.caller, request.name, key))
 
 
 async def _changed(
@@ -129,4 +117,4 @@ async def _changed(
         warnings = (*warnings, *await request.services.workspaces.unmatched(request.caller, workspace))
     if given.get("sandbox"):
         warnings = (*warnings, _NO_SANDBOX)
-    return {**request.views.workspace(request.caller, workspace), "warnings": list(warnings)}
+    return {**request.views.workspace(workspace), "warnings": list(warnings)}
