@@ -8,7 +8,7 @@ from sm.api.context import CONTEXT, ApiRequest, json_answer
 from sm.api.middleware import edge
 from sm.api.route import Route
 from sm.api.routes import ROUTES
-from sm.api.streams import STREAMS, end_streams
+from sm.api.routes.events import STREAMS, end_streams
 from sm.api.views import SessionTexts, Views
 from sm.services import Services
 from sm.store.audit import Record

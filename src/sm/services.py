@@ -5,17 +5,12 @@ A front door identifies its caller, calls these facades and renders the result. 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sm.core.lifecycle import is_ended, is_live, reached
 from sm.core.messages import Message
-from sm.core.models import (
-    NO_WORKSPACE,
-    Caller,
-    RequestKey,
-    Session,
-    SpawnRequest,
-)
+from sm.core.models import NO_WORKSPACE, Caller, RequestKey, Session, SpawnRequest
 from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import IllegalState, TerminalError, UsageError
@@ -63,20 +58,15 @@ class SessionFilter:
 
 
 class Sessions:
-    """Finds, lists, starts, changes and ends sessions, each as far as its caller may."""
+    """Finds, lists, starts and kills sessions, each as far as its caller may."""
 
     def __init__(
         self,
-        *,
         store: Store,
         manager: Manager,
         workspaces: Workspaces,
         spawner: Spawner,
         kills: Kills,
-        records: Records,
-        restorer: Restorer,
-        adoptions: Adoptions,
-        interrupts: Interrupts,
         timers: MailTimers,
         terminals: Lifecycle,
     ) -> None:
@@ -91,15 +81,6 @@ class Sessions:
         self.caller_session = manager.caller_session
         self.acknowledge_endings = manager.acknowledge_endings
         self.agent_types = spawner.agent_types
-        self.archive = records.archive
-        self.reparent = records.reparent
-        self.remove = records.remove
-        self.worktree_users = records.around
-        self.restore = restorer.restore
-        self.restore_all = restorer.restore_all
-        self.fork = restorer.fork
-        self.adopt = adoptions.adopt
-        self.interrupt = interrupts.interrupt
 
     # Lists
 
@@ -110,7 +91,7 @@ class Sessions:
         return [s for s in sessions if visible(caller_session, s) and (archived or not s.archived)]
 
     def listed(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        return self._narrowed(caller, self.visible(caller, archived=filter.archived), filter)
+        return self.narrowed(caller, self.visible(caller, archived=filter.archived), filter)
 
     def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         """The other children of the caller's parent; for the operator the sessions without a parent."""
@@ -118,12 +99,12 @@ class Sessions:
         parent = caller_session.parent_id if caller_session else None
         seen = self.visible(caller, archived=filter.archived)
         siblings = [s for s in seen if s.parent_id == parent and s is not caller_session]
-        return self._narrowed(caller, siblings, filter)
+        return self.narrowed(caller, siblings, filter)
 
     def others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         caller_session = self.caller_session(caller)
         seen = self.visible(caller, archived=filter.archived)
-        return self._narrowed(caller, [s for s in seen if s is not caller_session], filter)
+        return self.narrowed(caller, [s for s in seen if s is not caller_session], filter)
 
     def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
         """The children of the named session; of the caller where `reference` is `-`."""
@@ -141,9 +122,6 @@ class Sessions:
 
     def narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         """The sessions that pass the filter. Raises NotFound for an unknown workspace."""
-        return self._narrowed(caller, sessions, filter)
-
-    def _narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
         if filter.search:
             sessions = [s for s in sessions if matches(s, filter.search)]
         if filter.status != "all":
@@ -163,7 +141,7 @@ class Sessions:
             if workspace is None:
                 return None
             everything = self._store.sessions.values()
-            return [s.id for s in self._narrowed(caller, everything, SessionFilter(workspace=workspace))]
+            return [s.id for s in self.narrowed(caller, everything, SessionFilter(workspace=workspace))]
         session = self.find(caller, reference or "me")
         tree = self._manager.tree
         below = tree.descendants(session.id) if recursive else tree.children(session.id)
@@ -195,12 +173,8 @@ class Sessions:
     def is_orphan(self, session: Session) -> bool:
         """Whether the session is live and the process of its parent has ended."""
         parent = self._store.sessions.get(session.parent_id or "")
-        return (
-            is_live(session.status)
-            and parent is not None
-            and is_ended(parent.status)
-            and parent.exit is not None
-        )
+        parent_ended = parent is not None and is_ended(parent.status) and parent.exit is not None
+        return parent_ended and is_live(session.status)
 
     # Changes
 
@@ -247,11 +221,9 @@ class Sessions:
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""
         killed = await self._kills.kill_all()
-        try:  # without a daemon nobody looks at the terminals of ended sessions
+        with suppress(TerminalError):  # without a daemon nobody looks at the terminals of ended sessions
             for pane in (await self._terminals.snapshot()).values():
                 await self._terminals.close(pane.name)
-        except TerminalError:
-            pass
         return killed
 
 
@@ -268,7 +240,6 @@ class Waits:
 
     def __init__(
         self,
-        *,
         store: Store,
         manager: Manager,
         messages: Messages,
@@ -302,13 +273,13 @@ class Waits:
             raise UsageError("no session is named")
         if caller.session_id in wanted:
             raise UsageError("a session cannot wait for itself")
+
+        def is_over() -> bool:
+            verdict = self._verdict(wanted, until, any_of=any_of)
+            return verdict is not None or self._messages.is_gone(caller)
+
         with self._waiting.of(caller.session_id, For.SESSIONS):
-            await hold(
-                lambda: (
-                    self._verdict(wanted, until, any_of=any_of) is not None or self._messages.is_gone(caller)
-                ),
-                wait_s,
-            )
+            await hold(is_over, wait_s)
         if self._messages.is_gone(caller):
             raise IllegalState(
                 f"session {caller.session_id} has ended, its process is gone; nobody waits any more"
@@ -349,10 +320,10 @@ class Waits:
         # Before the wait, because a reader that repeats its request did not get the answer to its first one.
         letters = await self._messages.take(caller, count, key, idle=idle)
         if idle and not letters:
+            messages = self._messages
             with self._waiting.of(caller.session_id, For.MESSAGES):
                 await hold(
-                    lambda: bool(self._messages.waiting(caller, idle=True)) or self._messages.is_gone(caller),
-                    wait_s or 0,
+                    lambda: bool(messages.waiting(caller, idle=True)) or messages.is_gone(caller), wait_s or 0
                 )
             letters = await self._messages.take(caller, count, key, idle=idle)
         return letters
@@ -406,9 +377,13 @@ class DaemonInfo:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All facades. Every front door gets this object and nothing else."""
+    """All use cases. Every front door gets this object and nothing else."""
 
     sessions: Sessions
+    records: Records
+    restorer: Restorer
+    adoptions: Adoptions
+    interrupts: Interrupts
     workspaces: Workspaces
     reports: Reports
     requests: Requests

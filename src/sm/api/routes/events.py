@@ -1,6 +1,7 @@
 """The routes of events: the recorded ones, and a stream of new ones."""
 
 import asyncio
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -9,11 +10,11 @@ from sm.api.answers import EventsView
 from sm.api.context import ApiRequest
 from sm.api.query import LISTED, EventsQuery, Limit
 from sm.api.route import RouteTable
-from sm.api.streams import STREAMS
 from sm.errors import Unauthenticated
 from sm.wire import HEARTBEAT_S, PROTOCOL, PROTOCOL_HEADER
 
 _READ_AT_ONCE = 500
+STREAMS = web.AppKey("streams", set[asyncio.Task[Any]])
 routes = RouteTable()
 
 
@@ -90,3 +91,9 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
                 await response.write(b": heartbeat\n\n")
     finally:
         streams.discard(task)
+
+
+async def end_streams(app: web.Application) -> None:
+    """Cancel all streams. Their clients reconnect and go on from their cursors; a stopping daemon does not wait."""
+    for task in app[STREAMS]:
+        task.cancel()

@@ -191,7 +191,7 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
 async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
     """Start an ended session again, in a new process."""
     services, target = request.services, request.session()
-    done = await services.sessions.restore(
+    done = await services.restorer.restore(
         request.caller, target.id, key, tree=bool(body.tree), listens=request.connected
     )
     return {
@@ -205,23 +205,23 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
 @routes.route("POST", "/v1/restore", agents=False)
 async def restore_all(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> AllRestoredView:
     """Start all sessions again that lived when tmux or the machine went down."""
-    done = await request.services.sessions.restore_all(request.caller, key, request.connected)
+    done = await request.services.restorer.restore_all(request.caller, key, request.connected)
     return {"restored": request.views.sessions(done.sessions), "failed": failures_json(done)}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
 async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
     """Interrupt the current turn of an agent."""
-    done = await request.services.sessions.interrupt(request.caller, request.name, key)
+    done = await request.services.interrupts.interrupt(request.caller, request.name, key)
     return {**request.views.session(done.session), "interrupted": done.stopped}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
 async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
     """Start a session from a copy of the conversation of another one."""
-    sessions = request.services.sessions
+    restorer = request.services.restorer
     return request.views.started(
-        await sessions.fork(request.caller, request.name, body.name, key, request.connected)
+        await restorer.fork(request.caller, request.name, body.name, key, request.connected)
     )
 
 
@@ -230,7 +230,7 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
     """Make a session of an agent that runs in a tmux pane already."""
     fields = body.model_dump(exclude={"pane"})
     return request.views.started(
-        await request.services.sessions.adopt(
+        await request.services.adoptions.adopt(
             request.caller, body.pane, key, **fields, listens=request.connected
         )
     )
@@ -242,31 +242,31 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
 @routes.route("POST", "/v1/sessions/{ref}/reparent", agents=True)
 async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> SessionView:
     """Move a session under another parent; null: the operator."""
-    sessions = request.services.sessions
-    return request.views.session(await sessions.reparent(request.caller, request.name, body.parent, key))
+    records = request.services.records
+    return request.views.session(await records.reparent(request.caller, request.name, body.parent, key))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
 async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
     """Hide an ended session from lists."""
-    sessions = request.services.sessions
-    return request.views.session(await sessions.archive(request.caller, request.name, key, archived=True))
+    records = request.services.records
+    return request.views.session(await records.archive(request.caller, request.name, key, archived=True))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
 async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
     """Show an archived session in lists again."""
-    sessions = request.services.sessions
-    return request.views.session(await sessions.archive(request.caller, request.name, key, archived=False))
+    records = request.services.records
+    return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
 async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RemovedView:
     """Delete the record of an ended session."""
-    sessions = request.services.sessions
-    removed = await sessions.remove(request.caller, request.name, key)
+    records = request.services.records
+    removed = await records.remove(request.caller, request.name, key)
     request.views.texts.pop(removed.session_id, None)
-    users = await sessions.worktree_users(removed)
+    users = await records.around(removed)
     return {
         "removed": removed.session_id,
         "effective_mode": TrustLevel(removed.effective_mode) if removed.effective_mode else None,
