@@ -2,10 +2,6 @@
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-T = TypeVar("T")
 
 
 class _Skipping(selectors.DefaultSelector):
@@ -27,8 +23,3 @@ class VirtualTime(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._skipping.skipped_s
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(coroutine)

@@ -1,7 +1,7 @@
 """Typing into an input box, interleaving by interleaving: an agent's box that does what it is told, in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +24,8 @@ from sm.messaging.composer import (
 from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.providers.base import Box, Composer
 from sm.providers.claude.composer import ClaudeComposer
-from tests.virtual_time import run
+
+pytestmark = pytest.mark.virtual_time
 
 ID = "1a2b3c4d"
 GARBLED = "its screen shows nothing that is known"
@@ -177,9 +178,9 @@ class Sent:
     terminal = "t"
     letter = LETTER
 
-    def __init__(self, agent: Agent, *, urgent: bool = False) -> None:
+    def __init__(self, agent: Agent) -> None:
         self.composer: Composer = Boxes()
-        self.interrupt = "Escape" if urgent else None
+        self.interrupt: str | None = None
         self.begun = 0
         self.explained: list[str] = []
         self.earlier: list[str] = []
@@ -224,9 +225,9 @@ class Sent:
 
 
 class World:
-    def __init__(self, *, urgent: bool = False) -> None:
+    def __init__(self) -> None:
         self.agent = Agent()
-        self.message = Sent(self.agent, urgent=urgent)
+        self.message = Sent(self.agent)
         self.driver = ComposerDriver(self.agent, self)
 
     async def blocked(self, session_id: str) -> str | None:
@@ -245,14 +246,14 @@ class World:
     def later(self, seconds: float, does: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(seconds, does)
 
-    def opens(self, what: str | None) -> Callable[[], None]:
+    def becomes(self, **changes: Any) -> Callable[[], None]:
+        """Sets attributes of the agent."""
+
         def does() -> None:
-            self.agent.dialog = what
+            for name, value in changes.items():
+                setattr(self.agent, name, value)
 
         return does
-
-    def clears(self) -> None:
-        self.agent.text = ""
 
     def types(self, text: str) -> Callable[[], None]:
         def does() -> None:
@@ -261,176 +262,129 @@ class World:
         return does
 
 
-def in_world(body: Callable[[World], Coroutine[Any, Any, None]], *, urgent: bool = False) -> None:
-    async def whole() -> None:
-        world = World(urgent=urgent)
-        await body(world)
-        assert not world.agent.answers, "something was typed into a dialog"
-
-    run(whole())
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    assert not made.agent.answers, "something was typed into a dialog"
 
 
 def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_an_empty_box_gets_it_once_and_at_once() -> None:
-    async def body(world: World) -> None:
-        assert await world.deliver() == DeliveryOutcome(DeliveryEnd.ARRIVED)
-        assert [text.strip() for text in world.agent.given] == [LETTER]
-        assert (world.agent.pastes, world.enters, world.agent.text) == (1, 1, "")
-        assert now() < 0.1 + Boxes.settle_s
-
-    in_world(body)
+async def test_an_empty_box_gets_it_once_and_at_once(world: World) -> None:
+    assert await world.deliver() == DeliveryOutcome(DeliveryEnd.ARRIVED)
+    assert [text.strip() for text in world.agent.given] == [LETTER]
+    assert (world.agent.pastes, world.enters, world.agent.text) == (1, 1, "")
+    assert now() < 0.1 + Boxes.settle_s
 
 
-def test_a_busy_agent_keeps_it_in_its_queue() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert len(world.agent.queue) == 1
-        assert world.agent.keys == ["Enter"]
-
-    in_world(body)
+async def test_a_busy_agent_keeps_it_in_its_queue(world: World) -> None:
+    world.agent.busy = True
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert len(world.agent.queue) == 1
+    assert world.agent.keys == ["Enter"]
 
 
-def test_nothing_is_typed_into_a_dialog() -> None:
-    async def body(world: World) -> None:
-        world.agent.dialog = "it asks"
-        assert await world.deliver() == DeliveryOutcome(DeliveryEnd.HELD, "busy: it asks")
-        assert (world.agent.pastes, world.agent.keys, world.message.begun) == (0, [], 0)
-
-    in_world(body)
+async def test_nothing_is_typed_into_a_dialog(world: World) -> None:
+    world.agent.dialog = "it asks"
+    assert await world.deliver() == DeliveryOutcome(DeliveryEnd.HELD, "busy: it asks")
+    assert (world.agent.pastes, world.agent.keys, world.message.begun) == (0, [], 0)
 
 
-def test_a_dialog_that_opens_while_it_is_noted_is_seen() -> None:
-    async def body(world: World) -> None:
-        world.message.on_begin = world.opens("it asks")
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert world.agent.pastes == 0
-
-    in_world(body)
+async def test_a_dialog_that_opens_while_it_is_noted_is_seen(world: World) -> None:
+    world.message.on_begin = world.becomes(dialog="it asks")
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert world.agent.pastes == 0
 
 
-def test_a_dialog_over_the_pasted_text_gets_no_enter_and_it_is_entered_behind_it() -> None:
-    async def body(world: World) -> None:
-        world.agent.after["paste"] = world.opens("it asks")
-        world.later(60, world.opens(None))
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.message.explained == ["busy: it asks"]
-        assert (world.agent.pastes, world.enters, len(world.agent.given)) == (1, 1, 1)
-        assert now() > 60
-
-    in_world(body)
+async def test_a_dialog_over_the_pasted_text_gets_no_enter_and_it_is_entered_behind_it(world: World) -> None:
+    world.agent.after["paste"] = world.becomes(dialog="it asks")
+    world.later(60, world.becomes(dialog=None))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.message.explained == ["busy: it asks"]
+    assert (world.agent.pastes, world.enters, len(world.agent.given)) == (1, 1, 1)
+    assert now() > 60
 
 
-def test_a_dialog_that_opens_before_a_lost_enter_is_repeated_gets_none() -> None:
-    async def body(world: World) -> None:
-        world.agent.swallows = 1
-        world.agent.after["Enter"] = world.opens("it asks")
-        world.later(30, world.opens(None))
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.enters, len(world.agent.given)) == (2, 1)
-
-    in_world(body)
+async def test_a_dialog_that_opens_before_a_lost_enter_is_repeated_gets_none(world: World) -> None:
+    world.agent.swallows = 1
+    world.agent.after["Enter"] = world.becomes(dialog="it asks")
+    world.later(30, world.becomes(dialog=None))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, len(world.agent.given)) == (2, 1)
 
 
-def test_a_lost_enter_is_pressed_again() -> None:
-    async def body(world: World) -> None:
-        world.agent.swallows = 2
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.enters, len(world.agent.given), world.agent.text) == (3, 1, "")
-        assert now() >= 2 * AGAIN_AFTER_S
-
-    in_world(body)
+async def test_a_lost_enter_is_pressed_again(world: World) -> None:
+    world.agent.swallows = 2
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, len(world.agent.given), world.agent.text) == (3, 1, "")
+    assert now() >= 2 * AGAIN_AFTER_S
 
 
-def test_a_box_that_takes_no_enter_is_left_without_our_text() -> None:
-    async def body(world: World) -> None:
-        world.agent.swallows = 100
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.UNCONFIRMED
-        assert f"after {ENTERS_MAX} Enters" in outcome.why
-        assert (world.enters, world.agent.text) == (ENTERS_MAX, "")
-
-    in_world(body)
+async def test_a_box_that_takes_no_enter_is_left_without_our_text(world: World) -> None:
+    world.agent.swallows = 100
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert f"after {ENTERS_MAX} Enters" in outcome.why
+    assert (world.enters, world.agent.text) == (ENTERS_MAX, "")
 
 
-def test_text_of_a_person_in_between_is_never_entered() -> None:
-    async def body(world: World) -> None:
-        world.agent.after["paste"] = world.types(" and mine")
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.UNCONFIRMED
-        assert "together with what somebody has typed" in outcome.why
-        assert world.message.explained == ["somebody is typing in its input box"]
-        assert world.enters == 0
-        assert "and mine" in world.agent.text
-
-    in_world(body)
+async def test_text_of_a_person_in_between_is_never_entered(world: World) -> None:
+    world.agent.after["paste"] = world.types(" and mine")
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert "together with what somebody has typed" in outcome.why
+    assert world.message.explained == ["somebody is typing in its input box"]
+    assert world.enters == 0
+    assert "and mine" in world.agent.text
 
 
-def test_text_of_a_person_that_goes_again_lets_it_be_entered() -> None:
-    async def body(world: World) -> None:
-        world.agent.after["paste"] = world.types(" and mine")
-
-        def leaves() -> None:
-            world.agent.text = LETTER
-
-        world.later(8, leaves)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.enters == 1
-
-    in_world(body)
+async def test_text_of_a_person_that_goes_again_lets_it_be_entered(world: World) -> None:
+    world.agent.after["paste"] = world.types(" and mine")
+    world.later(8, world.becomes(text=LETTER))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
 
 
-def test_a_person_who_sends_it_with_their_own_words_has_sent_it() -> None:
-    async def body(world: World) -> None:
-        world.agent.after["paste"] = world.types(" and mine")
-        world.later(5, world.agent._enter)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.message.said is Proof.OVER
-        assert world.enters == 0
-
-    in_world(body)
+async def test_a_person_who_sends_it_with_their_own_words_has_sent_it(world: World) -> None:
+    world.agent.after["paste"] = world.types(" and mine")
+    world.later(5, world.agent._enter)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.message.said is Proof.OVER
+    assert world.enters == 0
 
 
-def test_what_a_box_never_shows_is_pasted_once() -> None:
-    async def body(world: World) -> None:
-        world.agent.deaf = True
-        outcome = await world.deliver()
-        assert (outcome.end, "shows nothing of what was pasted" in outcome.why) == (
-            DeliveryEnd.UNCONFIRMED,
-            True,
-        )
-        assert (world.agent.pastes, world.enters) == (1, 0)
-        assert now() >= SHOWS_AT_ALL_S
-
-    in_world(body)
+async def test_what_a_box_never_shows_is_pasted_once(world: World) -> None:
+    world.agent.deaf = True
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert "shows nothing of what was pasted" in outcome.why
+    assert (world.agent.pastes, world.enters) == (1, 0)
+    assert now() >= SHOWS_AT_ALL_S
 
 
-def test_an_agent_that_stands_still_for_a_while_gets_it_once() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 14.0
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.agent.pastes, world.enters, len(world.agent.given)) == (1, 1, 1)
+@pytest.mark.parametrize(
+    "late", [{"shows_after_s": 2.0}, {"shows_after_s": 14.0}, {"tells_after_s": ARRIVES_WITHIN_S - 1}]
+)
+async def test_an_agent_that_is_late_gets_it_once(world: World, late: dict[str, float]) -> None:
+    world.becomes(**late)()
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.pastes, world.enters, len(world.agent.given)) == (1, 1, 1)
 
-    in_world(body)
 
-
-def test_what_was_given_up_and_shows_at_last_is_removed_before_the_next() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
-        assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
-        await asyncio.sleep(30)
-        assert world.agent.text == f"{LETTER} "
-        world.agent.shows_after_s = 0.0
-        world.message.letter = "[sm] from operator, message 58\nand the docs"
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        await asyncio.sleep(1)
-        await world.deliver()
-        assert (world.agent.given, world.agent.text) == ([f"{world.message.letter} "], "")
-
-    in_world(body)
+async def test_what_was_given_up_and_shows_at_last_is_removed_before_the_next(world: World) -> None:
+    world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
+    assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
+    await asyncio.sleep(30)
+    assert world.agent.text == f"{LETTER} "
+    world.agent.shows_after_s = 0.0
+    world.message.letter = "[sm] from operator, message 58\nand the docs"
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    await asyncio.sleep(1)
+    await world.deliver()
+    assert (world.agent.given, world.agent.text) == ([f"{world.message.letter} "], "")
 
 
 class Folding(Boxes):
@@ -476,161 +430,113 @@ async def left_in_peace(world: World, text: str) -> None:
     assert text in (world.agent.text, world.agent.stash)
 
 
-def test_a_persons_paste_that_looks_like_what_was_given_up_beside_their_words_stays() -> None:
-    async def body(world: World) -> None:
-        fold(world)
-        world.agent.after["paste"] = world.types("abc")
-        assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
-        person_pastes(world, 9)
-        await left_in_peace(world, folded(9))
-
-    in_world(body)
-
-
-def test_a_persons_paste_that_looks_like_what_never_showed_stays_when_that_was_long_ago() -> None:
-    async def body(world: World) -> None:
-        fold(world)
-        world.agent.deaf = True
-        assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
-        await asyncio.sleep(LEFT_COMES_WITHIN_S)
-        world.agent.deaf = False
-        person_pastes(world, 9)
-        await left_in_peace(world, folded(9))
-
-    in_world(body)
+async def test_a_persons_paste_that_looks_like_what_was_given_up_beside_their_words_stays(
+    world: World,
+) -> None:
+    fold(world)
+    world.agent.after["paste"] = world.types("abc")
+    assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
+    person_pastes(world, 9)
+    await left_in_peace(world, folded(9))
 
 
-def test_a_folded_paste_that_shows_at_last_is_removed_and_a_persons_after_it_is_not() -> None:
-    async def body(world: World) -> None:
-        fold(world)
-        world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
-        assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
-        await asyncio.sleep(30)
-        assert world.agent.text == folded(1)
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert (world.agent.text, world.agent.keys) == ("", ["C-u"])
-        world.agent.keys.clear()
-        world.agent.shows_after_s = 0.0
-        person_pastes(world, 2)
-        await left_in_peace(world, folded(2))
-
-    in_world(body)
+async def test_a_persons_paste_that_looks_like_what_never_showed_stays_when_that_was_long_ago(
+    world: World,
+) -> None:
+    fold(world)
+    world.agent.deaf = True
+    assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
+    await asyncio.sleep(LEFT_COMES_WITHIN_S)
+    world.agent.deaf = False
+    person_pastes(world, 9)
+    await left_in_peace(world, folded(9))
 
 
-def test_a_box_that_shows_something_else_is_left_alone() -> None:
-    async def body(world: World) -> None:
-        world.agent.deaf = True
-        world.agent.after["paste"] = world.types("[who knows what]")
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.UNCONFIRMED
-        assert "Enter was not pressed" in outcome.why
-        assert world.enters == 0
-
-    in_world(body)
-
-
-def test_a_slow_box_is_waited_for() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 2.0
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.enters == 1
-
-    in_world(body)
+async def test_a_folded_paste_that_shows_at_last_is_removed_and_a_persons_after_it_is_not(
+    world: World,
+) -> None:
+    fold(world)
+    world.agent.shows_after_s = SHOWS_AT_ALL_S + 20
+    assert (await world.deliver()).end is DeliveryEnd.UNCONFIRMED
+    await asyncio.sleep(30)
+    assert world.agent.text == folded(1)
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert (world.agent.text, world.agent.keys) == ("", ["C-u"])
+    world.agent.keys.clear()
+    world.agent.shows_after_s = 0.0
+    person_pastes(world, 2)
+    await left_in_peace(world, folded(2))
 
 
-def test_evidence_that_comes_late_is_enough() -> None:
-    async def body(world: World) -> None:
-        world.agent.tells_after_s = ARRIVES_WITHIN_S - 1
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.enters == 1
-
-    in_world(body)
-
-
-def test_without_evidence_it_is_unconfirmed_and_never_typed_again() -> None:
-    async def body(world: World) -> None:
-        world.agent.tells_after_s = None
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.UNCONFIRMED
-        assert (world.agent.pastes, world.enters) == (1, 1)
-
-    in_world(body)
+async def test_a_box_that_shows_something_else_is_left_alone(world: World) -> None:
+    world.agent.deaf = True
+    world.agent.after["paste"] = world.types("[who knows what]")
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert "Enter was not pressed" in outcome.why
+    assert world.enters == 0
 
 
-def test_a_copy_that_stays_in_the_box_is_removed_and_not_entered() -> None:
-    async def body(world: World) -> None:
-        world.agent.copies = True
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.enters, len(world.agent.given), world.agent.text) == (1, 1, "")
-
-    in_world(body)
+async def test_without_evidence_it_is_unconfirmed_and_never_typed_again(world: World) -> None:
+    world.agent.tells_after_s = None
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.UNCONFIRMED
+    assert (world.agent.pastes, world.enters) == (1, 1)
 
 
-def test_a_copy_with_a_persons_words_is_left() -> None:
-    async def body(world: World) -> None:
-        world.agent.copies = True
-        world.agent.after["Enter"] = world.types(" mine")
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.text.endswith("mine")
-
-    in_world(body)
+async def test_a_copy_that_stays_in_the_box_is_removed_and_not_entered(world: World) -> None:
+    world.agent.copies = True
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, len(world.agent.given), world.agent.text) == (1, 1, "")
 
 
-def test_a_box_that_does_not_change_is_not_flooded_with_keys() -> None:
-    async def body(world: World) -> None:
-        world.agent.copies = True
-        world.agent.ignores = {"C-u", "C-k"}
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys[1:] == ["C-u", "C-k", "C-u", "C-k"]
-        assert now() > 4 * 0.3
-
-    in_world(body)
+async def test_a_copy_with_a_persons_words_is_left(world: World) -> None:
+    world.agent.copies = True
+    world.agent.after["Enter"] = world.types(" mine")
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.text.endswith("mine")
 
 
-def test_a_box_is_cleared_by_whichever_key_does_it() -> None:
-    async def body(world: World) -> None:
-        world.agent.copies = True
-        world.agent.ignores = {"C-u"}
-        world.agent.after["C-k"] = world.clears
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys[1:] == ["C-u", "C-k"]
-        assert world.agent.text == ""
-
-    in_world(body)
+async def test_a_box_that_does_not_change_is_not_flooded_with_keys(world: World) -> None:
+    world.agent.copies = True
+    world.agent.ignores = {"C-u", "C-k"}
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys[1:] == ["C-u", "C-k", "C-u", "C-k"]
+    assert now() > 4 * 0.3
 
 
-def test_a_text_of_many_rows_is_cleared_row_by_row() -> None:
-    async def body(world: World) -> None:
-        world.agent.rows = 30
-        world.agent.copies = True
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.agent.text, world.agent.keys[1:]) == ("", ["C-u"] * 30)
-
-    in_world(body)
-
-
-def test_a_draft_that_is_still_put_aside_is_not_sent_by_a_second_enter() -> None:
-    async def body(world: World) -> None:
-        world.agent.stash = "my draft"
-        world.agent.enters_after_s = 3.0
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        await asyncio.sleep(10)
-        assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
-
-    in_world(body)
+async def test_a_box_is_cleared_by_whichever_key_does_it(world: World) -> None:
+    world.agent.copies = True
+    world.agent.ignores = {"C-u"}
+    world.agent.after["C-k"] = world.becomes(text="")
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys[1:] == ["C-u", "C-k"]
+    assert world.agent.text == ""
 
 
-def test_a_garbled_screen_is_drawn_anew_after_a_while() -> None:
-    async def body(world: World) -> None:
-        world.agent.garbled = True
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert world.agent.keys == []
-        await asyncio.sleep(GARBLED_S)
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert world.agent.keys == ["C-l"]
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+async def test_a_text_of_many_rows_is_cleared_row_by_row(world: World) -> None:
+    world.agent.rows = 30
+    world.agent.copies = True
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.text, world.agent.keys[1:]) == ("", ["C-u"] * 30)
 
-    in_world(body)
+
+async def test_a_draft_that_is_still_put_aside_is_not_sent_by_a_second_enter(world: World) -> None:
+    world.agent.stash = "my draft"
+    world.agent.enters_after_s = 3.0
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    await asyncio.sleep(10)
+    assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
+
+
+async def test_a_garbled_screen_is_drawn_anew_after_a_while(world: World) -> None:
+    world.agent.garbled = True
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert world.agent.keys == []
+    await asyncio.sleep(GARBLED_S)
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert world.agent.keys == ["C-l"]
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
 # ------------------------------------------------------------------------------------------ a person's draft
@@ -644,447 +550,318 @@ async def until_delivered(world: World) -> DeliveryOutcome:
     return outcome
 
 
-def test_a_draft_that_stands_still_is_put_aside_and_comes_back() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "my draft"
-        assert (await until_delivered(world)).end is DeliveryEnd.ARRIVED
-        assert now() >= QUIET_S
-        assert world.agent.text == "my draft"
-        assert [text.strip() for text in world.agent.given] == [LETTER]
-
-    in_world(body)
+async def test_a_draft_that_stands_still_is_put_aside_and_comes_back(world: World) -> None:
+    world.agent.text = "my draft"
+    assert (await until_delivered(world)).end is DeliveryEnd.ARRIVED
+    assert now() >= QUIET_S
+    assert world.agent.text == "my draft"
+    assert [text.strip() for text in world.agent.given] == [LETTER]
 
 
-def test_a_draft_that_came_back_is_put_aside_at_once() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "my draft"
-        await until_delivered(world)
-        before = now()
-        world.message = Sent(world.agent)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert now() - before < 1.0
-        assert world.agent.text == "my draft"
-
-    in_world(body)
+async def test_a_draft_that_came_back_is_put_aside_at_once(world: World) -> None:
+    world.agent.text = "my draft"
+    await until_delivered(world)
+    before = now()
+    world.message = Sent(world.agent)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert now() - before < 1.0
+    assert world.agent.text == "my draft"
 
 
-def test_a_person_who_goes_on_typing_holds_it() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "my"
-        for second in range(1, 20):
-            world.later(second, world.types("x"))
-        outcome = await until_delivered(world)
-        assert outcome.end is DeliveryEnd.ARRIVED
-        assert now() >= 19 + QUIET_S
-
-    in_world(body)
+async def test_a_person_who_goes_on_typing_holds_it(world: World) -> None:
+    world.agent.text = "my"
+    for second in range(1, 20):
+        world.later(second, world.types("x"))
+    outcome = await until_delivered(world)
+    assert outcome.end is DeliveryEnd.ARRIVED
+    assert now() >= 19 + QUIET_S
 
 
-def test_a_second_draft_is_not_put_aside_over_the_first() -> None:
-    async def body(world: World) -> None:
-        world.agent.text, world.agent.stash = "second", "first"
-        for _ in range(10):
-            outcome = await world.deliver()
-            assert outcome.end is DeliveryEnd.HELD
-            await asyncio.sleep(1)
-        assert (world.agent.text, world.agent.stash, world.agent.keys) == ("second", "first", [])
-
-    in_world(body)
+async def test_a_second_draft_is_not_put_aside_over_the_first(world: World) -> None:
+    world.agent.text, world.agent.stash = "second", "first"
+    for _ in range(10):
+        outcome = await world.deliver()
+        assert outcome.end is DeliveryEnd.HELD
+        await asyncio.sleep(1)
+    assert (world.agent.text, world.agent.stash, world.agent.keys) == ("second", "first", [])
 
 
-def test_where_nothing_puts_a_draft_aside_it_holds() -> None:
-    async def body(world: World) -> None:
-        world.message.composer.stash_key = None
-        world.agent.text = "my draft"
-        for _ in range(10):
-            assert (await world.deliver()).end is DeliveryEnd.HELD
-            await asyncio.sleep(1)
-        assert world.agent.keys == []
-
-    in_world(body)
-
-
-def test_an_earlier_message_that_was_put_back_is_removed_and_not_put_aside() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "[sm] from operator, message 56\nbefore"
-        world.message.earlier = [world.agent.text]
+async def test_where_nothing_puts_a_draft_aside_it_holds(world: World) -> None:
+    world.message.composer.stash_key = None
+    world.agent.text = "my draft"
+    for _ in range(10):
         assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert world.agent.text == ""
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.agent.given, world.agent.keys.count("C-s")) == ([f"{LETTER} "], 0)
-
-    in_world(body)
+        await asyncio.sleep(1)
+    assert world.agent.keys == []
 
 
-def test_a_draft_that_looks_like_ours_is_neither_entered_nor_removed() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "[Pasted text #1 +4 lines]"
-        world.message.composer.is_ours = lambda draft, letter, shown="": bool(draft)  # type: ignore[method-assign]
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        await asyncio.sleep(QUIET_S)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert (world.enters, world.agent.text) == (1, "[Pasted text #1 +4 lines]")
-        assert "C-u" not in world.agent.keys
-
-    in_world(body)
+async def test_an_earlier_message_that_was_put_back_is_removed_and_not_put_aside(world: World) -> None:
+    world.agent.text = "[sm] from operator, message 56\nbefore"
+    world.message.earlier = [world.agent.text]
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert world.agent.text == ""
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.given, world.agent.keys.count("C-s")) == ([f"{LETTER} "], 0)
 
 
-def test_an_enter_that_is_only_late_does_not_send_the_draft_that_comes_back() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = "my draft"
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        await asyncio.sleep(QUIET_S)
-        world.agent.enters_after_s = 3.0
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        await asyncio.sleep(10)
-        assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
+async def test_a_draft_that_looks_like_ours_is_neither_entered_nor_removed(world: World) -> None:
+    world.agent.text = "[Pasted text #1 +4 lines]"
+    world.message.composer.is_ours = lambda draft, letter, shown="": bool(draft)  # type: ignore[method-assign]
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    await asyncio.sleep(QUIET_S)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, world.agent.text) == (1, "[Pasted text #1 +4 lines]")
+    assert "C-u" not in world.agent.keys
 
-    in_world(body)
+
+async def test_an_enter_that_is_only_late_does_not_send_the_draft_that_comes_back(world: World) -> None:
+    world.agent.text = "my draft"
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    await asyncio.sleep(QUIET_S)
+    world.agent.enters_after_s = 3.0
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    await asyncio.sleep(10)
+    assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "my draft")
 
 
 # ------------------------------------------------------------------------------------------------------- tools
 
 
-def test_a_tool_that_has_just_begun_holds_it() -> None:
-    async def body(world: World) -> None:
-        await world.driver.tool_started(ID)
-        outcome = await world.deliver()
-        assert outcome.end is DeliveryEnd.HELD
-        assert outcome.again_s is not None
-        await asyncio.sleep(outcome.again_s)
-        assert now() >= TOOL_SETTLES_S
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-
-    in_world(body)
+async def test_a_tool_that_has_just_begun_holds_it(world: World) -> None:
+    await world.driver.tool_started(ID)
+    outcome = await world.deliver()
+    assert outcome.end is DeliveryEnd.HELD
+    assert outcome.again_s is not None
+    await asyncio.sleep(outcome.again_s)
+    assert now() >= TOOL_SETTLES_S
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
-def test_a_turn_that_has_just_ended_holds_it() -> None:
-    async def body(world: World) -> None:
-        await world.driver.turn_ending(ID)
-        outcome = await world.deliver()
-        assert (outcome.end, outcome.why) == (DeliveryEnd.HELD, "busy: a turn ends")
-        assert outcome.again_s is not None
-        await asyncio.sleep(outcome.again_s)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-
-    in_world(body)
+async def test_a_turn_that_has_just_ended_holds_it(world: World) -> None:
+    await world.driver.turn_ending(ID)
+    outcome = await world.deliver()
+    assert (outcome.end, outcome.why) == (DeliveryEnd.HELD, "busy: a turn ends")
+    assert outcome.again_s is not None
+    await asyncio.sleep(outcome.again_s)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
 
 
-def test_nothing_is_pasted_while_an_interrupt_may_put_something_back() -> None:
-    async def body(world: World) -> None:
-        async with world.driver.interrupting(ID):
-            pass
-        world.later(0.15, world.types("[sm] from operator, message 56\nbefore"))
-        world.message.earlier = ["[sm] from operator, message 56\nbefore"]
-        while (outcome := await world.deliver()).end is DeliveryEnd.HELD:  # noqa: ASYNC110 - in virtual time
-            await asyncio.sleep(outcome.again_s or 1)
-        assert world.agent.given == [f"{LETTER} "]
-
-    in_world(body)
+async def test_nothing_is_pasted_while_an_interrupt_may_put_something_back(world: World) -> None:
+    async with world.driver.interrupting(ID):
+        pass
+    world.later(0.15, world.types("[sm] from operator, message 56\nbefore"))
+    world.message.earlier = ["[sm] from operator, message 56\nbefore"]
+    while (outcome := await world.deliver()).end is DeliveryEnd.HELD:  # noqa: ASYNC110 - in virtual time
+        await asyncio.sleep(outcome.again_s or 1)
+    assert world.agent.given == [f"{LETTER} "]
 
 
-def test_an_interrupt_waits_for_the_enter_but_not_for_long() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 0.2
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(0.05)
-        async with world.driver.interrupting(ID):
-            assert world.enters == 1
-        world.agent.shows_after_s = 50
-        assert (await typing).end is DeliveryEnd.ARRIVED
-        world.message.said = Proof.NONE
-        await asyncio.sleep(RETURNS_WITHIN_S)
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(0.05)
-        began = now()
-        async with world.driver.interrupting(ID):
-            assert now() == pytest.approx(began + TOOL_WAITS_S)
-        typing.cancel()
-
-    in_world(body)
+async def test_an_interrupt_waits_for_the_enter_but_not_for_long(world: World) -> None:
+    world.agent.shows_after_s = 0.2
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.05)
+    async with world.driver.interrupting(ID):
+        assert world.enters == 1
+    world.agent.shows_after_s = 50
+    assert (await typing).end is DeliveryEnd.ARRIVED
+    world.message.said = Proof.NONE
+    await asyncio.sleep(RETURNS_WITHIN_S)
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.05)
+    began = now()
+    async with world.driver.interrupting(ID):
+        assert now() == pytest.approx(began + TOOL_WAITS_S)
+    typing.cancel()
 
 
-def test_a_text_that_somebody_takes_out_of_the_box_is_not_waited_for() -> None:
-    async def body(world: World) -> None:
-        world.agent.after["paste"] = world.types(" and mine")
-        world.later(5, world.clears)
-        outcome = await world.deliver()
-        assert (outcome.end, "does not show any more" in outcome.why) == (DeliveryEnd.UNCONFIRMED, True)
-        assert now() < 12
-
-    in_world(body)
+async def test_a_text_that_somebody_takes_out_of_the_box_is_not_waited_for(world: World) -> None:
+    world.agent.after["paste"] = world.types(" and mine")
+    world.later(5, world.becomes(text=""))
+    outcome = await world.deliver()
+    assert (outcome.end, "does not show any more" in outcome.why) == (DeliveryEnd.UNCONFIRMED, True)
+    assert now() < 12
 
 
-def test_a_tool_waits_for_the_enter() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 0.2
-        entered_at: list[float] = []
-        world.agent.after["Enter"] = lambda: entered_at.append(now())
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(0.05)
-        await world.driver.tool_started(ID)
-        assert entered_at
-        assert now() - entered_at[0] < 0.05
-        assert (await typing).end is DeliveryEnd.ARRIVED
-
-    in_world(body)
+async def test_a_tool_waits_for_the_enter(world: World) -> None:
+    world.agent.shows_after_s = 0.2
+    entered_at: list[float] = []
+    world.agent.after["Enter"] = lambda: entered_at.append(now())
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.05)
+    await world.driver.tool_started(ID)
+    assert entered_at
+    assert now() - entered_at[0] < 0.05
+    assert (await typing).end is DeliveryEnd.ARRIVED
 
 
-def test_a_tool_that_could_not_wait_any_longer_takes_the_enter_away() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 1.0
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(0.05)
-        await world.driver.tool_started(ID)
-        assert now() == pytest.approx(0.05 + TOOL_WAITS_S)
-        world.later(0.1, world.opens("it asks"))
-        world.later(20, world.opens(None))
-        assert (await typing).end is DeliveryEnd.ARRIVED
-        assert now() > 20
-        assert (world.enters, len(world.agent.given)) == (1, 1)
-
-    in_world(body)
+async def test_a_tool_that_could_not_wait_any_longer_takes_the_enter_away(world: World) -> None:
+    world.agent.shows_after_s = 1.0
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.05)
+    await world.driver.tool_started(ID)
+    assert now() == pytest.approx(0.05 + TOOL_WAITS_S)
+    world.later(0.1, world.becomes(dialog="it asks"))
+    world.later(20, world.becomes(dialog=None))
+    assert (await typing).end is DeliveryEnd.ARRIVED
+    assert now() > 20
+    assert (world.enters, len(world.agent.given)) == (1, 1)
 
 
-def test_a_tool_of_another_session_waits_for_nothing() -> None:
-    async def body(world: World) -> None:
-        world.agent.shows_after_s = 1.0
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(0.05)
-        await world.driver.tool_started("99999999")
-        assert now() == pytest.approx(0.05)
-        await typing
-
-    in_world(body)
+async def test_a_tool_of_another_session_waits_for_nothing(world: World) -> None:
+    world.agent.shows_after_s = 1.0
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(0.05)
+    await world.driver.tool_started("99999999")
+    assert now() == pytest.approx(0.05)
+    await typing
 
 
 # ---------------------------------------------------------------------------------------------- what goes wrong
 
 
-def test_a_process_that_is_gone_gets_nothing() -> None:
-    async def body(world: World) -> None:
-        world.agent.dead = True
-        assert (await world.deliver()).end is DeliveryEnd.FAILED
-        assert world.agent.keys == []
-
-    in_world(body)
+async def test_a_process_that_is_gone_gets_nothing(world: World) -> None:
+    world.agent.dead = True
+    assert (await world.deliver()).end is DeliveryEnd.FAILED
+    assert world.agent.keys == []
 
 
 @pytest.mark.parametrize(("when", "end"), [("paste", DeliveryEnd.FAILED), ("Enter", DeliveryEnd.UNCONFIRMED)])
-def test_a_process_that_ends_over_it_is_told_of_as_it_is(when: str, end: DeliveryEnd) -> None:
-    async def body(world: World) -> None:
-        def dies() -> None:
-            world.agent.dead = True
-            world.agent.tells_after_s = None
-
-        world.agent.tells_after_s = None
-        world.agent.after[when] = dies
-        assert (await world.deliver()).end is end
-        assert world.enters == (when == "Enter")
-
-    in_world(body)
+async def test_a_process_that_ends_over_it_is_told_of_as_it_is(
+    world: World, when: str, end: DeliveryEnd
+) -> None:
+    world.agent.tells_after_s = None
+    world.agent.after[when] = world.becomes(dead=True)
+    assert (await world.deliver()).end is end
+    assert world.enters == (when == "Enter")
 
 
-def test_a_shell_that_is_there_instead_gets_nothing() -> None:
+async def test_a_shell_that_is_there_instead_gets_nothing(world: World) -> None:
     """The agent runs in a person's own shell, and has ended between the last look and the next key."""
 
-    async def body(world: World) -> None:
-        def leaves() -> None:
-            world.agent.dialog = "no input box is on its screen"
-
-        world.agent.after["paste"] = leaves
-        typing = asyncio.create_task(world.deliver())
-        await asyncio.sleep(5)
-        assert world.enters == 0
-        world.message.tell(Proof.OVER)  # its session has ended
-        assert (await typing).end is DeliveryEnd.ARRIVED
-
-    in_world(body)
+    world.agent.after["paste"] = world.becomes(dialog="no input box is on its screen")
+    typing = asyncio.create_task(world.deliver())
+    await asyncio.sleep(5)
+    assert world.enters == 0
+    world.message.tell(Proof.OVER)  # its session has ended
+    assert (await typing).end is DeliveryEnd.ARRIVED
 
 
-def test_a_terminal_that_does_not_answer_holds_it() -> None:
-    async def body(world: World) -> None:
-        world.agent.hung = True
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert world.message.begun == 0
-
-    in_world(body)
+async def test_a_terminal_that_does_not_answer_holds_it(world: World) -> None:
+    world.agent.hung = True
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert world.message.begun == 0
 
 
-def test_a_draft_that_could_not_be_put_aside_holds_it() -> None:
-    async def body(world: World) -> None:
-        def hangs() -> None:
-            world.agent.hung = True
-
-        world.agent.text = "my draft"
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        await asyncio.sleep(QUIET_S)
-        world.agent.before["C-s"] = hangs
-        assert (await world.deliver()).end is DeliveryEnd.HELD
-        assert (world.agent.pastes, world.message.begun) == (0, 0)
-
-    in_world(body)
+async def test_a_draft_that_could_not_be_put_aside_holds_it(world: World) -> None:
+    world.agent.text = "my draft"
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    await asyncio.sleep(QUIET_S)
+    world.agent.before["C-s"] = world.becomes(hung=True)
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert (world.agent.pastes, world.message.begun) == (0, 0)
 
 
-def test_a_paste_that_nobody_knows_of_is_not_repeated() -> None:
-    async def body(world: World) -> None:
-        def hangs() -> None:
-            world.agent.hung = True
-
-        def answers() -> None:
-            world.agent.hung = False
-            world.agent.text = LETTER
-
-        world.agent.before["paste"] = hangs
-        world.later(10, answers)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.enters == 1
-
-    in_world(body)
+async def test_a_paste_that_nobody_knows_of_is_not_repeated(world: World) -> None:
+    world.agent.before["paste"] = world.becomes(hung=True)
+    world.later(10, world.becomes(hung=False, text=LETTER))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
 
 
-def test_what_was_settled_meanwhile_is_not_typed() -> None:
-    async def body(world: World) -> None:
-        world.message.wanted = False
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.pastes == 0
-
-    in_world(body)
+async def test_what_was_settled_meanwhile_is_not_typed(world: World) -> None:
+    world.message.wanted = False
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.pastes == 0
 
 
-def test_a_hung_terminal_of_one_session_holds_up_no_other() -> None:
-    async def body(world: World) -> None:
-        stuck = Sent(Agent())
-        stuck.session_id, stuck.terminal = "99999999", "hung"
-        world.agent.hangs = {"hung"}
-        waiting = asyncio.create_task(world.driver.deliver(stuck))
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-
-    in_world(body)
+async def test_a_hung_terminal_of_one_session_holds_up_no_other(world: World) -> None:
+    stuck = Sent(Agent())
+    stuck.session_id, stuck.terminal = "99999999", "hung"
+    world.agent.hangs = {"hung"}
+    waiting = asyncio.create_task(world.driver.deliver(stuck))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
 
 
 # ----------------------------------------------------------------------------------------------- after a restart
 
 
-def test_what_a_daemon_left_in_the_box_is_entered_once() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = LETTER
-        assert (await world.resume()).end is DeliveryEnd.ARRIVED
-        assert (world.agent.pastes, world.enters) == (0, 1)
-        assert now() >= LEFT_S
-
-    in_world(body)
+async def test_what_a_daemon_left_in_the_box_is_entered_once(world: World) -> None:
+    world.agent.text = LETTER
+    assert (await world.resume()).end is DeliveryEnd.ARRIVED
+    assert (world.agent.pastes, world.enters) == (0, 1)
+    assert now() >= LEFT_S
 
 
-def test_what_a_daemon_left_in_the_box_under_a_dialog_waits() -> None:
-    async def body(world: World) -> None:
-        world.agent.text, world.agent.dialog = LETTER, "it asks"
-        world.later(60, world.opens(None))
-        assert (await world.resume()).end is DeliveryEnd.ARRIVED
-        assert world.enters == 1
-        assert now() > 60
-
-    in_world(body)
+async def test_what_a_daemon_left_in_the_box_under_a_dialog_waits(world: World) -> None:
+    world.agent.text, world.agent.dialog = LETTER, "it asks"
+    world.later(60, world.becomes(dialog=None))
+    assert (await world.resume()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
+    assert now() > 60
 
 
-def test_what_a_daemon_had_entered_is_not_entered_again() -> None:
-    async def body(world: World) -> None:
-        outcome = await world.resume()
-        assert outcome == DeliveryOutcome(DeliveryEnd.UNCONFIRMED, "the daemon ended while it was typed")
-        assert (world.agent.pastes, world.enters) == (0, 0)
-        assert now() < LEFT_S + 1
-
-    in_world(body)
+async def test_what_a_daemon_had_entered_is_not_entered_again(world: World) -> None:
+    outcome = await world.resume()
+    assert outcome == DeliveryOutcome(DeliveryEnd.UNCONFIRMED, "the daemon ended while it was typed")
+    assert (world.agent.pastes, world.enters) == (0, 0)
+    assert now() < LEFT_S + 1
 
 
-def test_evidence_that_was_missed_while_no_daemon_ran_is_taken_and_its_copy_removed() -> None:
-    async def body(world: World) -> None:
-        world.agent.text = LETTER
-        world.later(1, lambda: world.message.tell(Proof.TAKEN))
-        assert (await world.resume()).end is DeliveryEnd.ARRIVED
-        assert (world.enters, world.agent.text) == (0, "")
-
-    in_world(body)
+async def test_evidence_that_was_missed_while_no_daemon_ran_is_taken_and_its_copy_removed(
+    world: World,
+) -> None:
+    world.agent.text = LETTER
+    world.later(1, lambda: world.message.tell(Proof.TAKEN))
+    assert (await world.resume()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, world.agent.text) == (0, "")
 
 
 # ------------------------------------------------------------------------------------------------------- urgent
 
 
-def test_urgent_interrupts_what_keeps_it_waiting() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter", "Escape"]
-        assert len(world.agent.given) == 1
-
-    in_world(body, urgent=True)
+async def test_urgent_interrupts_what_keeps_it_waiting(world: World) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter", "Escape"]
+    assert len(world.agent.given) == 1
 
 
-def test_urgent_interrupts_nobody_who_is_idle() -> None:
-    async def body(world: World) -> None:
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter"]
-
-    in_world(body, urgent=True)
+async def test_urgent_interrupts_nobody_who_is_idle(world: World) -> None:
+    world.message.interrupt = "Escape"
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter"]
 
 
-def test_urgent_is_entered_again_when_the_interrupt_hits_its_own_turn() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-
-        def comes_back() -> None:
-            world.agent.given.clear()
-            world.agent.text = LETTER
-
-        world.agent.after["Escape"] = lambda: world.later(0.2, comes_back)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter", "Escape", "Enter"]
-        assert [text.strip() for text in world.agent.given] == [LETTER]
-        assert world.agent.text == ""
-
-    in_world(body, urgent=True)
+@pytest.mark.parametrize("garbled", [False, True])
+async def test_urgent_is_entered_again_when_the_interrupt_hits_its_own_turn(
+    world: World, garbled: bool
+) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    comes_back = world.becomes(given=[], text=LETTER, garbled=garbled)
+    world.agent.after["Escape"] = lambda: world.later(0.2, comes_back)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter", "Escape", *["C-l"] * garbled, "Enter"]
+    assert [text.strip() for text in world.agent.given] == [LETTER]
+    assert world.agent.text == ""
 
 
-def test_urgent_that_comes_back_onto_a_garbled_screen_is_entered_again() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-
-        def comes_back() -> None:
-            world.agent.given.clear()
-            world.agent.text = LETTER
-            world.agent.garbled = True
-
-        world.agent.after["Escape"] = lambda: world.later(0.2, comes_back)
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter", "Escape", "C-l", "Enter"]
-        assert (len(world.agent.given), world.agent.text) == (1, "")
-
-    in_world(body, urgent=True)
+async def test_urgent_does_not_answer_a_dialog_that_has_opened_meanwhile(world: World) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    world.agent.after["Enter"] = world.becomes(dialog="it asks")
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter"]
 
 
-def test_urgent_does_not_answer_a_dialog_that_has_opened_meanwhile() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-        world.agent.after["Enter"] = world.opens("it asks")
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter"]
-
-    in_world(body, urgent=True)
-
-
-def test_urgent_that_was_read_before_the_interrupt_interrupts_nothing() -> None:
-    async def body(world: World) -> None:
-        world.agent.busy = True
-
-        async def begin_a_tool() -> None:
-            await world.driver.tool_started(ID)
-
-        world.agent.after["Enter"] = lambda: tasks.append(asyncio.create_task(begin_a_tool()))
-        tasks: list[asyncio.Task[None]] = []
-        world.later(0.3, lambda: world.message.tell(Proof.TAKEN))
-        assert (await world.deliver()).end is DeliveryEnd.ARRIVED
-        assert world.agent.keys == ["Enter"]
-
-    in_world(body, urgent=True)
+async def test_urgent_that_was_read_before_the_interrupt_interrupts_nothing(world: World) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    tasks: list[asyncio.Future[None]] = []
+    world.agent.after["Enter"] = lambda: tasks.append(asyncio.ensure_future(world.driver.tool_started(ID)))
+    world.later(0.3, lambda: world.message.tell(Proof.TAKEN))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter"]
