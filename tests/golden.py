@@ -15,8 +15,8 @@ from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
 from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, Status, TrustLevel
 from sm.core.usage import FilePosition, ToolUse, Usage
-from sm.store import Store, Transaction
-from tests.samples import AT, LAUNCH, commit, session
+from sm.store import Store
+from tests.samples import AT, LAUNCH, session
 
 INSTANCE = "77b1c5a4-5d0e-4c39-9a53-3f3b0c2d9e33"
 HOME = "/home/u/.claude/projects/-home-u-app"
@@ -110,24 +110,20 @@ WORKSPACES = (
 
 
 async def write(path: str) -> None:
-    async with await Store.open(path) as store:
-
-        async def unit(tx: Transaction) -> None:
-            for workspace in WORKSPACES:
-                tx.put_workspace(workspace)
-            await tx.insert(RUNNING, LAUNCH, "a prompt")
-            await tx.insert(COMPLETED, LAUNCH, None)
-            tx.mail.add_message(MESSAGE, "päth\nand more")
-            for request in (OFFERED, RULED):
-                tx.mail.add_request(request)
-            for name, position in TRANSCRIPTS.items():
-                tx.measures.read_to(RUNNING.id, name, position)
-            tx.measures.used(RUNNING.id, USAGE)
-            tx.measures.used(COMPLETED.id, USAGE[:1])
-            tx.measures.tools(RUNNING.id, TOOLS)
-            tx.measures.facts(RUNNING.id, FACTS)
-
-        await commit(store, unit)
+    async with await Store.open(path) as store, store.transaction() as tx:
+        for workspace in WORKSPACES:
+            tx.put_workspace(workspace)
+        await tx.insert(RUNNING, LAUNCH, "a prompt")
+        await tx.insert(COMPLETED, LAUNCH, None)
+        tx.mail.add_message(MESSAGE, "päth\nand more")
+        for request in (OFFERED, RULED):
+            tx.mail.add_request(request)
+        for name, position in TRANSCRIPTS.items():
+            tx.measures.read_to(RUNNING.id, name, position)
+        tx.measures.used(RUNNING.id, USAGE)
+        tx.measures.used(COMPLETED.id, USAGE[:1])
+        tx.measures.tools(RUNNING.id, TOOLS)
+        tx.measures.facts(RUNNING.id, FACTS)
 
 
 def main() -> None:

@@ -642,11 +642,12 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team.skill("shop/.claude/commands")
-    answers = threading.Event()
+    hangs, answers = threading.Event(), threading.Event()
     scandir = os.scandir
 
     def hanging(path: Any) -> Any:
-        assert answers.wait(30)
+        hangs.set()
+        assert answers.wait(scaled())
         return scandir(path)
 
     monkeypatch.setattr("sm.capabilities.grants.os.scandir", hanging)
@@ -662,8 +663,7 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
             for _ in range(40)
         ]
         async with asyncio.timeout(scaled()):
-            await asyncio.sleep(0)
-            assert await asyncio.to_thread(lambda: "at once") == "at once"
+            assert await asyncio.to_thread(hangs.wait, scaled()), "threads of others run at once"
             return await asyncio.gather(*starts, return_exceptions=True)
 
     try:

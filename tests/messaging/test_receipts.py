@@ -8,23 +8,15 @@ from typing import Any
 
 import pytest
 
-from sm.config import Config
 from sm.core.messages import IN_ITS_QUEUE, INBOX, SM_ITSELF, TERMINAL, Message, Notice
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Status
 from sm.core.text import letter
 from sm.messaging.receipts import DeliveryReceipts
-from sm.providers import PROVIDERS
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import Manager
-from sm.state.endings import Endings
-from sm.state.notices import Notices
-from sm.state.quota import Quota
-from sm.state.sessions import SessionChanges
-from sm.store import Store, Transaction
+from sm.store import Store
 from tests import samples
-from tests.samples import commit
-from tests.terminals.world import World
+from tests.managed import managed
 
 ID, OTHER = "1a2b3c4d", "5e6f7a8b"
 BEGIN_S = datetime.fromisoformat(samples.AT).timestamp()
@@ -53,11 +45,8 @@ class Post:
     ) -> str:
         """The letter of a message that came so far."""
         message = Message(number, to, "operator", MessageMode.AUTO, state, samples.AT, samples.AT, via=via)
-
-        async def unit(tx: Transaction) -> None:
+        async with self.store.transaction() as tx:
             tx.mail.add_message(message, text)
-
-        await commit(self.store, unit)
         return letter("operator", number, text)
 
     async def heard(
@@ -92,26 +81,12 @@ async def post(tmp_path: Path) -> AsyncIterator[Post]:
     def now() -> str:
         return f"2026-01-27T15:10:{clock[0]:02}.500Z"
 
-    config, world = Config(), World()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config)
-    changes = SessionChanges(notices)
-    async with await Store.open(str(tmp_path / "sm.db"), now) as store:
-        manager = Manager(
-            store=store,
-            providers=providers,
-            notices=notices,
-            changes=changes,
-            endings=Endings(config, notices, changes, providers),
-            quota=Quota(config.limits),
-            audit=lambda *_: None,
-            now=now,
-        )
-        for each in (ID, OTHER):
-            made = replace(samples.session(each, status=Status.IDLE), provider="claude")
-            await commit(store, lambda tx, made=made: tx.insert(made, samples.LAUNCH, None))  # type: ignore[misc]
+    async with managed(tmp_path, now) as (store, manager):
+        async with store.transaction() as tx:
+            for each in (ID, OTHER):
+                made = replace(samples.session(each, status=Status.IDLE), provider="claude")
+                await tx.insert(made, samples.LAUNCH, None)
         yield Post(store, DeliveryReceipts(store, manager), clock)
-    await world.end()
 
 
 async def test_the_hook_of_its_prompt_submits_a_message(post: Post) -> None:
@@ -494,8 +469,7 @@ async def test_a_stop_of_what_a_person_has_typed_concerns_no_message(post: Post)
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept: bool) -> None:
     text = "child claude-5e6f7a8b has ended"
-
-    async def unit(tx: Transaction) -> None:
+    async with post.store.transaction() as tx:
         sm = Message(
             57, ID, SM_ITSELF, MessageMode.AUTO, MessageState.QUEUED, samples.AT, samples.AT, via=TERMINAL
         )
@@ -503,8 +477,6 @@ async def test_a_notice_that_is_refused_is_for_who_stands_above(post: Post, kept
         await tx.mail.add_notice(notice)
         tx.mail.add_message(sm, text)
         tx.mail.finish_notices([notice], "sent", 57)
-
-    await commit(post.store, unit)
     sent = letter("sm", 57, text)
     await post.prompt(sent, 1, "a1")
     await refuse(post, "" if kept else sent, kept=kept)

@@ -20,16 +20,11 @@ from sm.monitor.agent import USES_MAX
 from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
 from sm.monitor.usage import UsageMeter
-from sm.providers import PROVIDERS
 from sm.providers.claude.decisions import read_dialog
 from sm.providers.readers import AcceptedInput
-from sm.sessions.manager import Manager
-from sm.state.endings import Endings
-from sm.state.notices import Notices
-from sm.state.quota import Quota
-from sm.state.sessions import SessionChanges
 from sm.store import Store
 from tests import samples
+from tests.managed import managed
 from tests.samples import commit
 from tests.terminals.world import World
 
@@ -95,23 +90,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     def now() -> str:
         return iso(NOW_S)
 
-    config, world = Config(), World()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config)
-    changes = SessionChanges(notices)
-    process = processes.identify(os.getpid())
+    world, process = World(), processes.identify(os.getpid())
     assert process is not None
-    async with await Store.open(str(tmp_path / "sm.db"), now) as store:
-        manager = Manager(
-            store=store,
-            providers=providers,
-            notices=notices,
-            changes=changes,
-            endings=Endings(config, notices, changes, providers),
-            quota=Quota(config.limits),
-            audit=lambda *_: None,
-            now=now,
-        )
+    async with managed(tmp_path, now) as (store, manager):
         made = replace(samples.session(ID, status=Status.RUNNING), provider="claude", process=process)
         launch = replace(samples.LAUNCH, environment={"CLAUDE_CONFIG_DIR": str(tmp_path)})
         await commit(store, lambda tx: tx.insert(made, launch, None))
@@ -120,7 +101,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             store,
             manager,
             world.terminals(),
-            UsageMeter(store, config, now),
+            UsageMeter(store, Config(), now),
             transcripts_every_s=60.0,
             clock=lambda: NOW_S,
         )

@@ -17,18 +17,13 @@ from sm.linux import processes
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
-from sm.providers import PROVIDERS
 from sm.sessions.manager import Manager
-from sm.state.endings import Endings
-from sm.state.notices import Notices
-from sm.state.quota import Quota
-from sm.state.sessions import SessionChanges
-from sm.store import Store, Transaction
+from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.load import scaled
-from tests.samples import commit
+from tests.managed import managed
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
@@ -52,22 +47,9 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     def now() -> str:
         return samples.AT
 
-    world, config = World(), Config()
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notices = Notices(config)
-    changes = SessionChanges(notices)
-    async with await Store.open(str(tmp_path / "sm.db"), now) as store, world.terminals() as tmux:
-        manager = Manager(
-            store=store,
-            providers=providers,
-            notices=notices,
-            changes=changes,
-            endings=Endings(config, notices, changes, providers),
-            quota=Quota(config.limits),
-            audit=lambda *_: None,
-            now=now,
-        )
-        usage = UsageMeter(store, config, now)
+    world = World()
+    async with managed(tmp_path, now) as (store, manager), world.terminals() as tmux:
+        usage = UsageMeter(store, Config(), now)
         observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
         yield Parts(store, manager, tmux, Watcher(store, manager, tmux, observer))
         observer.close()
@@ -92,8 +74,7 @@ async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
     first = replace(
         samples.session(ID), provider="command", status=Status.RUNNING, process=old, terminal=f"command-{ID}"
     )
-
-    async def unit(tx: Transaction) -> None:
+    async with parts.store.transaction() as tx:
         await tx.insert(first, LAUNCH, None)
         await parts.manager.changes.move(
             tx, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
@@ -101,8 +82,6 @@ async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
         await parts.manager.changes.move(tx, ID, signal, process=new)
         await parts.manager.changes.move(tx, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT))
-
-    await commit(parts.store, unit)
     return first, pane
 
 

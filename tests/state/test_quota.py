@@ -14,7 +14,7 @@ from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Sta
 from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
 from sm.state.quota import Quota
-from sm.store import Store, Transaction
+from sm.store import Store
 from tests.samples import AT, LAUNCH, commit, session
 
 PARENT = session("aaaa1111", status=Status.RUNNING)
@@ -49,20 +49,16 @@ async def born(
     """A child of PARENT, `after_s` after it; it is counted and inserted as by a spawn."""
     at = later(AT, after_s)
     child = replace(session(session_id, parent=PARENT.id, status=Status.RUNNING), created_at=at)
-
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         await Quota(bounds).born(tx, caller, child)
         await tx.insert(child, LAUNCH, None)
         await tx.event(EventType.SPAWNED, child, at, "spawned", {})
-
-    await commit(store, unit)
     return child
 
 
 async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: float = 0) -> None:
     at = later(AT, after_s)
-
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         await Quota(bounds).sent(tx, caller, at)
         message = Message(
             tx.mail.new_id("messages"),
@@ -74,8 +70,6 @@ async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: flo
             at,
         )
         tx.mail.add_message(message, "x")
-
-    await commit(store, unit)
 
 
 async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> None:
@@ -115,14 +109,11 @@ async def test_a_clock_that_was_set_back_keeps_nobody_waiting(store: Store) -> N
 async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, what: str) -> None:
     bounds = Set(spawn_interval_s=1.0)
     child = await born(store, bounds, "cccc0001")
-
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         if what == "removed":
             await tx.remove(child)
         else:
             await tx.update(child, parent_id=None)
-
-    await commit(store, unit)
     with pytest.raises(RateLimited):
         await born(store, bounds, "cccc0002", after_s=0.5)
 

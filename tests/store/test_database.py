@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,24 +25,11 @@ from tests.samples import AT, LAUNCH, commit, session
 GOLDEN = Path(__file__).parents[1] / "data"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "sm.db")
-
-
-@pytest.fixture
-async def store(path: str) -> AsyncIterator[Store]:
-    async with await Store.open(path) as opened:
-        yield opened
-
-
 async def insert(store: Store, made: Session, *, event: bool = True) -> None:
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         await tx.insert(made, LAUNCH, "a prompt")
         if event:
             await tx.event(EventType.SPAWNED, made, AT, "it was spawned", {})
-
-    await commit(store, unit)
 
 
 def decision(status: Status, kind: SignalKind) -> Decision:
@@ -104,11 +90,8 @@ async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
     async with await Store.open(path) as store:
         await insert(store, first)
         await insert(store, second)
-
-        async def restore(tx: Transaction) -> None:
+        async with store.transaction() as tx:
             await tx.update(tx.session(first.id), token_hash="aaaaaaaa 2")
-
-        await commit(store, restore)
     async with await Store.open(path) as store:
         found = {
             text: store.session_of_token(text) for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
@@ -192,12 +175,10 @@ async def test_units_of_one_commit_see_each_other_in_order(store: Store) -> None
     seen: list[Status] = []
 
     async def move(kind: SignalKind) -> None:
-        async def unit(tx: Transaction) -> None:
+        async with store.transaction() as tx:
             current = tx.session("aaaa1111")
             seen.append(current.status)
             await tx.apply(current, decision(current.status, kind))
-
-        await commit(store, unit)
 
     await asyncio.gather(move(SignalKind.LAUNCHING), move(SignalKind.STARTED), move(SignalKind.CRASHED))
     assert seen == [Status.SPAWNED, Status.STARTING, Status.RUNNING]

@@ -4,7 +4,7 @@ import asyncio
 import random
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
@@ -41,25 +41,16 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "sm.db")
-
-
-@pytest.fixture
-async def store(path: str) -> AsyncIterator[Store]:
-    async with await Store.open(path) as opened:
-        await commit(opened, lambda tx: tx.insert(PARENT, LAUNCH, None))
-        await commit(opened, lambda tx: tx.insert(CHILD, LAUNCH, "a prompt"))
-        yield opened
+async def store(store: Store) -> Store:
+    await commit(store, lambda tx: tx.insert(PARENT, LAUNCH, None))
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, "a prompt"))
+    return store
 
 
 async def done(store: Store, what: Callable[[Transaction], T]) -> T:
     """Run what does not wait as a unit of its own."""
-
-    async def unit(tx: Transaction) -> T:
+    async with store.transaction() as tx:
         return what(tx)
-
-    return await commit(store, unit)
 
 
 def message(number: int, recipient: str | None = CHILD.id, **changes: Any) -> Message:
@@ -306,15 +297,12 @@ async def test_the_database_itself_refuses_a_second_notice_of_one_occasion(store
 
 async def test_what_a_message_would_have_told_is_told_to_the_heir(path: str, store: Store) -> None:
     told, other, free = notice(1), notice(2, "idle:1"), notice(3, "idle:2")
-
-    async def tell(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         for each in (told, other, free):
             assert await tx.mail.add_notice(each)
         for number, each in ((10, told), (11, other)):
             tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), each.text)
             tx.mail.finish_notices([each], "sent", number)
-
-    await commit(store, tell)
     assert store.mail.open.notices == {3: free}
     await commit(store, lambda tx: tx.mail.reopen_notices([10], None))
     assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
@@ -373,8 +361,7 @@ async def test_a_number_is_not_used_again_when_what_had_it_is_final(path: str, s
 
 async def removable(store: Store) -> Session:
     """A session that has ended, about which something is in every table."""
-
-    async def unit(tx: Transaction) -> Session:
+    async with store.transaction() as tx:
         at_work = tx.session(CHILD.id)
         await tx.event(EventType.SPAWNED, at_work, AT, "Child aaaa2222 started", {})
         await tx.checkpoint(CHILD.id, Checkpoint(AT, "secret step", {}))
@@ -389,8 +376,6 @@ async def removable(store: Store) -> Session:
         assert decision is not None
         changes = {"exit": Exit(0), "title": "secret title", "note": "secret note", "token_hash": "secret"}
         return await tx.apply(at_work, decision, **changes)
-
-    return await commit(store, unit)
 
 
 async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
@@ -578,14 +563,11 @@ async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_pu
     path: str, store: Store
 ) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
-
-    async def tell(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         tx.mail.add_message(message(1, sender="sm", recipient=PARENT.id), "x")
         tx.mail.finish_notices([notice(1)], "sent", 1)
         await tx.mail.add_notice(notice(2, "idle:1"))
         await tx.mail.reopen_notices([1], None)
-
-    await commit(store, tell)
     assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)
 
 
@@ -601,14 +583,11 @@ async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_res
 @pytest.mark.parametrize("table", ["requests", "outbox"])
 async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table: str) -> None:
     ended = await removable(store)
-
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         proposed = request(2, kind=RequestKind.COMPLETION, questions=(), reason="secret words")
         tx.mail.add_request(proposed)
         tx.mail.change_request(proposed, state=RequestState.CANCELLED)
         await tx.effect(EffectKind.WEBHOOK, CHILD.id, {"body": {"text": "secret words"}}, AT)
-
-    await commit(store, unit)
     await commit(store, lambda tx: tx.finish(store.effects.get_nowait()))
     await commit(store, lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:

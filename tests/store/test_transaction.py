@@ -2,7 +2,7 @@
 
 import ast
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +20,10 @@ KEY = RequestKey("k", "print")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "sm.db")
-
-
-@pytest.fixture
-async def store(path: str) -> AsyncIterator[Store]:
-    async with await Store.open(path) as opened:
-        async with opened.transaction() as tx:
-            await tx.insert(ONE, LAUNCH, None)
-        yield opened
+async def store(store: Store) -> Store:
+    async with store.transaction() as tx:
+        await tx.insert(ONE, LAUNCH, None)
+    return store
 
 
 async def note(tx: Transaction, text: str) -> None:

@@ -28,10 +28,8 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def done(store: Store, what: Callable[[Transaction], object]) -> None:
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         what(tx)
-
-    await commit(store, unit)
 
 
 def used(id: str, output: int, *, model: str = OPUS, sidechain: bool = False) -> Usage:

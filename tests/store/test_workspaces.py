@@ -19,11 +19,9 @@ SHOP = Workspace("shop", "/srv/shop", AT)
 
 
 async def put(store: Store, *workspaces: Workspace) -> None:
-    async def unit(tx: Transaction) -> None:
+    async with store.transaction() as tx:
         for workspace in workspaces:
             tx.put_workspace(workspace)
-
-    await commit(store, unit)
 
 
 async def test_a_workspace_is_kept_as_it_was_given(tmp_path: Path) -> None:
