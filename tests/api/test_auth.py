@@ -38,19 +38,19 @@ def tokens(found: Session | None, *, contained: bool = True) -> Tokens:
 
 def test_the_session_whose_token_is_shown_is_let_in(holder: Session) -> None:
     let_in = tokens(holder).holder(PEER, SHOWN)
-    assert let_in.caller.session_id == holder.id
-    assert tokens(holder).still(let_in)
+    assert let_in.id == holder.id
+    assert not tokens(holder).is_over(let_in)
 
 
 @pytest.mark.parametrize("status", Status)
 def test_an_ended_session_whose_process_lives_may_still_call(holder: Session, status: Status) -> None:
-    assert tokens(replace(holder, status=status)).holder(PEER, SHOWN).caller.session_id == holder.id
+    assert tokens(replace(holder, status=status)).holder(PEER, SHOWN).id == holder.id
 
 
 @pytest.mark.parametrize("status", [Status.SPAWNED, Status.STARTING])
 def test_an_agent_may_call_before_anybody_knows_that_it_runs(holder: Session, status: Status) -> None:
     starting = replace(holder, status=status, process=None)
-    assert tokens(starting).holder(PEER, SHOWN).caller.session_id == holder.id
+    assert tokens(starting).holder(PEER, SHOWN).id == holder.id
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_what_is_no_token_makes_nobody(holder: Session, shown: list[str]) -> Non
 
 def test_a_token_is_over_when_its_process_is_or_another_has_its_place(holder: Session) -> None:
     let_in = tokens(holder).holder(PEER, SHOWN)
-    assert not tokens(replace(holder, exit=Exit(0))).still(let_in)
-    assert not tokens(None).still(let_in)
+    assert tokens(replace(holder, exit=Exit(0))).is_over(let_in)
+    assert tokens(None).is_over(let_in)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 
 from sm.api.body import Body
-from sm.api.fields import Anything, Choice, NeededText, NeededTexts, Seconds, WholeNumber
+from sm.api.fields import Anything, NeededText, NeededTexts, Seconds, WholeNumber, choice
 from sm.errors import UsageError
 
 
@@ -19,7 +19,7 @@ class Sample(Body):
     numbers: list[WholeNumber] | None = None
     object: Anything | None = None
     environment: dict[str, str] | None = None
-    mode: Annotated[str, Choice("mode", ("auto", "urgent"), blank=True)] | None = None
+    mode: Annotated[str, choice("mode", ("auto", "urgent"), blank=True)] | None = None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, Session, digest
@@ -58,7 +57,7 @@ class Identity:
         process = identify(peer.pid)
         marks = {
             "its process ancestry": self._by_ancestry(peer.pid),
-            "SM_SESSION_ID": self._by_environment(peer.pid),
+            "SM_SESSION_ID": environ_value(peer.pid, "SM_SESSION_ID") or None,
             "its terminal": await self._by_terminal(peer.pid),
         }
         if process is None or identify(peer.pid) != process:
@@ -88,9 +87,6 @@ class Identity:
                 return session.id
         return None
 
-    def _by_environment(self, pid: int) -> str | None:
-        return environ_value(pid, "SM_SESSION_ID") or None
-
     async def _by_terminal(self, pid: int) -> str | None:
         tty = tty_of(pid)
         if tty is None:
@@ -106,14 +102,6 @@ class Identity:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A session whose process has shown its token."""
-
-    caller: Caller
-    token_hash: str
-
-
 class Tokens:
     """Finds out who calls on the agent socket of one workspace: the session that was given the token it shows.
 
@@ -127,8 +115,8 @@ class Tokens:
         self._workspace = workspace
         self._contained = contained
 
-    def holder(self, peer: Peer, shown: Sequence[str]) -> Holder:
-        """Who calls; `shown` are all Authorization headers of the request.
+    def holder(self, peer: Peer, shown: Sequence[str]) -> Session:
+        """The session that calls; `shown` are all Authorization headers of the request.
 
         Raises Unauthenticated, always in the same words: they do not tell another's token, or one that was
         valid once, from nonsense.
@@ -148,12 +136,12 @@ class Tokens:
             or not self._contained(peer, session)
         ):
             raise refused()
-        return Holder(Caller(CallerKind.SESSION, session.id), token_hash)
+        return session
 
-    def still(self, holder: Holder) -> bool:
-        """Whether the process that has the token is not known to have gone."""
-        session = self._by_hash(holder.token_hash)
-        return session is not None and session.exit is None
+    def is_over(self, holder: Session) -> bool:
+        """Whether the process that was given the holder's token is known to have gone."""
+        session = self._by_hash(holder.token_hash or _NOBODY)
+        return session is None or session.exit is not None
 
 
 def refused() -> Unauthenticated:

@@ -18,10 +18,6 @@ from sm.policy.access import Action
 from sm.services import Services
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """The caller of a request, as the listener identified it, and how long it may stay."""
@@ -29,7 +25,7 @@ class RequestContext:
     caller: Caller
     following: Callable[[], AbstractContextManager[None]]
     """Entered while the request follows events or waits. Raises LimitReached."""
-    is_over: Callable[[], bool] = _never
+    is_over: Callable[[], bool] = lambda: False
     """Whether the caller has lost its right meanwhile: its process has ended, or another one replaced it."""
 
 

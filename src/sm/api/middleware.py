@@ -3,28 +3,19 @@
 import asyncio
 import logging
 import secrets
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from sm import errors
 from sm.api.auth import Identity, Tokens
 from sm.api.body import BODY, check_protocol
 from sm.api.context import CONTEXT, RequestContext, refusal
 from sm.api.sockets import BODY_MAX_BYTES, Listener, listener_of
 from sm.core.models import Caller
-from sm.errors import (
-    InternalError,
-    LimitReached,
-    NotFound,
-    NotPermitted,
-    ProtocolMismatch,
-    SandboxUnavailable,
-    SmError,
-    StorageFull,
-    UsageError,
-    WaitTimeout,
-)
+from sm.core.states import CallerKind
 from sm.linux.sockets import peer_of
 from sm.store.audit import REFUSED, Record
 from sm.wire import PROTOCOL, PROTOCOL_HEADER
@@ -38,14 +29,10 @@ def edge(record: Record) -> Middleware:
     Every refusal that is not in the audit log yet goes there by `record`.
     """
 
-    @web.middleware
-    async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await _answered(request, handler, record)
-
-    return around
+    return web.middleware(partial(_answered, record))
 
 
-async def _answered(request: web.Request, handler: Handler, record: Record) -> web.StreamResponse:
+async def _answered(record: Record, request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         check_protocol(request)
         listener = listener_of(request)
@@ -54,7 +41,7 @@ async def _answered(request: web.Request, handler: Handler, record: Record) -> w
         async with listener.received(request, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
-    except SmError as error:
+    except errors.SmError as error:
         _record(record, request, error)
         response = refusal(error)
     except web.HTTPException as error:
@@ -65,7 +52,7 @@ async def _answered(request: web.Request, handler: Handler, record: Record) -> w
         bug = secrets.token_hex(4)
         log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
         response = refusal(
-            InternalError(f"a defect of sm, number {bug}", "sm daemon logs shows what happened")
+            errors.InternalError(f"a defect of sm, number {bug}", "sm daemon logs shows what happened")
         )
     if not response.prepared:
         response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
@@ -74,20 +61,20 @@ async def _answered(request: web.Request, handler: Handler, record: Record) -> w
     return response
 
 
-def _record(record: Record, request: web.Request, error: SmError) -> None:
+def _record(record: Record, request: web.Request, error: errors.SmError) -> None:
     """Who was told no, and to what; not what was only wrong, impossible or too much for the disk.
 
     The name of the handler says what was asked for. A NotFound has the caller's own words in it.
     """
     context = request.get(CONTEXT)
     caller = None if context is None else context.caller
-    if error.recorded or isinstance(error, StorageFull):
+    if error.recorded or isinstance(error, errors.StorageFull):
         return
-    if isinstance(error, NotFound):
+    if isinstance(error, errors.NotFound):
         if caller is not None and caller.session_id is not None:
             words = request.match_info.values()
             record(str(caller), _asked(request), next(iter(words), None), REFUSED, "no such thing for it")
-    elif isinstance(error, NotPermitted | LimitReached | SandboxUnavailable):
+    elif isinstance(error, errors.NotPermitted | errors.LimitReached | errors.SandboxUnavailable):
         record(
             _who(request) if caller is None else str(caller), _asked(request), None, REFUSED, error.message
         )
@@ -104,16 +91,16 @@ def _who(request: web.Request) -> str:
     return f"unknown ({listener_of(request).name}; {found})"
 
 
-def _of_http(error: web.HTTPException, listener: Listener) -> SmError:
+def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
     match error.status:
         case 404 | 405:
-            return ProtocolMismatch("this daemon does not know that request", listener.unknown_hint)
+            return errors.ProtocolMismatch("this daemon does not know that request", listener.unknown_hint)
         case 408:
-            return WaitTimeout("the body of the request did not arrive in time")
+            return errors.WaitTimeout("the body of the request did not arrive in time")
         case 413:
-            return LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
+            return errors.LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
         case _:
-            return UsageError(f"the request was refused: {error.reason}")
+            return errors.UsageError(f"the request was refused: {error.reason}")
 
 
 class ByKernel:
@@ -141,10 +128,11 @@ class ByToken:
     async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         peer = peer_of(_transport(request).get_extra_info("socket"))
         holder = self._tokens.holder(peer, request.headers.getall("Authorization", ()))
-        return RequestContext(holder.caller, listener.following, lambda: not self._tokens.still(holder))
+        caller = Caller(CallerKind.SESSION, holder.id)
+        return RequestContext(caller, listener.following, lambda: self._tokens.is_over(holder))
 
 
 def _transport(request: web.Request) -> asyncio.Transport:
     if request.transport is None:
-        raise NotPermitted("the caller is gone")
+        raise errors.NotPermitted("the caller is gone")
     return request.transport

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
-from sm.api.fields import Choice, Count, Present, doc
+from sm.api.fields import Present, choice, count, doc
 from sm.core.states import EventType, Status
 from sm.services import SessionFilter
 
@@ -18,9 +18,10 @@ SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLeng
 WorkspaceName = Annotated[
     str, doc("Only members of this workspace (a slug); `-`: of no workspace.", minLength=1)
 ]
-Limit = Annotated[int, Count(LISTED_MAX)]
+Recursive = Annotated[Present, doc("Present: include all descendants, not only the children.")]
+Limit = Annotated[int, count(LISTED_MAX)]
 Wait = Annotated[
-    int, Count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
+    int, count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
 ]
 
 
@@ -45,7 +46,7 @@ class WaitQuery(Query):
 class ListQuery(Query):
     """Narrows a list of sessions."""
 
-    status: Annotated[str, Choice("status", ("all", *Status)), doc("Only sessions with this status.")] = "all"
+    status: Annotated[str, choice("status", ("all", *Status)), doc("Only sessions with this status.")] = "all"
     search: Annotated[
         str, doc("Only sessions whose descriptions contain all of these words, in any case.")
     ] = ""
@@ -61,8 +62,8 @@ class EventsQuery(Query):
 
     session: SessionName | None = None
     workspace: WorkspaceName | None = None
-    recursive: Annotated[Present, doc("Present: include all descendants, not only the children.")] = False
-    type: Annotated[str, Choice("event type", tuple(EventType)), doc("Only events of this type.")] | None = (
+    recursive: Recursive = False
+    type: Annotated[str, choice("event type", tuple(EventType)), doc("Only events of this type.")] | None = (
         None
     )
-    since: Annotated[int, Count(), doc("A `seq`.")] | None = None
+    since: Annotated[int, count(), doc("A `seq`.")] | None = None

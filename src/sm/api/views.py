@@ -1,25 +1,15 @@
 """The documented JSON of everything that the daemon shows (docs/protocol.md)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar, cast
 
 import orjson
 
-from sm.api.answers import (
-    CheckpointView,
-    EventView,
-    FailureView,
-    LetterView,
-    MessageView,
-    RequestView,
-    SessionView,
-    StartedView,
-    WorkspaceView,
-)
+from sm.api import answers
 from sm.core.lifecycle import is_live
 from sm.core.messages import Message
-from sm.core.models import Caller, Checkpoint, Event, Session, Workspace
+from sm.core.models import Caller, Event, Session, Workspace
 from sm.core.requests import Request
 from sm.core.timestamps import iso
 from sm.messaging.messages import RenderedMessage
@@ -40,17 +30,19 @@ class Views:
     caller: Caller
     texts: SessionTexts
 
-    def session(self, session: Session) -> SessionView:
+    def session(self, session: Session) -> answers.SessionView:
         """The session as the caller sees it. Only the session itself sees a parent that is hidden from it."""
         monitor = self.services.monitor
         shown = self.services.sessions.without_hidden_names(self.caller, session)
         return session_json(shown, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
 
-    def sessions(self, sessions: Iterable[Session]) -> list[SessionView]:
+    def sessions(self, sessions: Iterable[Session]) -> list[answers.SessionView]:
         """As `session`, with a cached text wherever the caller sees the whole session."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
         views = [self._text(s) if shown(caller, s) is s else self.session(s) for s in sessions]
-        return cast("list[SessionView]", views)  # orjson writes a fragment as the object that it holds
+        return cast(
+            "list[answers.SessionView]", views
+        )  # orjson writes a fragment as the object that it holds
 
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
@@ -62,38 +54,34 @@ class Views:
         self.texts[session.id] = (session, activity_s, stale, text)
         return text
 
-    def started(self, result: SessionResult) -> StartedView:
+    def started(self, result: SessionResult) -> answers.StartedView:
         """The answer of a route that starts or ends a session."""
         return {**self.session(result.session), "warnings": list(result.warnings)}
 
-    def event(self, event: Event) -> EventView:
+    def event(self, event: Event) -> answers.EventView:
         sessions = self.services.sessions
         caller_session = sessions.caller_session(self.caller)
         own = caller_session is None or caller_session.id == event.session_id
         if not own and sessions.is_hidden(caller_session, event.parent_session_id):
             event = replace(event, parent_session_id=None)
-        return shaped(EventView, event)
+        return shaped(answers.EventView, event)
 
-    def workspace(self, workspace: Workspace) -> WorkspaceView:
+    def workspace(self, workspace: Workspace) -> answers.WorkspaceView:
         sessions = self.services.workspaces.sessions(self.caller, workspace.slug)
-        given = workspace.capabilities
+        given = asdict(workspace.capabilities)
         return shaped(
-            WorkspaceView,
+            answers.WorkspaceView,
             workspace,
             working_dir=workspace.directory,
-            capabilities={
-                "mcps": "all" if given.mcps is None else given.mcps,
-                "skills": "all" if given.skills is None else given.skills,
-                "agents": "all" if given.agents is None else given.agents,
-            },
+            capabilities={kind: "all" if names is None else names for kind, names in given.items()},
             sessions=len(sessions),
             live=sum(is_live(s.status) for s in sessions),
         )
 
-    def request(self, request: Request) -> RequestView:
+    def request(self, request: Request) -> answers.RequestView:
         session = self.services.store.sessions.get(request.session_id)
         return shaped(
-            RequestView,
+            answers.RequestView,
             request,
             request_id=request.name,
             name=session.display_name if session else None,
@@ -108,11 +96,13 @@ def shaped(view: type[View], source: object, **own: Any) -> View:
     return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
 
 
-def session_json(session: Session, activity_s: int | None = None, *, stale: bool = False) -> SessionView:
+def session_json(
+    session: Session, activity_s: int | None = None, *, stale: bool = False
+) -> answers.SessionView:
     """One session, without `children`. `activity_s`: when its terminal last printed something."""
     process, exit = session.process, session.exit
     return shaped(
-        SessionView,
+        answers.SessionView,
         session,
         session_id=session.id,
         status_stale=stale,
@@ -131,10 +121,10 @@ def nest(
     sessions: Iterable[Session],
     children: Mapping[str, Sequence[Session]],
     wanted: Collection[str],
-    view: Callable[[Session], SessionView],
-) -> list[SessionView]:
+    view: Callable[[Session], answers.SessionView],
+) -> list[answers.SessionView]:
     """The wanted sessions and all their ancestors, since a tree has no gaps. `children`: by the id of their parent."""
-    nested: list[SessionView] = []
+    nested: list[answers.SessionView] = []
     for session in sessions:
         below = nest(children.get(session.id, ()), children, wanted, view)
         if below or session.id in wanted:
@@ -142,19 +132,15 @@ def nest(
     return nested
 
 
-def checkpoint_json(checkpoint: Checkpoint) -> CheckpointView:
-    return shaped(CheckpointView, checkpoint)
-
-
-def message_json(message: Message) -> MessageView:
+def message_json(message: Message) -> answers.MessageView:
     return shaped(
-        MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
+        answers.MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
     )
 
 
-def letter_json(letter: RenderedMessage) -> LetterView:
+def letter_json(letter: RenderedMessage) -> answers.LetterView:
     return {**message_json(letter.message), "text": letter.text, "shown": letter.shown}
 
 
-def failures_json(done: RestoreResult) -> list[FailureView]:
-    return [shaped(FailureView, error, session_id=session_id) for session_id, error in done.failed]
+def failures_json(done: RestoreResult) -> list[answers.FailureView]:
+    return [shaped(answers.FailureView, error, session_id=session_id) for session_id, error in done.failed]

@@ -2,26 +2,13 @@
 
 from typing import Annotated, cast
 
-from sm.api.answers import (
-    ActionView,
-    AgentTypesView,
-    AgentTypeView,
-    AttachView,
-    CheckpointView,
-    EvidenceView,
-    OutputView,
-    ProgressView,
-    SessionView,
-    StartedView,
-    SummaryView,
-    WhyView,
-)
+from sm.api import answers
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Anything, Count, LongText, NeededText, Time, doc, words
+from sm.api.fields import Anything, LongText, NeededText, Time, count, doc, words
 from sm.api.query import LISTED_MAX, Query, WorkspaceName
 from sm.api.route import RouteTable
-from sm.api.views import checkpoint_json, shaped
+from sm.api.views import shaped
 from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.models import RequestKey
 from sm.core.observation import Source
@@ -44,11 +31,11 @@ class AgentTypesQuery(Query):
 
 
 class OutputQuery(Query):
-    lines: Annotated[int, Count(LISTED_MAX)] = 50
+    lines: Annotated[int, count(LISTED_MAX)] = 50
 
 
 class ActionsQuery(Query):
-    lines: Annotated[int, Count(LISTED_MAX)] = 10
+    lines: Annotated[int, count(LISTED_MAX)] = 10
     after: Annotated[Time | None, doc("Only later actions.")] = None
 
 
@@ -69,7 +56,7 @@ class CompleteBody(Body):
 
 
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
-async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypesView:
+async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> answers.AgentTypesView:
     """List the agent types that the caller can spawn."""
     named = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
     where = {name: value for name, value in named.items() if value}
@@ -85,7 +72,7 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> AgentTypes
 
 
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
-async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
+async def output(request: ApiRequest, query: OutputQuery) -> answers.OutputView:
     """Show the last lines of a session's terminal."""
     session = request.session(Action.READ)
     lines = await request.services.terminals.capture(session.terminal, query.lines)
@@ -93,7 +80,7 @@ async def output(request: ApiRequest, query: OutputQuery) -> OutputView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
-async def attach(request: ApiRequest) -> AttachView:
+async def attach(request: ApiRequest) -> answers.AttachView:
     """Show the command that attaches a person's terminal to a session."""
     terminals, session = request.services.terminals, request.session(Action.ATTACH)
     await terminals.capture(session.terminal, 1)  # raises the error of a terminal that is gone
@@ -101,20 +88,20 @@ async def attach(request: ApiRequest) -> AttachView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/progress", agents=True)
-async def progress(request: ApiRequest) -> ProgressView:
+async def progress(request: ApiRequest) -> answers.ProgressView:
     """Show the progress of a session."""
     services, session = request.services, request.session()
     may_read = services.sessions.reads(request.caller, session)
-    return cast(ProgressView, await services.monitor.progress(session, may_read=may_read))
+    return cast(answers.ProgressView, await services.monitor.progress(session, may_read=may_read))
 
 
 @routes.route("GET", "/v1/sessions/{ref}/why", agents=True)
-async def why(request: ApiRequest) -> WhyView:
+async def why(request: ApiRequest) -> answers.WhyView:
     """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
     answer = shaped(
-        WhyView,
+        answers.WhyView,
         session,
         session_id=session.id,
         status_stale=services.monitor.is_stale(session.id),
@@ -128,44 +115,54 @@ async def why(request: ApiRequest) -> WhyView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/actions", agents=True)
-async def actions(request: ApiRequest, query: ActionsQuery) -> list[ActionView]:
+async def actions(request: ApiRequest, query: ActionsQuery) -> list[answers.ActionView]:
     """List the last actions of an agent, oldest first."""
     acts = await request.services.monitor.actions(request.session(Action.READ), query.lines)
-    return [shaped(ActionView, act) for act in acts if query.after is None or act.timestamp > query.after]
+    return [
+        shaped(answers.ActionView, act) for act in acts if query.after is None or act.timestamp > query.after
+    ]
 
 
 @routes.route("POST", "/v1/sessions/{ref}/what", agents=True)
-async def what(request: ApiRequest) -> SummaryView:
+async def what(request: ApiRequest) -> answers.SummaryView:
     """Summarize a session in a few sentences."""
     session = request.session(Action.READ)
     summary = await request.services.monitor.summarize(session)
-    return shaped(SummaryView, summary, session_id=session.id)
+    return shaped(answers.SummaryView, summary, session_id=session.id)
 
 
 # Reports
 
 
 @routes.route("GET", "/v1/sessions/{ref}/checkpoints", agents=True)
-async def checkpoints(request: ApiRequest) -> list[CheckpointView]:
+async def checkpoints(request: ApiRequest) -> list[answers.CheckpointView]:
     """List the milestones of a session."""
-    return [checkpoint_json(c) for c in await request.services.store.checkpoints(request.session().id)]
+    return [
+        shaped(answers.CheckpointView, c)
+        for c in await request.services.store.checkpoints(request.session().id)
+    ]
 
 
 @routes.route("POST", "/v1/sessions/me/checkpoints", agents=True)
-async def checkpoint(request: ApiRequest, body: CheckpointBody, key: RequestKey | None) -> CheckpointView:
+async def checkpoint(
+    request: ApiRequest, body: CheckpointBody, key: RequestKey | None
+) -> answers.CheckpointView:
     """Report a milestone of the calling session."""
     reports = request.services.reports
-    return checkpoint_json(await reports.checkpoint(request.caller, body.message, body.metadata or {}, key))
+    return shaped(
+        answers.CheckpointView,
+        await reports.checkpoint(request.caller, body.message, body.metadata or {}, key),
+    )
 
 
 @routes.route("POST", "/v1/sessions/me/note", agents=True)
-async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> SessionView:
+async def note(request: ApiRequest, body: NoteBody, key: RequestKey | None) -> answers.SessionView:
     """Report the current activity of the calling session."""
     return request.views.session(await request.services.reports.note(request.caller, body.text or "", key))
 
 
 @routes.route("POST", "/v1/sessions/me/complete", agents=True)
-async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | None) -> StartedView:
+async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | None) -> answers.StartedView:
     """Report that the calling session is done."""
     reports, status = request.services.reports, body.status or "completed"
     return request.views.started(await reports.complete(request.caller, body.message, status, key))
@@ -174,10 +171,10 @@ async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | No
 # Shapes
 
 
-def agent_type_json(kind: AgentType) -> AgentTypeView:
+def agent_type_json(kind: AgentType) -> answers.AgentTypeView:
     agent = kind.agent
     return shaped(
-        AgentTypeView,
+        answers.AgentTypeView,
         kind,
         model=agent.model,
         description=agent.description,
@@ -199,7 +196,7 @@ def _withheld(found: Catalog) -> list[str]:
     return [f"{types} not given to sessions of workspace {slug} (sm workspace set {slug} --agents NAMES)"]
 
 
-def evidence_json(ledger: Ledger, now: float) -> list[EvidenceView]:
+def evidence_json(ledger: Ledger, now: float) -> list[answers.EvidenceView]:
     """The report of each source, strongest first, and whether it is believed."""
     verdict = ledger.verdict(now)
     overruled = {} if verdict is None else verdict.overruled

@@ -15,7 +15,7 @@ from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import RequestState
 from sm.errors import NotPermitted, UsageError
-from sm.requests.dialogs import DialogOutcome, HookReply
+from sm.requests.dialogs import DialogOutcome
 from sm.wire import KEY_HEADER
 
 _LATE_S = 3.0
@@ -67,10 +67,11 @@ async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     asked = await _asked(request, body, key)
     del body  # a held request must not keep a whole event in memory
     if asked is None:
-        return _told(None, HookReply(DialogOutcome.OVER))
+        return {"request": None, "state": DialogOutcome.OVER, "output": None}
     dialogs, number = request.services.dialogs, asked.id
     await request.hold(lambda: dialogs.is_decided(number), wait_s)
-    return _told(asked, await dialogs.reply(number))
+    reply = await dialogs.reply(number)
+    return {"request": asked.name, "state": reply.outcome, "output": reply.output}
 
 
 async def _asked(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
@@ -123,11 +124,3 @@ def _hook(key: RequestKey | None) -> str:
     if key is None:
         raise UsageError(f"a hook names itself by {KEY_HEADER}")
     return key.text
-
-
-def _told(request: Request | None, told: HookReply) -> DialogView:
-    return {
-        "request": None if request is None else request.name,
-        "state": told.outcome,
-        "output": told.output,
-    }

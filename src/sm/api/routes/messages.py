@@ -5,8 +5,8 @@ from typing import Annotated, cast
 from sm.api.answers import LetterView, LoggedView, MessageView, SentView, SessionView
 from sm.api.body import Body
 from sm.api.context import ApiRequest
-from sm.api.fields import Choice, NeededText, Present, Seconds, WholeNumber, doc, schema
-from sm.api.query import LISTED, Limit, Query, SessionName, WaitQuery
+from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema
+from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
 from sm.api.views import letter_json, message_json
@@ -30,14 +30,14 @@ class InboxQuery(Query):
 
 
 class AudienceQuery(Query):
-    recursive: Annotated[Present, doc("Present: include all descendants, not only the children.")] = False
+    recursive: Recursive = False
 
 
 class SendBody(Body):
     to: Annotated[NeededText, doc("A session, named as in a path.")] = ""
     text: Annotated[NeededText, doc("", maxLength=50_000)] = ""
     mode: Annotated[
-        Annotated[str, Choice("mode", tuple(MessageMode), blank=True)] | None, doc("Null: auto.")
+        Annotated[str, choice("mode", tuple(MessageMode), blank=True)] | None, doc("Null: auto.")
     ] = None
     ttl_s: Annotated[Seconds | None, doc("How long the message may wait, in seconds; null: a day.")] = None
     wait_s: WaitS = None

@@ -4,22 +4,11 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from sm.api.answers import (
-    AllRestoredView,
-    EmptyView,
-    InterruptedView,
-    KilledView,
-    RemovedView,
-    RestoredView,
-    SessionView,
-    SessionWithOutput,
-    StartedView,
-    WaitView,
-)
+from sm.api import answers
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import Choice, LongText, NeededText, NeededTexts, Present, Seconds, doc
-from sm.api.query import WAIT_MAX_S, ListQuery
+from sm.api.fields import LongText, NeededText, NeededTexts, Seconds, choice, doc
+from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
 from sm.api.views import failures_json, nest
 from sm.core.lifecycle import is_ended
@@ -32,7 +21,7 @@ routes = RouteTable()
 
 
 class ChildrenQuery(ListQuery):
-    recursive: Annotated[Present, doc("Present: include all descendants, not only the children.")] = False
+    recursive: Recursive = False
 
 
 class SpawnBody(Body):
@@ -89,7 +78,7 @@ class WaitBody(Body):
     sessions: Annotated[NeededTexts, doc("Sessions, named as in a path.", minItems=1, maxItems=200)] = Field(
         default_factory=list
     )
-    until: Annotated[str, Choice("status", (ENDED_OF_ANY_KIND, *Status), blank=True)] | None = None
+    until: Annotated[str, choice("status", (ENDED_OF_ANY_KIND, *Status), blank=True)] | None = None
     any: Annotated[bool | None, doc("One of the sessions is enough.")] = None
     wait_s: WaitS = None
 
@@ -102,41 +91,41 @@ class AcknowledgeBody(Body):
 
 
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
-async def all_sessions(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def all_sessions(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
     """List all sessions, oldest first."""
     return request.views.sessions(request.services.sessions.listed(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/me", agents=True)
-async def me(request: ApiRequest) -> SessionView:
+async def me(request: ApiRequest) -> answers.SessionView:
     """Show the calling session; 404 for the operator."""
     return request.views.session(request.services.sessions.find(request.caller, "me"))
 
 
 @routes.route("GET", "/v1/who", agents=True)
-async def who(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def who(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
     """List the other children of the caller's parent; for the operator the sessions without a parent."""
     return request.views.sessions(request.services.sessions.siblings(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/others", agents=True)
-async def others(request: ApiRequest, query: ListQuery) -> list[SessionView]:
+async def others(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
     """List the other sessions of the caller's workspace."""
     return request.views.sessions(request.services.sessions.others(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/sessions/{ref}", agents=True)
-async def session(request: ApiRequest) -> SessionWithOutput:
+async def session(request: ApiRequest) -> answers.SessionWithOutput:
     """Show a session."""
     found = request.session()
-    view = cast(SessionWithOutput, request.views.session(found))
+    view = cast(answers.SessionWithOutput, request.views.session(found))
     if is_ended(found.status) and request.services.sessions.reads(request.caller, found):
         view["last_output"] = await request.services.monitor.last_output(found)
     return view
 
 
 @routes.route("GET", "/v1/sessions/{ref}/children", agents=True)
-async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionView]:
+async def children(request: ApiRequest, query: ChildrenQuery) -> list[answers.SessionView]:
     """List the children of a session; of the caller if `ref` is `-`."""
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
@@ -154,7 +143,7 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[SessionVie
 
 
 @routes.route("POST", "/v1/sessions", agents=True)
-async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> StartedView:
+async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) -> answers.StartedView:
     """Start an agent.
 
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
@@ -172,7 +161,7 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
 
 
 @routes.route("POST", "/v1/sessions/{ref}/kill", agents=True)
-async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> KilledView:
+async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> answers.KilledView:
     """End the process of a session, and answer when the process is gone."""
     killed = await request.services.sessions.kill(
         request.caller,
@@ -188,7 +177,7 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> K
 
 
 @routes.route("POST", "/v1/sessions/{ref}/restore", agents=True)
-async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> RestoredView:
+async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None) -> answers.RestoredView:
     """Start an ended session again, in a new process."""
     services, target = request.services, request.session()
     done = await services.restorer.restore(
@@ -203,21 +192,23 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
 
 
 @routes.route("POST", "/v1/restore", agents=False)
-async def restore_all(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> AllRestoredView:
+async def restore_all(
+    request: ApiRequest, body: EmptyBody, key: RequestKey | None
+) -> answers.AllRestoredView:
     """Start all sessions again that lived when tmux or the machine went down."""
     done = await request.services.restorer.restore_all(request.caller, key, request.connected)
     return {"restored": request.views.sessions(done.sessions), "failed": failures_json(done)}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/interrupt", agents=True)
-async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> InterruptedView:
+async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.InterruptedView:
     """Interrupt the current turn of an agent."""
     done = await request.services.interrupts.interrupt(request.caller, request.name, key)
     return {**request.views.session(done.session), "interrupted": done.stopped}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)
-async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> StartedView:
+async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> answers.StartedView:
     """Start a session from a copy of the conversation of another one."""
     restorer = request.services.restorer
     return request.views.started(
@@ -226,7 +217,7 @@ async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> S
 
 
 @routes.route("POST", "/v1/adopt", agents=False)
-async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> StartedView:
+async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> answers.StartedView:
     """Make a session of an agent that runs in a tmux pane already."""
     fields = body.model_dump(exclude={"pane"})
     return request.views.started(
@@ -240,28 +231,28 @@ async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) ->
 
 
 @routes.route("POST", "/v1/sessions/{ref}/reparent", agents=True)
-async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> SessionView:
+async def reparent(request: ApiRequest, body: ReparentBody, key: RequestKey | None) -> answers.SessionView:
     """Move a session under another parent; null: the operator."""
     records = request.services.records
     return request.views.session(await records.reparent(request.caller, request.name, body.parent, key))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/archive", agents=True)
-async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
+async def archive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.SessionView:
     """Hide an ended session from lists."""
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=True))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/unarchive", agents=True)
-async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> SessionView:
+async def unarchive(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.SessionView:
     """Show an archived session in lists again."""
     records = request.services.records
     return request.views.session(await records.archive(request.caller, request.name, key, archived=False))
 
 
 @routes.route("POST", "/v1/sessions/{ref}/remove", agents=True)
-async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> RemovedView:
+async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.RemovedView:
     """Delete the record of an ended session."""
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
@@ -280,7 +271,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
 
 
 @routes.route("POST", "/v1/wait", agents=True)
-async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
+async def wait(request: ApiRequest, body: WaitBody) -> answers.WaitView:
     """Wait until sessions have a status."""
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
     result = await request.services.waits.sessions(
@@ -290,7 +281,7 @@ async def wait(request: ApiRequest, body: WaitBody) -> WaitView:
 
 
 @routes.route("POST", "/v1/wait/heard", agents=True)
-async def heard(request: ApiRequest, body: AcknowledgeBody) -> EmptyView:
+async def heard(request: ApiRequest, body: AcknowledgeBody) -> answers.EmptyView:
     """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
     await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
     return {}
