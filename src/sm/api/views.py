@@ -40,9 +40,8 @@ class Views:
         """As `session`, with a cached text wherever the caller sees the whole session."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
         views = [self._text(s) if shown(caller, s) is s else self.session(s) for s in sessions]
-        return cast(
-            "list[answers.SessionView]", views
-        )  # orjson writes a fragment as the object that it holds
+        # orjson writes a fragment as the object that it holds.
+        return cast("list[answers.SessionView]", views)
 
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
