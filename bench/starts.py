@@ -68,18 +68,14 @@ def start(client: Client, api: ScriptedApi, instance: ClaudeInstance, number: in
 
 def measured(count: int, at_once: int) -> list[Start]:
     """`count` starts, `at_once` of them side by side."""
-    with ScriptedApi() as api:
-        instance = ClaudeInstance(api)
-        try:
-            instance.sm("daemon", "start")
+    with ScriptedApi() as api, ClaudeInstance(api) as instance:
+        instance.sm("daemon", "start")
 
-            def one(number: int) -> Start:
-                return start(Client(str(instance.socket)), api, instance, number)
+        def one(number: int) -> Start:
+            return start(Client(str(instance.socket)), api, instance, number)
 
-            with ThreadPoolExecutor(at_once) as pool:
-                return list(pool.map(one, range(count)))
-        finally:
-            instance.end()
+        with ThreadPoolExecutor(at_once) as pool:
+            return list(pool.map(one, range(count)))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -341,26 +341,22 @@ def sampled(off: Source | None, scripts: Sequence[str] = (), record: Path | None
     ignored = "" if off is None else f", ignore_evidence: [{off.value}]"
     more = f"daemon: {{log_level: debug{ignored}}}"
     truths = []
-    with ScriptedApi() as api:
-        instance = ClaudeInstance(api, more=more)
-        try:
-            for agent, script in SCRIPTS:
-                run = Run(instance, api, agent)
-                truths.append(run.truth)
-                try:
-                    run.is_ready()
-                    run.stands()
-                    for step in script:
-                        if not scripts or step.__name__.lstrip("_") in scripts:
-                            print(f"  {step.__name__.lstrip('_')}", file=sys.stderr, flush=True)
-                            run.truth.steps.append((time.time(), step.__name__.lstrip("_")))
-                            step(run)
-                finally:
-                    run.end()
-                if record is not None:
-                    (record / f"{agent.lower()}.jsonl").write_text(_recording(instance, run))
-        finally:
-            instance.end()
+    with ScriptedApi() as api, ClaudeInstance(api, more=more) as instance:
+        for agent, script in SCRIPTS:
+            run = Run(instance, api, agent)
+            truths.append(run.truth)
+            try:
+                run.is_ready()
+                run.stands()
+                for step in script:
+                    if not scripts or step.__name__.lstrip("_") in scripts:
+                        print(f"  {step.__name__.lstrip('_')}", file=sys.stderr, flush=True)
+                        run.truth.steps.append((time.time(), step.__name__.lstrip("_")))
+                        step(run)
+            finally:
+                run.end()
+            if record is not None:
+                (record / f"{agent.lower()}.jsonl").write_text(_recording(instance, run))
     return truths
 
 

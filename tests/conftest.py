@@ -66,6 +66,5 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Setting
 
 @pytest.fixture
 def instance() -> Iterator[Instance]:
-    made = Instance()
-    yield made
-    made.end()
+    with Instance() as made:
+        yield made

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -65,6 +65,12 @@ class Instance:
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
         self._forked = forked
         watched.append(self._crash)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
 
     # The command
 
@@ -147,9 +153,9 @@ class Instance:
     def daemon_pid(self) -> int:
         return int(self.json("daemon", "status")["pid"])
 
-    def start_daemon(self) -> ForkedDaemon:
+    def start_daemon(self, crash_point: str = "") -> ForkedDaemon:
         """A daemon that the nursery has forked, once it serves."""
-        daemon, line = self._fork_daemon(self.env)
+        daemon, line = self._fork_daemon(self.env, crash_point)
         self._check_ready(line)
         return daemon
 
@@ -169,10 +175,12 @@ class Instance:
         self._check_ready(_line(told))
         return daemon
 
-    def _fork_daemon(self, environment: Mapping[str, str]) -> tuple[ForkedDaemon, bytes]:
+    def _fork_daemon(
+        self, environment: Mapping[str, str], crash_point: str = ""
+    ) -> tuple[ForkedDaemon, bytes]:
         """The daemon, and the line that it says when it serves or cannot run."""
         told, tell = os.pipe()
-        daemon = nursery().fork(environment, tell, 2)
+        daemon = nursery().fork(environment, tell, 2, crash_point)
         os.close(tell)
         line = _line(told)
         if orjson.loads(line or b"null") == {"ready": True}:

@@ -5,6 +5,7 @@ per request, each in a kernel session of its own. One nursery serves all tests o
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -50,7 +51,9 @@ class ForkedDaemon:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
         self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 class Nursery:
@@ -68,9 +71,11 @@ class Nursery:
                 start_new_session=True,
             )
 
-    def fork(self, environment: Mapping[str, str], ready_fd: int, stderr_fd: int) -> ForkedDaemon:
-        """Start a daemon that tells on `ready_fd` when it serves."""
-        request = json.dumps({"environment": dict(environment)}).encode()
+    def fork(
+        self, environment: Mapping[str, str], ready_fd: int, stderr_fd: int, crash_point: str = ""
+    ) -> ForkedDaemon:
+        """Start a daemon that tells on `ready_fd` when it serves, and dies at `crash_point` (crash_point.py)."""
+        request = json.dumps({"environment": dict(environment), "crash_point": crash_point}).encode()
         socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
         answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
         return ForkedDaemon(self, int(answer), pidfd)
@@ -96,21 +101,34 @@ def nursery() -> Nursery:
 def _serve(requests: socket.socket) -> None:
     """In the nursery: answer requests until nobody can send one any more."""
     from sm.daemon.main import main
+    from tests.integration.crash_point import crash_at
 
+    codes: dict[int, int] = {}
+
+    def reap(*_: object) -> None:
+        """No zombies: a daemon that is gone must look gone."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
+
+    signal.signal(signal.SIGCHLD, reap)
     while True:
         request, fds, _, _ = socket.recv_fds(requests, 1 << 20, 2)
         if not request:
             return
         wanted = json.loads(request)
         if "ended" in wanted:
-            _, status = os.waitpid(wanted["ended"], 0)
-            requests.send(str(os.waitstatus_to_exitcode(status)).encode())
+            reap()
+            requests.send(str(codes.pop(wanted["ended"])).encode())
             continue
         pid = os.fork()
         if pid == 0:
             code = 70
             try:
                 requests.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                if wanted["crash_point"]:
+                    crash_at(wanted["crash_point"])
                 code = _become_daemon(main, wanted["environment"], *fds)
             finally:
                 os._exit(code)

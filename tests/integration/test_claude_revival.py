@@ -48,8 +48,7 @@ def test_an_interrupt_ends_the_turn_and_there_is_nothing_to_interrupt_after_that
 
 
 def test_an_interrupt_does_not_end_one_that_its_first_question_keeps_from_starting(api: ScriptedApi) -> None:
-    claudes = ClaudeInstance(api, trusted=False)
-    try:
+    with ClaudeInstance(api, trusted=False) as claudes:
         session_id = claudes.spawn("Plain", "never-1")["session_id"]
         claudes.says(session_id, "waiting_input", "whether the directory is trusted")
         for again in (False, True):
@@ -60,8 +59,6 @@ def test_an_interrupt_does_not_end_one_that_its_first_question_keeps_from_starti
             assert not gone(pid)
             if not again:
                 claudes.kill_daemon()
-    finally:
-        claudes.end()
 
 
 def test_an_interrupt_closes_what_a_person_has_opened(claudes: ClaudeInstance, api: ScriptedApi) -> None:

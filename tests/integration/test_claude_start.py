@@ -224,8 +224,7 @@ def test_odd_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> None:
 
 
 def test_prompt_in_a_file_is_read_without_a_question(api: ScriptedApi) -> None:
-    claude = Claude(api, claude_more="  prompt_via: file")
-    try:
+    with Claude(api, claude_more="  prompt_via: file") as claude:
         session_id = claude.spawn("Plain", "The secret plan\nof two lines")["session_id"]
         claude.idle(session_id)
         (asked,) = api.turns("SM_PROMPT_FILE")
@@ -235,8 +234,6 @@ def test_prompt_in_a_file_is_read_without_a_question(api: ScriptedApi) -> None:
         ((failed, read),) = answered(api, "Now ", 1).results
         assert (failed, "The secret plan" in read, "of two lines" in read) == (False, True, True)
         assert "secret" not in Path(f"/proc/{claude.session(session_id)['pid']}/cmdline").read_text()
-    finally:
-        claude.end()
 
 
 # --------------------------------------------------------------------------------------------- what it may, unasked

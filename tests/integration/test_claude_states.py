@@ -287,8 +287,7 @@ def test_a_completion_holds_over_the_end_of_its_turn_and_more_work_reopens(claud
 
 
 def test_without_hooks_the_state_file_tells(api: ScriptedApi) -> None:
-    instance = ClaudeInstance(api)
-    try:
+    with ClaudeInstance(api) as instance:
         (instance.home / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
         session_id = instance.spawn("Plain", "silent-1 [[text:x]][[hold:silent]]")["session_id"]
         api.wait_for_hold("silent")
@@ -310,8 +309,6 @@ def test_without_hooks_the_state_file_tells(api: ScriptedApi) -> None:
         instance.prompt(session_id, "silent-3 [[wait:1]][[text:more]]")
         assert instance.idle(session_id)["completion_message"] is None
         assert "reopened" in [event["type"] for event in instance.events(session_id)]
-    finally:
-        instance.end()
 
 
 def test_a_sub_agent_that_asks_is_waited_for_while_another_works(
@@ -331,8 +328,7 @@ def test_a_sub_agent_that_asks_is_waited_for_while_another_works(
 
 
 def test_a_stop_that_a_hook_of_the_users_forbids_is_no_end(api: ScriptedApi) -> None:
-    instance = ClaudeInstance(api)
-    try:
+    with ClaudeInstance(api) as instance:
         goes_on = json.dumps({"decision": "block", "reason": "on-1 [[wait:1]][[text:more]]"})
         once = f"test -e once || {{ touch once; echo '{goes_on}'; }}"
         hook = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": once}]}]}}
@@ -341,8 +337,6 @@ def test_a_stop_that_a_hook_of_the_users_forbids_is_no_end(api: ScriptedApi) -> 
         answered(api, "on-1")
         instance.idle(session_id)
         assert moves(instance, session_id, 0) == ["idle"]  # `started` is not a move of a turn
-    finally:
-        instance.end()
 
 
 def test_a_coordinator_that_waits_in_the_background_is_woken_by_the_end_of_its_child(

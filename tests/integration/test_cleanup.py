@@ -16,11 +16,8 @@ from tests.integration.test_endings import ENDED, gone, how, rows, written
 
 @contextmanager
 def configured(more: str) -> Iterator[Instance]:
-    made = Instance(f"child_agents: {more}")
-    try:
+    with Instance(f"child_agents: {more}") as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture(scope="module")

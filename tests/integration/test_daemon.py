@@ -36,9 +36,8 @@ def shared() -> Iterator[Instance]:
 @pytest.fixture
 def instance() -> Iterator[Instance]:
     """Commands start its daemon, as for a user."""
-    made = Instance(forked=False)
-    yield made
-    made.end()
+    with Instance(forked=False) as made:
+        yield made
 
 
 def daemons(instance: Instance) -> list[int]:

@@ -21,9 +21,8 @@ ENDED = ("completed", "error", "abandoned", "killed")
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """For what disturbs neither the daemon nor tmux."""
-    made = Instance("limits: {max_per_workspace: 10000}")
-    yield made
-    made.end()
+    with Instance("limits: {max_per_workspace: 10000}") as made:
+        yield made
 
 
 def spawned(instance: Instance, script: str) -> dict[str, Any]:

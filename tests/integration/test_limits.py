@@ -51,23 +51,20 @@ print(json.dumps([answer.status, dict(answer.getheaders()), json.loads(answer.re
 
 @pytest.fixture
 def fast() -> Iterator[Instance]:
-    made = Instance(FAST)
-    yield made
-    made.end()
+    with Instance(FAST) as made:
+        yield made
 
 
 @pytest.fixture
 def room() -> Iterator[Instance]:
-    made = Instance(ROOM)
-    yield made
-    made.end()
+    with Instance(ROOM) as made:
+        yield made
 
 
 @pytest.fixture
 def slow() -> Iterator[Instance]:
-    made = Instance(SLOW)
-    yield made
-    made.end()
+    with Instance(SLOW) as made:
+        yield made
 
 
 def as_session(session_id: str) -> dict[str, str]:
@@ -251,8 +248,9 @@ def test_the_fourth_generation_has_no_children_but_the_operators(fast: Instance)
 def test_an_agent_delegates_down_to_the_fourth_generation_and_is_told_there() -> None:
     # Each starts the next with its own words: $0 is the script.
     script = 'sm spawn Deep "x" > /dev/null 2> said-$SM_SESSION_ID; echo $? >> said-$SM_SESSION_ID; exec sleep 1000'
-    instance = Instance(f"  Deep: {{command: {json.dumps(['sh', '-c', script])}, prompt: file}}\n{FAST}")
-    try:
+    with Instance(
+        f"  Deep: {{command: {json.dumps(['sh', '-c', script])}, prompt: file}}\n{FAST}"
+    ) as instance:
         instance.spawn("Deep")
         until(lambda: len(list(instance.work.glob("said-*"))) == 5, "five generations were tried")
         last = until(
@@ -261,8 +259,6 @@ def test_an_agent_delegates_down_to_the_fourth_generation_and_is_told_there() ->
         )
         assert "is generation 5, at most 4 are allowed" in last.read_text()
         assert len(instance.json("all")) == 5
-    finally:
-        instance.end()
 
 
 # Processes

@@ -81,8 +81,7 @@ def in_order(texts: list[str]) -> bool:
 
 @pytest.mark.timeout(300)
 def test_a_thousand_messages_to_inboxes_arrive_once_each_and_in_order_over_ten_crashes() -> None:
-    instance = Instance(MORE)
-    try:
+    with Instance(MORE) as instance:
         readers = storm(instance, "Inbox")
         messages = settled(instance)
         read = {r: _taken(instance.work / f"read-{r}") for r in readers}
@@ -97,14 +96,11 @@ def test_a_thousand_messages_to_inboxes_arrive_once_each_and_in_order_over_ten_c
             assert times == 1 if message["status"] == "submitted" else times <= 1, message
         assert all(in_order(texts) for texts in read.values())
         assert states["submitted"] > 900
-    finally:
-        instance.end()
 
 
 @pytest.mark.timeout(300)
 def test_a_thousand_typed_messages_are_never_typed_twice_over_ten_crashes() -> None:
-    instance = Instance(MORE)
-    try:
+    with Instance(MORE) as instance:
         readers = storm(instance, "Tty")
         messages = settled(instance)
         assert {m["status"] for m in messages} == {"unconfirmed"}
@@ -133,8 +129,6 @@ def test_a_thousand_typed_messages_are_never_typed_twice_over_ten_crashes() -> N
         assert max(arrived.values()) == 1
         assert sum(arrived.values()) >= SENDERS * EACH - KILLS * SENDERS
         assert all(in_order(each) for each in texts.values())
-    finally:
-        instance.end()
 
 
 def _taken(path: Path) -> list[str]:

@@ -25,9 +25,8 @@ MORE = """
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Instance]:
-    made = Instance(MORE)
-    yield made
-    made.end()
+    with Instance(MORE) as made:
+        yield made
 
 
 def texts(path: Path) -> list[str]:

@@ -26,9 +26,8 @@ MORE = """
 
 @pytest.fixture
 def home() -> Iterator[Instance]:
-    made = Instance(MORE)
-    yield made
-    made.end()
+    with Instance(MORE) as made:
+        yield made
 
 
 def told(path: Path) -> list[dict[str, Any]]:

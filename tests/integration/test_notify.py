@@ -74,8 +74,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_an_ending_without_a_parent_is_told_once_to_each(receiver: Receiver) -> None:
-    instance = notifying(KEEP, receiver.url("/one"), receiver.url("/two"))
-    try:
+    with notifying(KEEP, receiver.url("/one"), receiver.url("/two")) as instance:
         done = instance.spawn("Sh", "sm complete 'all done' > o.txt; exec sleep 1000")
         failed = instance.spawn("Sh", "exit 3")
         for session in (done, failed):
@@ -100,13 +99,10 @@ def test_an_ending_without_a_parent_is_told_once_to_each(receiver: Receiver) -> 
         assert body["name"] == done["name"] and "all done" in body["text"]
         (body,) = [b for b in told(instance) if b["session_id"] == failed["session_id"]]
         assert (body["exit_code"], body["status"], body["agent_type"]) == (3, "error", "Sh")
-    finally:
-        instance.end()
 
 
 def test_an_ending_with_a_parent_is_told_to_the_parent_and_not_outside(receiver: Receiver) -> None:
-    instance = notifying(KEEP, receiver.url())
-    try:
+    with notifying(KEEP, receiver.url()) as instance:
         parent = instance.spawn("Sleeper")
         child = instance.spawn("Sleeper", "--parent", parent["session_id"])
         end(instance, child)
@@ -121,13 +117,10 @@ def test_an_ending_with_a_parent_is_told_to_the_parent_and_not_outside(receiver:
         for bodies in (told(instance), [each.json for each in receiver.got]):
             assert about(bodies, child) == []
             assert about(bodies, root) == ["error"]
-    finally:
-        instance.end()
 
 
 def test_an_ending_that_a_parent_did_not_live_to_hear_is_told_outside(receiver: Receiver) -> None:
-    instance = notifying(KEEP, receiver.url())
-    try:
+    with notifying(KEEP, receiver.url()) as instance:
         parent = instance.spawn("Sleeper")
         child = instance.spawn("Sleeper", "--parent", parent["session_id"])
         end(instance, child)
@@ -140,40 +133,31 @@ def test_an_ending_that_a_parent_did_not_live_to_hear_is_told_outside(receiver: 
         settled(instance)
         for bodies in (told(instance), [each.json for each in receiver.got]):
             assert (about(bodies, child), about(bodies, parent)) == (["error"], ["error"])
-    finally:
-        instance.end()
 
 
 def test_a_request_is_told_outside(receiver: Receiver) -> None:
-    instance = notifying(KEEP, receiver.url())
-    try:
+    with notifying(KEEP, receiver.url()) as instance:
         session = instance.spawn("Sh", "sm ask 'Which way?' --option left > q.txt; exec sleep 1000")
         until(lambda: receiver.got and told(instance), "the question is told outside")
         body = receiver.got[0].json
         assert (body, body["type"], body["status"]) == (told(instance)[0], "request", "running")
         assert "Which way?" in body["text"] and body["text"].endswith("sm answer r1 TEXT")
         assert receiver.got[0].delivery == f"{session['session_id']}/request:1"
-    finally:
-        instance.end()
 
 
 def test_a_webhook_is_told_only_what_it_asks_for(receiver: Receiver) -> None:
-    instance = notifying(KEEP, receiver.url(), events="completed")
-    try:
+    with notifying(KEEP, receiver.url(), events="completed") as instance:
         failed, done = instance.spawn("Sh", "exit 3"), instance.spawn("Sh", "exit 0")
         until(lambda: len(told(instance)) == 2, "the program is told of both")
         settled(instance)
         assert [each.delivery for each in receiver.got] == [f"{done['session_id']}/ending:1"]
         assert about(told(instance), failed) == ["error"]
-    finally:
-        instance.end()
 
 
 def test_a_webhook_that_is_down_is_told_when_it_is_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = int(nobody.getsockname()[1])
-    instance = notifying(KEEP, f"http://127.0.0.1:{port}/hook")
-    try:
+    with notifying(KEEP, f"http://127.0.0.1:{port}/hook") as instance:
         sessions = [instance.spawn("Sh", "exit 3") for _ in range(2)]
         until(lambda: len(told(instance)) == 2, "the program is told, whatever the webhook does")
         until(
@@ -187,14 +171,11 @@ def test_a_webhook_that_is_down_is_told_when_it_is_up() -> None:
             order = [each.delivery for each in receiver.got]
             assert sorted(order) == sorted(f"{s['session_id']}/ending:1" for s in sessions)
             assert order == [body["occasion"] for body in told(instance)]  # in the order in which it happened
-    finally:
-        instance.end()
 
 
 def test_a_webhook_that_fails_twice_is_told_until_it_accepts(receiver: Receiver) -> None:
     receiver.answers = [500, 503]
-    instance = notifying(None, receiver.url())
-    try:
+    with notifying(None, receiver.url()) as instance:
         session = instance.spawn("Sh", "exit 3")
         until(lambda: len(receiver.got) == 3, "it is told three times")
         settled(instance)
@@ -203,16 +184,13 @@ def test_a_webhook_that_fails_twice_is_told_until_it_accepts(receiver: Receiver)
         assert states(instance, "webhook") == ["done"]
         assert instance.json("status")["dead_letters"] == 0
         assert len(receiver.got) == 3
-    finally:
-        instance.end()
 
 
 def test_a_refusal_for_good_and_a_failed_program_are_dead_letters_with_their_reasons(
     receiver: Receiver,
 ) -> None:
     receiver.answer = 410
-    instance = notifying(f'{KEEP}; echo ran >> "$1/ran"; exit 7', receiver.url())
-    try:
+    with notifying(f'{KEEP}; echo ran >> "$1/ran"; exit 7', receiver.url()) as instance:
         session = instance.spawn("Sh", "exit 3")
         until(lambda: instance.json("status")["dead_letters"] == 2, "both are dead letters")
         assert "Dead letters: 2" in instance.sm("status")
@@ -226,16 +204,13 @@ def test_a_refusal_for_good_and_a_failed_program_are_dead_letters_with_their_rea
         assert instance.json("status")["dead_letters"] == 2
         settled(instance)
         assert (len(receiver.got), (instance.home / "ran").read_text()) == (1, "ran\n")
-    finally:
-        instance.end()
 
 
 def test_a_webhook_hears_again_after_a_crash_of_the_daemon_and_knows_it_by_its_delivery(
     receiver: Receiver,
 ) -> None:
     receiver.hang()
-    instance = notifying(None, receiver.url())
-    try:
+    with notifying(None, receiver.url()) as instance:
         session = instance.spawn("Sh", "exit 3")
         until(lambda: len(receiver.got) == 1, "the webhook has it, and has not answered")
         instance.kill_daemon()
@@ -250,13 +225,10 @@ def test_a_webhook_hears_again_after_a_crash_of_the_daemon_and_knows_it_by_its_d
         settled(instance)
         assert len(receiver.got) == 2  # it has accepted: that is known to every later daemon
         assert instance.json("status")["dead_letters"] == 0
-    finally:
-        instance.end()
 
 
 def test_a_program_that_a_crash_interrupts_is_not_run_again_and_that_is_told() -> None:
-    instance = notifying(f'{KEEP}; echo $$ >> "$1/ran"; exec sleep 1000')
-    try:
+    with notifying(f'{KEEP}; echo $$ >> "$1/ran"; exec sleep 1000') as instance:
         session = instance.spawn("Sh", "exit 3")
         pid = int(written(instance.home / "ran"))
         instance.kill_daemon()
@@ -267,8 +239,6 @@ def test_a_program_that_a_crash_interrupts_is_not_run_again_and_that_is_told() -
         assert [w for w in warnings if "the daemon ended while it" in w]
         assert len(told(instance)) == 1
         _end_program(pid)
-    finally:
-        instance.end()
 
 
 def _end_program(pid: int) -> None:
@@ -280,8 +250,7 @@ def _end_program(pid: int) -> None:
 
 
 def test_what_a_program_was_to_be_told_before_a_crash_is_told_after_it() -> None:
-    instance = notifying(f'{KEEP}; echo $$ >> "$1/ran"; while [ ! -e "$1/go" ]; do sleep 0.05; done')
-    try:
+    with notifying(f'{KEEP}; echo $$ >> "$1/ran"; while [ ! -e "$1/go" ]; do sleep 0.05; done') as instance:
         first = instance.spawn("Sh", "exit 3")
         pid = int(written(instance.home / "ran"))
         second = instance.spawn("Sh", "exit 4")
@@ -295,8 +264,6 @@ def test_what_a_program_was_to_be_told_before_a_crash_is_told_after_it() -> None
         assert (about(told(instance), first), about(told(instance), second)) == (["error"], ["error"])
         assert states(instance, "notify_command") == ["dead", "done"]
         until(lambda: identify(pid) is None, "the first program has ended")
-    finally:
-        instance.end()
 
 
 def test_a_webhook_that_hangs_delays_nobody_else(receiver: Receiver) -> None:

@@ -14,23 +14,20 @@ from tests.integration.test_endings import ENDED, gone, how, rows, written
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
     """Children are adopted, as by default."""
-    made = Instance("limits: {max_per_workspace: 10000}")
-    yield made
-    made.end()
+    with Instance("limits: {max_per_workspace: 10000}") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def abandoning() -> Iterator[Instance]:
-    made = Instance("child_agents: {on_parent_end: abandon}")
-    yield made
-    made.end()
+    with Instance("child_agents: {on_parent_end: abandon}") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def keeping() -> Iterator[Instance]:
-    made = Instance("child_agents: {on_parent_end: keep}")
-    yield made
-    made.end()
+    with Instance("child_agents: {on_parent_end: keep}") as made:
+        yield made
 
 
 def child(instance: Instance, parent: dict[str, Any] | None, script: str | None = None) -> dict[str, Any]:
@@ -453,8 +450,7 @@ def test_a_session_kills_the_family_of_a_child_and_is_not_told_what_it_did(share
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["asked", "forced"])
 def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(force: list[str]) -> None:
-    instance = Instance("limits: {spawn_interval_s: 0, max_children: 10000, max_per_workspace: 10000}")
-    try:
+    with Instance("limits: {spawn_interval_s: 0, max_children: 10000, max_per_workspace: 10000}") as instance:
         spawning = "while :; do sm spawn Sleeper >> spawned.txt 2>&1; done"
         root = child(instance, None, f"for n in 1 2 3; do ({spawning}) & done; wait")
         until(lambda: len(instance.json("children", root["session_id"])) >= 5, "it has children")
@@ -462,14 +458,11 @@ def test_a_family_that_grows_while_it_is_killed_is_killed_as_a_whole(force: list
         found = instance.json("all")
         assert [s["session_id"] for s in found if s["status"] != "killed"] == []
         assert [s["session_id"] for s in found if s["pid"] and not gone(s["pid"])] == []
-    finally:
-        instance.end()
 
 
 def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> None:
     deaf = "trap '' HUP; echo yes > deaf; while :; do sleep 0.05; done"
-    instance = Instance(f'  Typed: {{command: [sh, -c, "{deaf}"], prompt: file, input: tty}}')
-    try:
+    with Instance(f'  Typed: {{command: [sh, -c, "{deaf}"], prompt: file, input: tty}}') as instance:
         parent = instance.spawn("Typed")
         orphan = child(instance, parent)
         written(instance.work / "deaf")
@@ -479,8 +472,6 @@ def test_what_cannot_be_typed_to_a_parent_is_told_to_who_stands_above_it() -> No
         os.kill(parent["pid"], signal.SIGKILL)
         until(lambda: about(inbox(instance), parent), "the operator is told of the parent")
         until(lambda: about(inbox(instance), orphan), "and of the child")
-    finally:
-        instance.end()
 
 
 def test_what_is_removed_in_between_changes_nobodys_descendants(keeping: Instance) -> None:

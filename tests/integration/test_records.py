@@ -19,9 +19,8 @@ SENT = "plain-words-that-it-was-sent"
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
-    made = Instance()
-    yield made
-    made.end()
+    with Instance() as made:
+        yield made
 
 
 def ended(instance: Instance, *arguments: str) -> str:

@@ -456,10 +456,9 @@ def test_a_session_never_starts_the_daemon_and_gives_up_waiting(instance: Instan
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_prompt_is_typed_once_however_often_the_daemon_comes_back(how: str) -> None:
-    instance = Instance(
+    with Instance(
         '  Reader: {command: [sh, -c, "while read -r x; do echo $x >> typed; done"], prompt: tty}'
-    )
-    try:
+    ) as instance:
         session = instance.spawn("Reader", "hello")
         typed = instance.work / "typed"
         until(typed.exists, "it was typed")
@@ -474,5 +473,3 @@ def test_a_prompt_is_typed_once_however_often_the_daemon_comes_back(how: str) ->
         until(lambda: typed.read_text().endswith("end\n"), "it has heard us")
         assert typed.read_text() == "hello\nend\n"
         assert instance.json("status")["dead_letters"] == 0
-    finally:
-        instance.end()

@@ -14,7 +14,7 @@ import pytest
 from sm.client.http import Client, new_key
 from sm.core.models import digest
 from tests.instance import SM, Instance, until
-from tests.integration.test_crash_in_spawn import Nursery, agents_of, left_over, starts
+from tests.integration.test_crash_in_spawn import Stage, agents_of, left_over, starts
 from tests.integration.test_endings import gone, rows, tmux_server, written
 
 COUNTED = "echo $$ >> {}; exec sleep 1000"
@@ -25,23 +25,20 @@ UNTIL_TOLD = "echo $$ >> {0}; if [ -e {0}.go ]; then exec sleep 1000; else exit 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Instance]:
-    made = Instance()
-    yield made
-    made.end()
+    with Instance() as made:
+        yield made
 
 
 @pytest.fixture
 def instance() -> Iterator[Instance]:
-    made = Instance()
-    yield made
-    made.end()
+    with Instance() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.end()
+def stage() -> Iterator[Stage]:
+    with Stage() as made:
+        yield made
 
 
 def counted(instance: Instance, name: str, *arguments: str) -> dict[str, Any]:
@@ -385,57 +382,55 @@ POINTS = [
 
 
 @pytest.fixture(scope="module")
-def ended_ones(nursery: Nursery) -> dict[str, str]:
+def ended_ones(stage: Stage) -> dict[str, str]:
     """A session for each of POINTS, whose process is gone."""
-    nursery.start()
-    instance = nursery.instance
+    daemon = stage.start_daemon()
     ids = {}
     for point in POINTS:
         script = UNTIL_TOLD.format(point.replace(" ", "-"), 3)
-        ids[point] = nursery.spawn(script, f"for {point}")["session_id"]
+        ids[point] = stage.request(script, f"for {point}")["session_id"]
     for point, session_id in ids.items():
-        instance.ended(session_id)
-        (instance.work / f"{point.replace(' ', '-')}.go").touch()
-    nursery.kill()
+        stage.ended(session_id)
+        (stage.work / f"{point.replace(' ', '-')}.go").touch()
+    daemon.kill()
     return ids
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_any_step_of_a_restore_gives_exactly_one_agent(
-    nursery: Nursery, ended_ones: dict[str, str], point: str
+    stage: Stage, ended_ones: dict[str, str], point: str
 ) -> None:
-    instance, session_id = nursery.instance, ended_ones[point]
-    wrote = instance.work / point.replace(" ", "-")
-    nursery.start(point)
-    instance.sm("restore", session_id)
-    nursery.wait_dead()  # it did die, and `sm restore` has started another and asked that again
+    session_id = ended_ones[point]
+    wrote = stage.work / point.replace(" ", "-")
+    daemon = stage.start_daemon(point)
+    stage.sm("restore", session_id)
+    daemon.wait()  # it did die, and `sm restore` has started another and asked that again
     until(lambda: len(starts(wrote)) >= 2, "the agent runs")
-    session = instance.session(session_id)
+    session = stage.session(session_id)
     assert (session["status"], starts(wrote)[1:]) == ("running", [session["pid"]])
     assert agents_of({session_id}) == Counter({session_id: 1})
-    assert token_is_right(instance, session_id)
-    instance.kill_daemon()
+    assert token_is_right(stage, session_id)
+    stage.kill_daemon()
     told = [
         type
-        for of, type in rows(instance, "SELECT session_id, type FROM events ORDER BY seq")
+        for of, type in rows(stage, "SELECT session_id, type FROM events ORDER BY seq")
         if of == session_id
     ]
     assert told == ["spawned", "started", "error", "reopened", "started"]
-    assert left_over(instance, {row[0] for row in rows(instance, "SELECT id FROM sessions")}) == []
+    assert left_over(stage, {row[0] for row in rows(stage, "SELECT id FROM sessions")}) == []
 
 
-def test_one_that_ends_at_once_is_not_started_again_by_a_crash(nursery: Nursery) -> None:
-    instance = nursery.instance
-    nursery.start()
-    session_id = instance.spawn("Sh", "echo $$ >> quick; exit 7")["session_id"]
-    instance.ended(session_id)
-    nursery.kill()
-    nursery.start("Spawner.started before 1")
-    instance.sm("restore", session_id)
-    nursery.wait_dead()
-    assert instance.ended(session_id)["exit_code"] == 7
-    assert len(starts(instance.work / "quick")) == 2
-    instance.kill_daemon()
+def test_one_that_ends_at_once_is_not_started_again_by_a_crash(stage: Stage) -> None:
+    daemon = stage.start_daemon()
+    session_id = stage.spawn("Sh", "echo $$ >> quick; exit 7")["session_id"]
+    stage.ended(session_id)
+    daemon.kill()
+    daemon = stage.start_daemon("Spawner.started before 1")
+    stage.sm("restore", session_id)
+    daemon.wait()
+    assert stage.ended(session_id)["exit_code"] == 7
+    assert len(starts(stage.work / "quick")) == 2
+    stage.kill_daemon()
 
 
 # Interrupting
@@ -467,22 +462,21 @@ def test_an_interrupt_that_ends_a_program_is_its_end(shared: Instance) -> None:
 @pytest.mark.parametrize(
     ("point", "times"), [("Tmux.press before 1", 0), ("Tmux.press after 1", 1), ("Manager.taken before 1", 1)]
 )
-def test_a_crash_never_interrupts_twice(nursery: Nursery, point: str, times: int) -> None:
-    instance = nursery.instance
-    nursery.start()
-    out = instance.work / point.replace(" ", "-")
-    session_id = instance.spawn("Sh", CATCHES.format(out))["session_id"]
+def test_a_crash_never_interrupts_twice(stage: Stage, point: str, times: int) -> None:
+    daemon = stage.start_daemon()
+    out = stage.work / point.replace(" ", "-")
+    session_id = stage.spawn("Sh", CATCHES.format(out))["session_id"]
     written(out)
-    nursery.kill()
-    nursery.start(point)
-    done = instance.run("interrupt", session_id)
-    nursery.wait_dead()
+    daemon.kill()
+    daemon = stage.start_daemon(point)
+    done = stage.run("interrupt", session_id)
+    daemon.wait()
     # What was begun and not seen to end is told as that, and never repeated.
     assert done.returncode == (0 if point.startswith("Manager") else 9), done
     until(lambda: out.read_text() == "ready\n" + "caught\n" * times, "it was interrupted so often")
-    instance.sm("kill", session_id, "--force")
+    stage.sm("kill", session_id, "--force")
     assert out.read_text() == "ready\n" + "caught\n" * times
-    instance.kill_daemon()
+    stage.kill_daemon()
 
 
 # Forking
@@ -724,24 +718,21 @@ def test_of_two_agents_in_one_pane_none_is_adopted(person: Person) -> None:
 
 
 def test_a_crash_at_any_step_of_an_adoption_makes_one_session() -> None:
-    nursery = Nursery()
-    try:
-        nursery.start()
-        person = Person(nursery.instance)
-        nursery.kill()
+    with Stage() as stage:
+        daemon = stage.start_daemon()
+        person = Person(stage)
+        daemon.kill()
         points = ("Spawner.insert after", "Tmux.adopt after", "Spawner.started after")
         for number, point in enumerate(points):
-            nursery.start(f"{point} 1")
+            daemon = stage.start_daemon(f"{point} 1")
             pane = person.opens(f"mine{number}")
             pid = person.runs(pane)
-            session = nursery.instance.json("adopt", pane)
-            nursery.wait_dead()
+            session = stage.json("adopt", pane)
+            daemon.wait()
             assert (session["pid"], session["status"]) == (pid, "running"), point
-            assert [s["pid"] for s in nursery.instance.json("all")].count(pid) == 1, point
-            nursery.instance.kill_daemon()
+            assert [s["pid"] for s in stage.json("all")].count(pid) == 1, point
+            stage.kill_daemon()
             assert not gone(pid)
-    finally:
-        nursery.end()
 
 
 def test_a_fork_goes_on_with_a_copy_beside_the_other(person: Person) -> None:

@@ -70,18 +70,15 @@ def test_an_agents_environment_is_built_from_nothing(instance: Instance) -> None
 
 
 def test_the_environment_of_the_configuration_never_overrides_ours() -> None:
-    instance = Instance(
+    with Instance(
         '  Liar: {command: [sh, -c], env: {SM_SESSION_ID: "ffffffff", SM_TRUST_LEVEL: "root", MINE: "yes"}}'
-    )
-    try:
+    ) as instance:
         session_id = instance.spawn("Liar", SHOW)["session_id"]
         until((instance.work / "shown.txt").exists, "the agent wrote its environment")
         lines = (instance.work / "env.txt").read_text().splitlines()
         assert f"SM_SESSION_ID={session_id}" in lines
         assert "SM_TRUST_LEVEL=direct" in lines
         assert "MINE=yes" in lines
-    finally:
-        instance.end()
 
 
 def test_no_secret_and_no_prompt_is_in_an_argv_or_readable_by_others(instance: Instance) -> None:
@@ -109,14 +106,11 @@ def test_a_prompt_reaches_the_program_as_configured(kind: str) -> None:
         "file": 'cat "$SM_PROMPT_FILE" > got.txt; sleep 1000',
         "tty": 'IFS= read -r line; printf %s "$line" > got.txt; sleep 1000',
     }[kind]
-    instance = Instance(f"  P: {{command: {json.dumps(['sh', '-c', script, 'p'])}, prompt: {kind}}}")
-    try:
+    with Instance(f"  P: {{command: {json.dumps(['sh', '-c', script, 'p'])}, prompt: {kind}}}") as instance:
         prompt = "Fix #1042; $HOME `id` \"q\" 'r' %s ~ ünï 👩‍💻"
         instance.spawn("P", prompt)
         got = instance.work / "got.txt"
         until(lambda: got.exists() and got.read_text() == prompt, "the prompt arrived unchanged")
-    finally:
-        instance.end()
 
 
 def test_a_prompt_is_read_from_standard_input(instance: Instance) -> None:
@@ -182,8 +176,7 @@ def test_a_name_is_lower_case_the_type_is_not_doubled_and_live_names_are_unique(
 
 @pytest.mark.parametrize("defect", ["missing", "not executable", "bad interpreter", "a directory"])
 def test_a_program_that_cannot_be_executed_fails_the_spawn(defect: str) -> None:
-    instance = Instance("  Broken: {command: [./agent.sh]}")
-    try:
+    with Instance("  Broken: {command: [./agent.sh]}") as instance:
         program = instance.work / "agent.sh"
         if defect == "not executable":
             program.write_text("#!/bin/sh\nsleep 1000\n")
@@ -198,8 +191,6 @@ def test_a_program_that_cannot_be_executed_fails_the_spawn(defect: str) -> None:
         assert session["status"] == "error"
         assert session["exit_code"] is None
         assert [e["type"] for e in instance.events()] == ["spawned", "error"]
-    finally:
-        instance.end()
 
 
 def test_a_program_that_ends_at_once_is_a_session_like_any_other(instance: Instance) -> None:

@@ -1,21 +1,13 @@
-"""Real daemons that start quickly, and that may be told where to die: `python -m tests.integration.daemon_nursery`.
-
-This process has everything imported, and forks a daemon for each line it reads; so a daemon takes a tenth of the
-time, and hundreds of them can be started and killed. The line is empty, or names a crash point:
-`CLASS.METHOD before|after N`, where the daemon kills itself with the N-th call. Answered on stdout by the pid, and
-later by what the daemon itself says to whoever started it.
-"""
+"""Kills a daemon at a crash point: `CLASS.METHOD before|after N` is the N-th call of the method."""
 
 import functools
 import inspect
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sm.daemon import main as daemon
 from sm.sandboxes.host import HostSandbox
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
@@ -66,23 +58,3 @@ def crash_at(point: str) -> None:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies: a daemon that is gone must look gone
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.setsid()
-            if line.strip():
-                crash_at(line)
-            told = os.dup(1)
-            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            os._exit(daemon.main(["--ready-fd", str(told)]))
-        sys.stdout.write(f"{pid}\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
