@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.asking import asked
 from tests.instance import SM, Instance, until
+from tests.integration.slow_reading_daemon import READING
 from tests.load import scaled
 
 
@@ -56,8 +58,9 @@ def last_seq(instance: Instance) -> int:
     return int(instance.events()[-1]["seq"])
 
 
-def note(instance: Instance, session_id: str, text: str) -> None:
-    instance.sm("note", text, env={"SM_SESSION_ID": session_id})
+def note(instance: Instance, session_id: str, *texts: str) -> None:
+    requests = [("POST", "/v1/sessions/me/note", None, {"text": text}) for text in texts]
+    assert [code for code, *_ in asked(instance, session_id, *requests)] == ["ok"] * len(texts)
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])
@@ -67,14 +70,13 @@ def test_a_follower_survives_the_daemon_without_losing_or_repeating_an_event(
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     with following(instance, "--since", "0") as follower:
         for round in range(3):
-            for number in range(5):
-                note(instance, session_id, f"{round} {number}")
+            note(instance, session_id, *(f"{round} {number}" for number in range(5)))
             if how == "restart":
                 instance.sm("daemon", "restart")
             else:
                 instance.kill_daemon()
-            note(instance, session_id, f"after {round}") if how == "restart" else instance.sm("status")
-            note(instance, session_id, f"again {round}")
+                instance.sm("status")
+            note(instance, session_id, f"after {round}", f"again {round}")
         until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
         assert follower.seqs() == [e["seq"] for e in instance.events()]
         assert follower.events() == instance.events()
@@ -93,8 +95,7 @@ def test_seq_rises_without_gaps_over_restarts(instance: Instance) -> None:
 
 def test_events_are_narrowed_by_since_type_and_limit(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
-    for number in range(4):
-        note(instance, session_id, str(number))
+    note(instance, session_id, "0", "1", "2", "3")
     assert [e["seq"] for e in instance.events("--since", "4")] == [5, 6]
     assert [e["type"] for e in instance.events("--type", "started")] == ["started"]
     assert [e["seq"] for e in instance.json("events", "--limit", "2")] == [5, 6]
@@ -130,6 +131,7 @@ def test_a_child_that_comes_while_events_are_read_is_not_passed_over(instance: I
         until(lambda: follower.has(2), "it follows")
         # While the first is read, with the children of that moment, the others are committed.
         note(instance, root, "one")
+        until((instance.home / READING).exists, "the note is being read")
         instance.spawn("Sleeper", "x", "--parent", root)
         note(instance, root, "two")
         until(lambda: follower.has(last_seq(instance)), "the follower has caught up")
