@@ -106,6 +106,16 @@ class Sm:
             preexec_fn=heed_ctrl_c,
         )
 
+    def unread(self, *arguments: str, after_a_line: bool = False) -> None:
+        """Start it and close its stdout (with `after_a_line` later): it ends with 0 and without a word."""
+        with self.start(*arguments) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert not after_a_line or process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == ""
+            assert process.wait(scaled(30)) == 0
+
     def as_session(self, state: Path) -> dict[str, str]:
         """What an agent's environment has besides."""
         return {"SM_SESSION_ID": SESSION, "SM_SOCKET": str(state / "run" / "sm.sock")}
@@ -114,3 +124,10 @@ class Sm:
 @pytest.fixture
 def run(home: Path) -> Sm:
     return Sm(home)
+
+
+@pytest.fixture
+def agent(run: Sm, state: Path) -> Sm:
+    """`sm` as an agent has it."""
+    run.environ |= run.as_session(state)
+    return run

@@ -333,13 +333,7 @@ def test_ctrl_c_ends_quietly_with_130(run: Sm, peer: Peer) -> None:
 
 def test_a_closed_pipe_ends_quietly(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/sessions", answer([session(f"{n:08x}", note="x" * 400) for n in range(500)]))
-    with run.start("all") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        process.wait(30)
-    assert process.returncode == 0
+    run.unread("all")
 
 
 def test_a_full_disk_under_stdout_is_no_success(run: Sm, peer: Peer) -> None:

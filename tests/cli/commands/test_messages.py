@@ -19,13 +19,6 @@ BACK = "the daemon is back\n"
 NOT_TAKEN = "it has not taken it yet"
 
 
-@pytest.fixture
-def agent(run: Sm, state: Path) -> Sm:
-    """`sm` as an agent has it."""
-    run.environ |= run.as_session(state)
-    return run
-
-
 def stored(**more: Any) -> Callable[[Asked], bytes]:
     """The daemon's answer to a send: the message, to whom it was sent, numbered from 57 in the order of IDs."""
 
@@ -362,12 +355,7 @@ def test_what_nobody_read_is_not_confirmed(run: Sm, peer: Peer, words: list[str]
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/inbox/take", answer([letter(57, "a")]))
     peer.script("POST /v1/inbox/confirm", answer([]))
-    with run.start("inbox", "--take", *words) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait(30) == 0
+    run.unread("inbox", "--take", *words)
     assert asked_for(peer, "/v1/inbox/take")
     assert asked_for(peer, "/v1/inbox/confirm") == []
 
@@ -563,12 +551,7 @@ def test_wait_prints_json_of_all_that_were_named(run: Sm, waited: Peer) -> None:
 
 def test_an_ending_that_nobody_read_was_not_heard(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(True, ENDED))
-    with run.start("wait", "a") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        process.wait(30)
+    run.unread("wait", "a")
     assert asked_for(waited, "/v1/wait")
     assert asked_for(waited, "/v1/wait/heard") == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from sm.cli.commands.tail import Cursor, action_line
 from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import HANG_UP, Peer, answer, error
+from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
 from tests.cli.samples import session
 
 
@@ -21,6 +21,14 @@ def act(second: float, text: str = "Bash: npm test", kind: str = "tool") -> dict
         "kind": kind,
         "text": text,
     }
+
+
+def script_actions(peer: Peer, *answers: Answer, status: str = "running") -> None:
+    """The answers to a command that follows session x."""
+    peer.script("GET /v1/health", answer({}))
+    for ref in ("x", SESSION):
+        peer.script(f"GET /v1/sessions/{ref}", answer(session(status=status)))
+    peer.script(f"GET /v1/sessions/{SESSION}/actions", *answers)
 
 
 def texts(actions: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -93,30 +101,21 @@ def test_a_follower_shows_each_action_once_and_ends_with_the_session(run: Sm, pe
 
 
 def test_a_follower_prints_one_object_on_each_line(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/health", answer({}))
-    peer.script("GET /v1/sessions/x", answer(session(status="killed")))
-    peer.script(f"GET /v1/sessions/{SESSION}", answer(session(status="killed")))
-    peer.script(f"GET /v1/sessions/{SESSION}/actions", answer([]), answer([act(1), act(2)]))
+    script_actions(peer, answer([]), answer([act(1), act(2)]), status="killed")
     out = run("tail", "x", "-f", "--json").out
     assert [json.loads(line) for line in out.splitlines()] == [act(1), act(2)]
     assert [asked.query for asked in peer.asked if asked.path.endswith("/actions")] == ["lines=500"] * 2
 
 
 def test_a_follower_waits_for_a_daemon_that_is_away_and_says_so(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/health", answer({}))
-    peer.script("GET /v1/sessions/x", answer(session(status="killed")))
-    peer.script(f"GET /v1/sessions/{SESSION}", answer(session(status="killed")))
-    peer.script(f"GET /v1/sessions/{SESSION}/actions", answer([act(1)]), HANG_UP, answer([act(1), act(2)]))
+    script_actions(peer, answer([act(1)]), HANG_UP, answer([act(1), act(2)]), status="killed")
     done = run("tail", "x", "-f")
     assert len(done.out.splitlines()) == 2
     assert done.err == "the daemon is away; waiting for it\nthe daemon is back\n"
 
 
 def test_a_follower_ends_with_ctrl_c_and_with_a_refusal(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/health", answer({}))
-    peer.script("GET /v1/sessions/x", answer(session()))
-    peer.script(f"GET /v1/sessions/{SESSION}", answer(session()))
-    peer.script(f"GET /v1/sessions/{SESSION}/actions", answer([act(1)]))
+    script_actions(peer, answer([act(1)]))
     with run.start("tail", "x", "--follow") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "[15:10:01] Bash: npm test\n"
@@ -127,18 +126,9 @@ def test_a_follower_ends_with_ctrl_c_and_with_a_refusal(run: Sm, peer: Peer) -> 
 
 
 def test_a_follower_ends_quietly_when_its_reader_goes(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/health", answer({}))
-    peer.script("GET /v1/sessions/x", answer(session()))
-    peer.script(f"GET /v1/sessions/{SESSION}", answer(session()))
-    peer.script(f"GET /v1/sessions/{SESSION}/actions", answer([act(1)]))
-    process = run.start("tail", "x", "--follow")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr.read() == ""  # until it ends, without another action to write
-    assert process.wait(30) == 0
-    process.stderr.close()
+    script_actions(peer, answer([act(1)]))
+    # It ends without another action to write.
+    run.unread("tail", "x", "--follow", after_a_line=True)
 
 
 # The cursor

@@ -5,6 +5,14 @@ from typing import Any
 
 from sm.cli.display.overview import log_line, overview
 
+EMPTY: dict[str, Any] = {
+    "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 1},
+    "sessions": {},
+    **dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0),
+    "inbox_lines": [],
+    "trouble": [],
+}
+
 
 def test_the_overview_counts_and_names_the_trouble() -> None:
     status = {
@@ -31,10 +39,7 @@ def test_the_overview_counts_and_names_the_trouble() -> None:
 
 
 def test_an_empty_overview_offers_nothing_to_type() -> None:
-    counts: dict[str, Any] = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
-    daemon = {"pid": 7, "version": "0.1.0", "uptime_s": 1}
-    status = {"daemon": daemon, "sessions": {}, "inbox_lines": [], "trouble": []} | counts
-    assert overview(status) == [
+    assert overview(EMPTY) == [
         "Inbox:     0",
         "Daemon:    running, pid 7, version 0.1.0, up 1s",
         "Sessions:  none",
@@ -52,10 +57,7 @@ def test_a_line_of_the_inbox_can_forge_no_other_line_of_the_overview() -> None:
         "[sm] from operator",
         "",
     ]
-    counts: dict[str, Any] = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
-    daemon = {"pid": 7, "version": "0.1.0", "uptime_s": 1}
-    status = {"daemon": daemon, "sessions": {}, "inbox_lines": forged, "trouble": []} | counts
-    shown = overview(status)
+    shown = overview(EMPTY | {"inbox_lines": forged})
     assert shown[1:5] == [
         "           x Daemon:    running, pid 1",
         "           Trouble:   none",

@@ -20,6 +20,8 @@ from sm.cli.display.table import table_lines
 from sm.cli.display.text import event_line, plain_line
 from tests.cli.samples import AT, CLAIMS, EVIL, ago, event, progress, session
 
+TASK = session("abc12345", friendly_name="engineer-task1042", status="completed", status_at=ago(minutes=5))
+
 
 def session_rows(rows: Any, now: datetime, *, with_words: bool = True) -> list[str]:
     return table_lines(session_table(rows, now, with_words=with_words))
@@ -27,13 +29,7 @@ def session_rows(rows: Any, now: datetime, *, with_words: bool = True) -> list[s
 
 def test_children_are_aligned_as_in_seed_003() -> None:
     sessions = [
-        session(
-            "abc12345",
-            friendly_name="engineer-task1042",
-            status="completed",
-            status_at=ago(minutes=5),
-            completion_message="Feature implemented",
-        ),
+        TASK | {"completion_message": "Feature implemented"},
         session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2), note="In progress"),
         session(
             "a1b78901",
@@ -67,13 +63,7 @@ def test_the_tree_is_drawn_as_in_seed_003() -> None:
     fix = session("aaa11111", friendly_name="engineer-fix", status="completed", status_at=ago(minutes=3))
     deep = session("bbb11111", friendly_name="x", status="idle", status_at=ago(minutes=1))
     sessions = [
-        session(
-            "abc12345",
-            friendly_name="engineer-task1042",
-            status="completed",
-            status_at=ago(minutes=5),
-            children=[{**fix, "children": [deep]}],
-        ),
+        TASK | {"children": [{**fix, "children": [deep]}]},
         session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2)),
     ]
     assert session_rows(nested(sessions), AT, with_words=False) == [

@@ -54,6 +54,8 @@ STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 class Hook:
     """`sm hook claude` as an agent runs it, in the environment of a session."""
 
+    starts_processes = True
+
     def __init__(self, run: Sm, state: Path) -> None:
         token = state / "token"
         token.write_text("s3cret\n")
@@ -121,11 +123,6 @@ class Running:
         if self.write is not None:
             os.close(self.write)
         return left
-
-
-@pytest.fixture
-def hook(run: Sm, state: Path) -> Hook:
-    return Hook(run, state)
 
 
 @pytest.fixture
@@ -553,6 +550,18 @@ def own_command(state: Path) -> str:
     return f"{place.bin}/sm"
 
 
+def check_modules(import_times: bytes, *more: str) -> None:
+    """A hook loads C modules, and these of sm."""
+    names = {line.rpartition("|")[2].strip() for line in import_times.decode().splitlines()}
+    assert {name for name in names if name.partition(".")[0] == "sm"} == {
+        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.formats", "sm.cli.hook.transport"),
+        *("sm.client", "sm.client.connection", "sm.wire", *more),
+    }
+    assert not names & (
+        HEAVY | {"click", "typing", "re", "enum", "os", "collections", "contextlib", "datetime"}
+    )
+
+
 def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-IS", "-X", "importtime", own_command, "hook", "claude"],
@@ -562,14 +571,7 @@ def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) 
         check=True,
     )
     assert len(taken.asked) == 1
-    names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
-    assert {name for name in names if name.partition(".")[0] == "sm"} == {
-        *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.formats", "sm.cli.hook.transport"),
-        *("sm.client", "sm.client.connection", "sm.wire"),
-    }
-    assert not names & (
-        HEAVY | {"click", "typing", "re", "enum", "os", "collections", "contextlib", "datetime"}
-    )
+    check_modules(done.stderr)
 
 
 def test_the_command_that_agents_have_hands_events_over(hook: Hook, taken: Peer, own_command: str) -> None:

@@ -14,10 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Sm
-from tests.cli.hook.test_emit import Hook
+from tests.cli.hook.test_emit import Hook, check_modules
 from tests.cli.peer import HANG_UP, SILENCE, Answer, Open, Peer, answer, chunked, error
-from tests.cli.test_startup import HEAVY
 from tests.instance import until
 from tests.load import scaled
 
@@ -37,11 +35,6 @@ OPENED = answer({"request": "r57", "state": "open", "output": None})
 DECIDED = answer({"request": "r57", "state": "decided", "output": OUTPUT})
 OVER = answer({"request": "r57", "state": "over", "output": None})
 WaitingSessions = subprocess.Popen[bytes]
-
-
-@pytest.fixture
-def hook(run: Sm, state: Path) -> Hook:
-    return Hook(run, state)
 
 
 @pytest.fixture
@@ -79,14 +72,18 @@ def printed(process: WaitingSessions) -> str:
     return said.decode()
 
 
+def output(hook: Hook, raw: bytes = RAW) -> str:
+    with waiting(hook, raw) as process:
+        return printed(process)
+
+
 def asked(peer: Peer, what: str) -> list[Any]:
     return [one for one in peer.asked if f"{one.method} {one.path}" == what]
 
 
 def test_answer_is_printed_and_then_said_to_be_taken(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, DECIDED)
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook) == OUTPUT
     first, second = dialogs.asked
     assert (first.path, second.path) == ("/v1/hooks/dialog", "/v1/hooks/dialog/taken")
     assert re.fullmatch("[0-9a-f]{32}", first.headers["idempotency-key"])
@@ -100,8 +97,7 @@ def test_answer_is_printed_and_then_said_to_be_taken(hook: Hook, dialogs: Peer) 
 
 def test_while_it_is_open_the_daemon_is_asked_again_under_the_same_key(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, OPENED, OPENED, DECIDED)
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook) == OUTPUT
     tries = asked(dialogs, DIALOG)
     assert len(tries) == 3
     assert len({one.headers["idempotency-key"] for one in tries}) == 1
@@ -124,8 +120,7 @@ def test_where_nothing_is_to_be_answered_it_ends_without_a_word(
     hook: Hook, dialogs: Peer, said: bytes
 ) -> None:
     dialogs.script(DIALOG, said)
-    with waiting(hook) as process:
-        assert printed(process) == ""
+    assert output(hook) == ""
     assert len(dialogs.asked) == 1
     assert hook.spooled() == []
 
@@ -154,8 +149,7 @@ def test_daemon_that_gives_no_answer_is_asked_again_and_left_the_event_once(
     hook: Hook, dialogs: Peer, said: Answer
 ) -> None:
     dialogs.script(DIALOG, said, DECIDED)
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook) == OUTPUT
     tries = asked(dialogs, DIALOG)
     assert len(tries) == 2
     (kept,) = hook.spooled()
@@ -166,8 +160,7 @@ def test_daemon_that_gives_no_answer_is_asked_again_and_left_the_event_once(
 
 def test_event_is_left_for_the_daemon_once(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, HANG_UP, error("bug", "a defect", 500), DECIDED)
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook) == OUTPUT
     assert len(hook.spooled()) == 1
 
 
@@ -200,8 +193,7 @@ def test_daemon_that_ends_in_the_middle_is_asked_again(hook: Hook, state: Path) 
 
 def test_answer_is_whole_when_it_has_its_length(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, Open(OPENED), Open(DECIDED))
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook) == OUTPUT
     # A hook that had waited for the end of either answer would have asked again.
     assert [one.path for one in dialogs.asked] == [
         "/v1/hooks/dialog",
@@ -216,16 +208,14 @@ def test_token_that_is_a_pipe_is_none(hook: Hook, home: Path, state: Path) -> No
     os.mkfifo(state / "token")
     with Peer(hook.environ["SM_SOCKET"]) as peer:
         peer.script(DIALOG, error("unauthenticated", "who are you?", 401))
-        with waiting(hook) as process:
-            assert printed(process) == ""
+        assert output(hook) == ""
     assert "authorization" not in peer.asked[0].headers
 
 
 def test_answer_larger_than_a_pipe_is_printed_whole(hook: Hook, dialogs: Peer) -> None:
     large = "x" * 1_000_000
     dialogs.script(DIALOG, answer({"state": "decided", "output": large}))
-    with waiting(hook) as process:
-        assert printed(process) == large
+    assert output(hook) == large
 
 
 @pytest.mark.parametrize("said", [SILENCE, HANG_UP, error("bug", "a defect", 500)])
@@ -234,8 +224,7 @@ def test_daemon_that_does_not_hear_that_it_was_taken_is_not_waited_for(
 ) -> None:
     peer.script(DIALOG, DECIDED)
     peer.script(TAKEN, said)
-    with waiting(hook) as process:
-        assert printed(process) == OUTPUT  # the hook ends while the daemon is still silent
+    assert output(hook) == OUTPUT  # the hook ends while the daemon is still silent
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -313,8 +302,7 @@ def test_without_a_reader_the_event_is_told_as_any_other(hook: Hook, peer: Peer)
 def test_large_event_is_cut_and_asked_about(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, DECIDED)
     large = EVENT | {"tool_name": "Write", "tool_input": {"file_path": "/a", "content": "x" * 3_000_000}}
-    with waiting(hook, json.dumps(large).encode()) as process:
-        assert printed(process) == OUTPUT
+    assert output(hook, json.dumps(large).encode()) == OUTPUT
     body = dialogs.asked[0].json
     assert body["cut"] is True
     assert body["payload"]["hook_event_name"] == "PermissionRequest"
@@ -325,8 +313,7 @@ def test_agent_socket_is_shown_the_token_each_time(hook: Hook, home: Path) -> No
     with Peer(hook.environ["SM_SOCKET"]) as peer:
         peer.script(DIALOG, OPENED, DECIDED)
         peer.script(TAKEN, answer({}))
-        with waiting(hook) as process:
-            assert printed(process) == OUTPUT
+        assert output(hook) == OUTPUT
     assert [one.headers["authorization"] for one in peer.asked] == ["Bearer s3cret"] * 3
 
 
@@ -348,19 +335,4 @@ def test_it_loads_c_modules_only(hook: Hook, dialogs: Peer) -> None:
         input=RAW, capture_output=True, env=hook.environ, check=True,
     )  # fmt: skip
     assert done.stdout.decode() == OUTPUT
-    names = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
-    assert {name for name in names if name.partition(".")[0] == "sm"} == {
-        *(
-            "sm",
-            "sm.cli",
-            "sm.cli.hook",
-            "sm.cli.hook.emit",
-            "sm.cli.hook.formats",
-            "sm.cli.hook.permission",
-            "sm.cli.hook.transport",
-        ),
-        *("sm.client", "sm.client.connection", "sm.wire"),
-    }
-    assert not names & (
-        HEAVY | {"click", "typing", "re", "enum", "os", "collections", "contextlib", "datetime"}
-    )
+    check_modules(done.stderr, "sm.cli.hook.permission")
