@@ -4,7 +4,7 @@ The store and the API convert rows and JSON to these classes.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +150,16 @@ class Session:
     @property
     def display_name(self) -> str:
         return self.friendly_name or self.name
+
+
+def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
+    """The session's parent, the parent of that one, and so on. `find` takes an id. A circle of parents is left."""
+    seen = {session.id}
+    parent = find(session.parent_id or "")
+    while parent is not None and parent.id not in seen:
+        yield parent
+        seen.add(parent.id)
+        parent = find(parent.parent_id or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sm.core.lifecycle import is_live
-from sm.core.models import Session
+from sm.core.models import Session, ancestors
 from sm.errors import LimitReached, RateLimited
 
 MESSAGES_WINDOW_S = 60.0
@@ -49,14 +49,9 @@ def counted(sessions: Iterable[Session], parent_id: str | None, workspace: str |
     return Counts(children, processes)
 
 
-def generation(parent: Session, find: Callable[[str | None], Session | None]) -> int:
+def generation(parent: Session, find: Callable[[str], Session | None]) -> int:
     """How far below the operator's sessions, which are generation 0, a child of `parent` stands."""
-    seen = {parent.id}
-    above = find(parent.parent_id)
-    while above is not None and above.id not in seen:
-        seen.add(above.id)
-        above = find(above.parent_id)
-    return len(seen)
+    return 1 + sum(1 for _ in ancestors(parent, find))
 
 
 def height(session_id: str, sessions: Iterable[Session]) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sm.core.effects import EffectKind
 from sm.core.models import Caller, Launch, Process, RequestKey, SpawnRequest
@@ -23,24 +23,16 @@ _PUBLISHED_MAX_BYTES = 64 * 1024
 _USUAL_TYPE = "general-purpose"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Adoptions:
     """The use case of adopting. It looks at processes, because those that it adopts were started by nobody here."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        spawner: Spawner,
-        planner: SpawnPlanner,
-        terminals: Lifecycle,
-        providers: Mapping[str, Provider],
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._spawner = spawner
-        self._planner = planner
-        self._terminals = terminals
-        self._providers = providers
+    _store: Store
+    _manager: Manager
+    _spawner: Spawner
+    _planner: SpawnPlanner
+    _terminals: Lifecycle
+    _providers: Mapping[str, Provider]
 
     async def adopt(
         self,
@@ -78,7 +70,7 @@ class Adoptions:
             trust=trust or TrustLevel.DIRECT.value,
             environment=processes.environment(process.pid),
         )
-        planned = await self._planner.plan(caller, request, None, None, runs=True)
+        planned = await self._planner.plan(caller, request, None, runs=True)
         if planned.session.provider != provider.name:
             raise UsageError(
                 f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",

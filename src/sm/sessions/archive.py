@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, replace
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
-from sm.core.models import Caller, RequestKey, Session
+from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.states import EventType, TrustLevel
 from sm.core.wording import subject
 from sm.core.worktrees import main_of, overlap, within
@@ -129,11 +129,8 @@ class Records:
         return after
 
     def _suitable(self, tx: Transaction, session: Session, parent: Session) -> str:
-        above: Session | None = parent
-        while above is not None:
-            if above.id == session.id:
-                raise UsageError(f"session {parent.id} is session {session.id}, or stands below it")
-            above = tx.find(above.parent_id)
+        if session.id in (parent.id, *(above.id for above in ancestors(parent, tx.find))):
+            raise UsageError(f"session {parent.id} is session {session.id}, or stands below it")
         if parent.exit is not None:
             raise IllegalState(f"session {parent.id} has ended, its process is gone; it cannot have children")
         if parent.workspace != session.workspace:

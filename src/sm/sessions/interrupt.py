@@ -1,6 +1,5 @@
 """Agents that are interrupted: the key that makes one leave off what it does, pressed once."""
 
-import asyncio
 from dataclasses import dataclass
 
 from sm.core.effects import EffectKind
@@ -22,7 +21,7 @@ _READY = frozenset({EventType.STARTED, EventType.RUNNING, EventType.IDLE})
 """What only an agent that was ready can have come to."""
 _HISTORY = 200
 _PRESSED_WITHIN_S = 15.0
-_LEFT_OFF_WITHIN_S = 5.0
+_STOPPED_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +59,24 @@ class Interrupts:
                 tx.remember(str(effect_id))
             else:
                 effect_id = int(tx.replayed)
-        try:
-            async with asyncio.timeout(_PRESSED_WITHIN_S):
-                await self._store.changed(lambda: effect_id not in self._store.mail.open.effects)
-        except TimeoutError:
+        if not await self._store.changed(
+            lambda: effect_id not in self._store.mail.open.effects, _PRESSED_WITHIN_S
+        ):
             raise WaitTimeout(
                 f"the terminal of session {session.id} does not answer; it will be interrupted when it does",
                 f"sm status {session.id}",
-            ) from None
+            )
         if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
             raise ExternalError(
                 f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
             )
-        if not has_turns:
-            return InterruptResult(self._store.sessions.get(session.id, session), None)
 
-        def left_off() -> bool:
+        def stopped() -> bool:
             now = self._store.sessions.get(session.id)
             return now is None or now.status not in INTERRUPTIBLE
 
-        try:
-            async with asyncio.timeout(_LEFT_OFF_WITHIN_S):
-                await self._store.changed(left_off)
-        except TimeoutError:
-            return InterruptResult(self._store.sessions.get(session.id, session), stopped=False)
-        return InterruptResult(self._store.sessions.get(session.id, session), stopped=True)
+        left_off = await self._store.changed(stopped, _STOPPED_WITHIN_S) if has_turns else None
+        return InterruptResult(self._store.sessions.get(session.id, session), left_off)
 
     async def _stuck_at_start(self, session: Session) -> bool:
         """Whether something on its screen keeps it from its first input: then the key means to leave the program.

@@ -49,11 +49,9 @@ class Kills:
         told = Counter((v.id, caller.session_id) for v in victims)
         self.killing += told
         try:
-            async with asyncio.timeout(_KILLED_WITHIN_S):
-                await self._store.changed(lambda: not self._unkilled(victims))
-        except TimeoutError:
-            left = ", ".join(self._unkilled(victims))
-            raise ExternalError(f"session {left} did not end within {_KILLED_WITHIN_S:g} s") from None
+            if not await self._store.changed(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
+                left = ", ".join(self._unkilled(victims))
+                raise ExternalError(f"session {left} did not end within {_KILLED_WITHIN_S:g} s")
         finally:
             self.killing -= told
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
@@ -81,9 +79,8 @@ class Kills:
             return session.id
 
         died = [each for each in await asyncio.gather(*map(kill, victims)) if each]
-        await self._manager.acknowledge_endings(
-            OPERATOR, died
-        )  # also what was for a parent that has gone with them
+        # Also the endings that were for a parent, which has died with its children.
+        await self._manager.acknowledge_endings(OPERATOR, died)
         return died
 
     def _unkilled(self, victims: Sequence[Session]) -> list[str]:

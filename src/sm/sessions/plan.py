@@ -54,6 +54,7 @@ class SpawnPlanner:
         self._config = config
         self._places = places
         self._providers = providers
+        self._store = store
         self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, places)
         self._types = AgentTypes(config, places, providers)
@@ -65,11 +66,10 @@ class SpawnPlanner:
         caller: Caller,
         request: SpawnRequest,
         parent: Session | None,
-        above: Launch | None,
         *,
         runs: bool = False,
     ) -> SpawnPlan:
-        """`above` is how the parent was started; None for a session without parent. `runs`: its process does already.
+        """`runs`: the process of the session runs already.
 
         Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
         """
@@ -83,6 +83,7 @@ class SpawnPlanner:
             # A worktree is in the workspace of what it is one of.
             stands_for = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
             workspace = await self._directories.nearest(stands_for)
+        above = await self._launch_of(parent)
         inherited = self._environments.narrowed(request.environment) if above is None else above.inherited
         types = await self._types.found(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
@@ -104,26 +105,23 @@ class SpawnPlanner:
             **tree,
         )
         grants = Grants() if runs else await self._grants(session, provider, inherited)
-        start = self._start(session, parent, inherited, provider, types, grants)
+        context = self._context(session, parent, inherited, provider, types, grants)
         plan = provider.plan(
             replace(request, prompt=prompt),
-            replace(start, at_most=_at_most(caller, session, parent, above, kind)),
+            replace(context, at_most=_at_most(caller, session, parent, above, kind)),
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
         launch = self._launch(session, plan, inherited, provider, grants, has_prompt=prompt is not None)
         told = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
         return SpawnPlan(session, launch, prompt, token, told)
 
-    async def plan_again(
-        self, session: Session, parent: Session | None, launch: Launch
-    ) -> tuple[Launch, str, tuple[str, ...]]:
+    async def plan_again(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
         """How to go on with the session's conversation in a new process, its new token, and warnings.
 
         A program that has no conversations is started as it was before. Raises IllegalState when there is
         none to go on with, InvalidPath when its directory is gone, UsageError for a file of MCP servers that
         cannot be used.
         """
-        provider = self._provider_of_session(session)
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
@@ -131,33 +129,26 @@ class SpawnPlanner:
                 f"sm workspace create {place.slug} brings it back",
             )
         await require_directory(session.working_dir)
-        if not provider.has_turns:
+        launch, token = await self._store.launch(session.id), secrets.token_hex(32)
+        if not self._providers[session.provider].has_turns:
             environment = self._environments.again(session, launch.environment)
-            return replace(launch, environment=environment), secrets.token_hex(32), ()
-        types = await self._types.found(place, launch.inherited, wanted=session.agent_type)
-        conversation = _conversation(session)
-        grants = await self._grants(session, provider, launch.inherited)
-        start = self._start(session, parent, launch.inherited, provider, types, grants)
-        plan = provider.resume(start, launch.flags, conversation, fork=False)
-        again = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
-        told = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
-        return again, secrets.token_hex(32), told
+            return replace(launch, environment=environment), token, ()
+        parent = self._store.sessions.get(session.parent_id or "")
+        again, _, told = await self._resumed(session, parent, launch, _conversation(session))
+        return again, token, told
 
     async def plan_fork(
         self,
         caller: Caller,
         original: Session,
         parent: Session | None,
-        launch: Launch,
-        above: Launch | None,
         name: str | None,
     ) -> SpawnPlan:
         """A session of its own that goes on with a copy of the original's conversation.
 
-        `launch` is how the original was started, `above` how the parent was; None for one without parent.
         Raises UsageError and IllegalState where there is none, InvalidPath when its directory is gone.
         """
-        provider = self._provider_of_session(original)
+        provider = self._providers[original.provider]
         conversation = _conversation(original) if provider.has_turns else ""
         await require_directory(original.working_dir)
         session, token = self._new(
@@ -174,22 +165,39 @@ class SpawnPlanner:
             trust_level=original.trust_level,
             effective_mode=original.effective_mode,
         )
-        types = await self._types.found(
-            self._directories.workspace_of(original), launch.inherited, wanted=original.agent_type
-        )
-        grants = await self._grants(session, provider, launch.inherited)
-        start = self._start(session, parent, launch.inherited, provider, types, grants)
-        most = _at_most(caller, session, parent, above, types.known(original.agent_type))
-        plan = provider.resume(replace(start, at_most=most), launch.flags, conversation, fork=True)
-        session = replace(session, conversation=plan.conversation)
-        forked = self._launch(session, plan, launch.inherited, provider, grants, has_prompt=False)
+        launch = await self._store.launch(original.id)
+        forked, plan, told = await self._resumed(session, parent, launch, conversation, forked_by=caller)
+        return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, told)
+
+    async def _resumed(
+        self,
+        session: Session,
+        parent: Session | None,
+        before: Launch,
+        conversation: str,
+        *,
+        forked_by: Caller | None = None,
+    ) -> tuple[Launch, AgentPlan, tuple[str, ...]]:
+        """How a conversation goes on in a process of `session`, and warnings. `before`: how its last process started.
+
+        `forked_by`: the caller who asked for a copy of the conversation; None: the session goes on with its own.
+        """
+        provider = self._providers[session.provider]
+        place = self._directories.workspace_of(session)
+        types = await self._types.found(place, before.inherited, wanted=session.agent_type)
+        grants = await self._grants(session, provider, before.inherited)
+        context = self._context(session, parent, before.inherited, provider, types, grants)
+        if forked_by is not None:
+            above, kind = await self._launch_of(parent), types.known(session.agent_type)
+            context = replace(context, at_most=_at_most(forked_by, session, parent, above, kind))
+        plan = provider.resume(context, before.flags, conversation, fork=forked_by is not None)
+        launch = self._launch(session, plan, before.inherited, provider, grants, has_prompt=False)
         told = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
-        return SpawnPlan(session, forked, None, token, told)
+        return launch, plan, told
 
     async def agent_types(
         self,
         parent: Session | None,
-        above: Launch | None,
         workspace: str | None,
         current_dir: str | None,
         environment: Mapping[str, str],
@@ -198,9 +206,13 @@ class SpawnPlanner:
         found = self._directories.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
             found = await self._directories.around(current_dir)
-        return await self._types.found(
-            found, self._environments.narrowed(environment) if above is None else above.inherited
-        )
+        above = await self._launch_of(parent)
+        inherited = self._environments.narrowed(environment) if above is None else above.inherited
+        return await self._types.found(found, inherited)
+
+    async def _launch_of(self, parent: Session | None) -> Launch | None:
+        """How the parent was started: its children inherit from that."""
+        return None if parent is None else await self._store.launch(parent.id)
 
     def _new(
         self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
@@ -227,10 +239,7 @@ class SpawnPlanner:
         )
         return session, token
 
-    def _provider_of_session(self, session: Session) -> Provider:
-        return self._providers[session.provider]
-
-    def _start(
+    def _context(
         self,
         session: Session,
         parent: Session | None,

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
-from sm.core.models import Caller, Launch, RequestKey, Session, Signal, digest
+from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
 from sm.core.states import EventType, SignalKind, Status
 from sm.core.wording import subject
 from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
@@ -36,25 +36,17 @@ class RestoreResult:
     failed: tuple[tuple[str, SmError], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Restorer:
     """The use cases of sessions that go on in a new process."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        spawner: Spawner,
-        planner: SpawnPlanner,
-        sandbox: Sandbox,
-        terminals: Lifecycle,
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._spawner = spawner
-        self._planner = planner
-        self._sandbox = sandbox
-        self._terminals = terminals
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    _store: Store
+    _manager: Manager
+    _spawner: Spawner
+    _planner: SpawnPlanner
+    _sandbox: Sandbox
+    _terminals: Lifecycle
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     # Restoring
 
@@ -75,11 +67,9 @@ class Restorer:
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
-            panes = await self._panes()
-            await self._begin_again(caller, session.id, key, panes)
-            return RestoreResult(
-                (await self._spawner.start_heard(caller, session.id, START_WAIT_S, listens),)
-            )
+            await self._begin_again(caller, session.id, key, await self._panes())
+            again = await self._spawner.start_heard(caller, session.id, START_WAIT_S, listens)
+            return RestoreResult((again,))
 
         def below(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
@@ -104,7 +94,7 @@ class Restorer:
 
         def lost(tx: Transaction) -> list[Session]:
             found = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
-            return sorted(found, key=lambda s: _depth(tx, s))
+            return sorted(found, key=lambda s: len(list(ancestors(s, tx.find))))
 
         return await self._restore_each(caller, key, lost, listens)
 
@@ -135,23 +125,26 @@ class Restorer:
             else:
                 begun.append(session_id)
 
-        async def settle(session_id: str) -> Session | None:
+        async def started(session_id: str) -> Session | None:
             try:
                 return await self._spawner.start_heard(caller, session_id, START_WAIT_S, listens)
             except SmError as error:
                 failed[session_id] = error
                 return None
 
-        settled = await asyncio.gather(*map(settle, begun))
-        running = tuple(session for session in settled if session is not None)
-        return RestoreResult(running, tuple((s, failed[s]) for s in wanted if s in failed))
+        running = await asyncio.gather(*map(started, begun))
+        return RestoreResult(
+            tuple(session for session in running if session is not None),
+            tuple((s, failed[s]) for s in wanted if s in failed),
+        )
 
     async def _begin_again(
         self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
     ) -> None:
         """Commit that the session starts again; the outbox does the rest. Done once for each `key`."""
-        if await self._replayed(caller, key) is not None:
-            return
+        async with self._store.transaction(caller, key) as tx:
+            if tx.replayed is not None:
+                return
         session = self._store.sessions.get(session_id)
         if session is None:
             raise NotFound(f"no such session: {session_id}", "sm all lists them")
@@ -159,9 +152,7 @@ class Restorer:
         await self._until_not_being_killed(session_id)
         pane = panes.get(session_id)
         _refuse_a_strange_process(session, pane)
-        launch, token, warnings = await self._planner.plan_again(
-            session, self._store.sessions.get(session.parent_id or ""), await self._store.launch(session_id)
-        )
+        launch, token, warnings = await self._planner.plan_again(session)
         # Of two restores at the same time the second must not write its token over that of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
@@ -218,9 +209,7 @@ class Restorer:
 
     async def launch_again(self, session_id: str) -> Launch:
         """How the process of a restored session is started, for the outbox. Raises as `restore`."""
-        session = self._store.sessions[session_id]
-        parent = self._store.sessions.get(session.parent_id or "")
-        launch, *_ = await self._planner.plan_again(session, parent, await self._store.launch(session_id))
+        launch, *_ = await self._planner.plan_again(self._store.sessions[session_id])
         return launch
 
     async def _panes(self) -> Mapping[str, Pane]:
@@ -236,17 +225,8 @@ class Restorer:
             effects = self._store.mail.open.effects.values()
             return not any(e.kind == EffectKind.KILL and e.session_id == session_id for e in effects)
 
-        try:
-            async with asyncio.timeout(_KILLED_WITHIN_S):
-                await self._store.changed(killed)
-        except TimeoutError:
-            raise WaitTimeout(
-                f"session {session_id} is still being killed", "repeat it in a moment"
-            ) from None
-
-    async def _replayed(self, caller: Caller, key: RequestKey | None) -> str | None:
-        async with self._store.transaction(caller, key) as tx:
-            return tx.replayed
+        if not await self._store.changed(killed, _KILLED_WITHIN_S):
+            raise WaitTimeout(f"session {session_id} is still being killed", "repeat it in a moment")
 
     # Forking
 
@@ -264,19 +244,10 @@ class Restorer:
         agent that has no conversation, IllegalState for one that has not begun any, and as a spawn does.
         """
         original = self._manager.find(caller, reference, Action.FORK)
-        launch = await self._store.launch(original.id)
-        parent = self._above(original)
-        above = None if parent is None else await self._store.launch(parent.id)
-        planned = await self._planner.plan_fork(caller, original, parent, launch, above, name)
+        sessions = self._store.sessions
+        parent = next((above for above in ancestors(original, sessions.get) if above.exit is None), None)
+        planned = await self._planner.plan_fork(caller, original, parent, name)
         return await self._spawner.begin(caller, planned, key, START_WAIT_S, listens)
-
-    def _above(self, session: Session) -> Session | None:
-        sessions, seen = self._store.sessions, {session.id}
-        above = sessions.get(session.parent_id or "")
-        while above is not None and above.exit is not None and above.id not in seen:
-            seen.add(above.id)
-            above = sessions.get(above.parent_id or "")
-        return None if above is None or above.exit is not None else above
 
 
 def _is_over(session: Session) -> bool:
@@ -287,15 +258,6 @@ def _is_over(session: Session) -> bool:
 def _was_lost(session: Session) -> bool:
     """It lived until all terminals went. `Manager` writes the source together with the signal."""
     return session.status is Status.ERROR and session.status_source in (LossCause.SERVER, LossCause.MACHINE)
-
-
-def _depth(tx: Transaction, session: Session) -> int:
-    seen: set[str] = set()
-    above = tx.find(session.parent_id)
-    while above is not None and above.id not in seen:
-        seen.add(above.id)
-        above = tx.find(above.parent_id)
-    return len(seen)
 
 
 def _check(session: Session) -> None:

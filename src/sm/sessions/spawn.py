@@ -1,6 +1,5 @@
 """Sessions that start: from the request for one until its process runs, or will never come to be."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -55,8 +54,7 @@ class Spawner:
         would be made. Raises NotFound.
         """
         caller_session = self._manager.caller_session(caller)
-        above = None if caller_session is None else await self._store.launch(caller_session.id)
-        return await self._planner.agent_types(caller_session, above, workspace, current_dir, environment)
+        return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
 
     async def spawn(
         self,
@@ -75,17 +73,12 @@ class Spawner:
             planned = await self._planned(caller, request)
         except SmError:
             # What was carried out before is answered as it was, though it could not be planned any more.
-            earlier = await self._earlier(caller, key)
+            async with self._store.transaction(caller, key) as tx:
+                earlier = tx.replayed
             if earlier is None:
                 raise
-            return SessionResult(await self.start_heard(caller, earlier.id, wait_s, listens))
+            return SessionResult(await self.start_heard(caller, earlier, wait_s, listens))
         return await self.begin(caller, planned, key, wait_s, listens)
-
-    async def _earlier(self, caller: Caller, key: RequestKey | None) -> Session | None:
-        """The session that the same spawn has made before."""
-
-        async with self._store.transaction(caller, key) as tx:
-            return None if tx.replayed is None else tx.session(tx.replayed)
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._manager.caller_session(caller)
@@ -95,8 +88,7 @@ class Spawner:
                 raise IllegalState(
                     f"session {parent.id} has ended, its process is gone; it cannot have children"
                 )
-        above = None if parent is None else await self._store.launch(parent.id)
-        return await self._planner.plan(caller, request, parent, above)
+        return await self._planner.plan(caller, request, parent)
 
     async def begin(
         self,
@@ -123,10 +115,10 @@ class Spawner:
     async def start_heard(
         self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
     ) -> Session:
-        """As `start_of`, for a caller who hears of it now and needs no notice of what it raises."""
+        """Wait for a start, for a caller who hears of it now and needs no notice of what it raises."""
         try:
-            return await self.start_of(session_id, wait_s)
-        except (SmError, TimeoutError):
+            return await self._start_of(session_id, wait_s)
+        except SmError:
             if listens():
                 await self._manager.acknowledge_endings(caller, [session_id])
             raise
@@ -175,16 +167,13 @@ class Spawner:
         self.prepared.pop(session_id, None)
         await self._sandbox.forget(session_id)
 
-    async def start_of(self, session_id: str, wait_s: float) -> Session:
+    async def _start_of(self, session_id: str, wait_s: float) -> Session:
         """The session, once its process runs, or has run and ended. Raises as `spawn`."""
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._store.changed(lambda: self._has_process(session_id))
-        except TimeoutError:
+        if not await self._store.changed(lambda: self._has_process(session_id), wait_s):
             raise WaitTimeout(
                 f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
                 f"sm status {session_id}",
-            ) from None
+            )
         session = self._store.sessions[session_id]
         error = self._start_errors.pop(session_id, None)
         if session.status is Status.ERROR and session.status_source == EffectKind.START:
@@ -196,14 +185,12 @@ class Spawner:
 
         Raises AgentStartFailed when something keeps it from that, or has ended it; WaitTimeout.
         """
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._store.changed(lambda: self._store.sessions[session_id].status not in _NOT_STARTED)
-        except TimeoutError:
+        sessions = self._store.sessions
+        if not await self._store.changed(lambda: sessions[session_id].status not in _NOT_STARTED, wait_s):
             raise WaitTimeout(
                 f"session {session_id} is not ready after {wait_s:g} s; it goes on", f"sm why {session_id}"
-            ) from None
-        session = self._store.sessions[session_id]
+            )
+        session = sessions[session_id]
         stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
         if self._manager.provider(session).has_turns and (stuck or session.status is Status.ERROR):
             raise AgentStartFailed(

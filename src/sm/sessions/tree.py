@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from sm.core.lifecycle import is_live
-from sm.core.models import Session
+from sm.core.models import Session, ancestors
 from sm.core.text import folded
 from sm.errors import NotFound
 from sm.policy.access import Relation, relation, visible
@@ -56,19 +56,9 @@ class SessionTree:
         return relation(
             caller_session,
             target,
-            is_descendant=caller_session is not None and self._is_below(caller_session, target),
+            is_descendant=caller_session is not None
+            and any(above.id == caller_session.id for above in ancestors(target, self._sessions.get)),
         )
-
-    def _is_below(self, caller_session: Session, target: Session) -> bool:
-        seen = {target.id}
-        ancestor = target.parent_id
-        while ancestor is not None and ancestor not in seen:
-            if ancestor == caller_session.id:
-                return True
-            seen.add(ancestor)
-            above = self._sessions.get(ancestor)
-            ancestor = above.parent_id if above else None
-        return False
 
     def find(self, caller_session: Session | None, reference: str) -> Session:
         """The session that `reference` names to `caller_session`: id, name, friendly name (also as it was given with

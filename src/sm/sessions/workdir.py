@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from sm.config import Config
@@ -36,17 +36,12 @@ class WorkDirectories:
                 raise NotFound(
                     f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
                 )
-            return None if parent.workspace is None else self._store.workspaces.get(parent.workspace)
+            return self.workspace_of(parent)
         if slug is None or slug == NO_WORKSPACE:
             return None
         found = self._store.workspaces.get(slug)
         if found is None or found.deleted_at is not None:
-            known = [w.slug for w in self._store.workspaces.values() if w.deleted_at is None]
-            near = get_close_matches(slug[:64], known, n=1)
-            raise NotFound(
-                f"no such workspace: {folded(slug, 80)}",
-                f"did you mean {near[0]}?" if near else "sm workspace list shows them",
-            )
+            raise no_such_workspace(slug, self._store.workspaces.values())
         return found
 
     async def nearest(self, path: str) -> Workspace | None:
@@ -79,6 +74,13 @@ class WorkDirectories:
         accepted(path, "working directory", _PATH_MAX, one_line=True)
         await require_directory(path)
         return path
+
+
+def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:
+    """The error for a slug, with the nearest of the workspaces that are not deleted."""
+    near = get_close_matches(slug[:64], [w.slug for w in workspaces if w.deleted_at is None], n=1)
+    hint = f"did you mean {near[0]}?" if near else "sm workspace list shows them"
+    return NotFound(f"no such workspace: {folded(slug, 80)}", hint)
 
 
 async def require_directory(path: str) -> None:
@@ -118,9 +120,8 @@ def _trouble_with(path: str) -> str | None:
     try:
         os.stat(path)
     except OSError as error:
-        return (
-            "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
-        )
+        missing = isinstance(error, FileNotFoundError)
+        return "does not exist" if missing else f"cannot be used: {error.strerror}"
     if not os.path.isdir(path):
         return "is not a directory"
     return None if os.access(path, os.X_OK) else "cannot be entered: permission denied"

@@ -5,18 +5,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from sm.config import sandbox_settings
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import accepted, folded
-from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, NotFound, UsageError
+from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.trust import normalize_trust_level
 from sm.sessions.manager import Manager
 from sm.sessions.spawn import Spawner
+from sm.sessions.workdir import no_such_workspace
 from sm.store import Store, Transaction
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]*[a-z0-9]")
@@ -47,15 +47,9 @@ class Workspaces:
     def find(self, caller: Caller, slug: str) -> Workspace:
         """The workspace, a deleted one too. Raises NotFound, also for one that is not the calling session's own."""
         seen = {w.slug: w for w in self.listed(caller, deleted=True)}
-        if slug in seen:
-            return seen[slug]
-        near = get_close_matches(
-            slug[:_SLUG_MAX], [w.slug for w in seen.values() if w.deleted_at is None], n=1
-        )
-        raise NotFound(
-            f"no such workspace: {folded(slug, 80)}",
-            f"did you mean {near[0]}?" if near else "sm workspace list shows them",
-        )
+        if slug not in seen:
+            raise no_such_workspace(slug, seen.values())
+        return seen[slug]
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
         """Those in the workspace that the caller sees."""
@@ -180,10 +174,7 @@ async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _changed(workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
     """The workspace with what is `given`. Raises UsageError."""
-    changes: dict[str, Any] = {}
-    for name, read in _READERS.items():
-        if name in given:
-            changes |= read(workspace, given[name])
+    changes = {name: read(workspace, given[key]) for key, (name, read) in _SETTINGS.items() if key in given}
     return replace(workspace, **changes)
 
 
@@ -192,10 +183,6 @@ def _refuse_deleted(workspace: Workspace) -> None:
         raise IllegalState(
             f"workspace {workspace.slug} is deleted", f"sm workspace create {workspace.slug} brings it back"
         )
-
-
-def _working_dir(workspace: Workspace, value: Any) -> dict[str, Any]:
-    return {} if value is None else {"directory": value}
 
 
 def _directory(path: str) -> str:
@@ -210,26 +197,20 @@ def _directory(path: str) -> str:
     return real
 
 
-def _trust(workspace: Workspace, value: object) -> dict[str, TrustLevel | None]:
-    if value is None:
-        return {"trust_level": None}
+def _trust(workspace: Workspace, value: object) -> TrustLevel | None:
     try:
-        return {"trust_level": normalize_trust_level(str(value))}
+        return None if value is None else normalize_trust_level(str(value))
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def _capabilities(workspace: Workspace, value: object) -> dict[str, Capabilities]:
+def _capabilities(workspace: Workspace, value: object) -> Capabilities:
     if not isinstance(value, dict):
         raise UsageError("capabilities must be an object of mcps, skills and agents")
     unknown = [str(name) for name in value if name not in ("mcps", "skills", "agents")]
     if unknown:
         raise UsageError(f"unknown capability {folded(unknown[0], 40)}", "use one of: mcps, skills, agents")
-    return {
-        "capabilities": replace(
-            workspace.capabilities, **{name: _names(name, given) for name, given in value.items()}
-        )
-    }
+    return replace(workspace.capabilities, **{name: _names(name, given) for name, given in value.items()})
 
 
 def _names(kind: str, given: object) -> tuple[str, ...] | None:
@@ -247,23 +228,24 @@ def _names(kind: str, given: object) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(given))
 
 
-def _strict(workspace: Workspace, value: object) -> dict[str, bool]:
+def _strict(workspace: Workspace, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError("strict_mcps must be true or false")
-    return {"strict_mcps": value}
+    return value
 
 
-def _sandbox(workspace: Workspace, value: object) -> dict[str, Mapping[str, Any]]:
+def _sandbox(workspace: Workspace, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise UsageError("sandbox must be an object of texts: KEY: VALUE, an empty one takes a key away")
     kept = {key: setting for key, setting in workspace.sandbox.items() if key not in value}
-    return {"sandbox": {**kept, **sandbox_settings(value)}}
+    return {**kept, **sandbox_settings(value)}
 
 
-_READERS: Mapping[str, Callable[[Workspace, Any], dict[str, Any]]] = {
-    "working_dir": _working_dir,
-    "trust": _trust,
-    "capabilities": _capabilities,
-    "strict_mcps": _strict,
-    "sandbox": _sandbox,
+_SETTINGS: Mapping[str, tuple[str, Callable[[Workspace, Any], Any]]] = {
+    "working_dir": ("directory", lambda workspace, path: workspace.directory if path is None else path),
+    "trust": ("trust_level", _trust),
+    "capabilities": ("capabilities", _capabilities),
+    "strict_mcps": ("strict_mcps", _strict),
+    "sandbox": ("sandbox", _sandbox),
 }
+"""The field of each setting, and what reads its new value."""

@@ -11,7 +11,7 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
-from sm.core.models import Checkpoint, Session
+from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, NoticeKind, Status
 from sm.core.wording import asked, ending, idle, milestone, undelivered
@@ -27,14 +27,7 @@ _NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
     """Who hears of this session: its nearest ancestor whose process lives, else None, the operator."""
-    seen: set[str] = set()
-    above = tx.find(session.parent_id)
-    while above is not None and above.id not in seen:
-        if above.exit is None:
-            return above.id
-        seen.add(above.id)
-        above = tx.find(above.parent_id)
-    return None
+    return next((above.id for above in ancestors(session, tx.find) if above.exit is None), None)
 
 
 def _told_outside(session: Session, notice: Notice) -> EventType | None:

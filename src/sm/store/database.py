@@ -311,10 +311,17 @@ class Store:
         """Every workspace by slug, deleted ones too, as committed. Never changed in place."""
         return self._workspaces
 
-    async def changed(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition` holds, asking again after every commit that changed something."""
-        async with self._told:
-            await self._told.wait_for(condition)
+    async def changed(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
+        """Wait until `condition` holds, asking again after every commit that changed something.
+
+        False: it did not hold `within_s` seconds.
+        """
+        try:
+            async with asyncio.timeout(within_s), self._told:
+                await self._told.wait_for(condition)
+        except TimeoutError:
+            return False
+        return True
 
     async def events(
         self,
