@@ -18,6 +18,7 @@ from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
+from sm.state.sessions import move
 from sm.store import Store
 from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
@@ -76,12 +77,14 @@ async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
     )
     async with parts.store.transaction() as tx:
         await tx.insert(first, LAUNCH, None)
-        await parts.manager.changes.move(
-            tx, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
+        await move(
+            tx, parts.manager.notices, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
         )
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
-        await parts.manager.changes.move(tx, ID, signal, process=new)
-        await parts.manager.changes.move(tx, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT))
+        await move(tx, parts.manager.notices, ID, signal, process=new)
+        await move(
+            tx, parts.manager.notices, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT)
+        )
     return first, pane
 
 

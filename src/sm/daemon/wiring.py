@@ -32,10 +32,6 @@ from sm.sessions.restore import Restorer
 from sm.sessions.spawn import Spawner
 from sm.sessions.waits import WaitingSessions
 from sm.sessions.workspaces import Workspaces
-from sm.state.endings import Endings
-from sm.state.notices import Notices
-from sm.state.quota import Quota
-from sm.state.sessions import SessionChanges
 from sm.store import Store
 from sm.store.audit import Audit
 from sm.terminals.archives import Archives
@@ -114,23 +110,11 @@ def build(
     audit = Audit(place.audit, now)
     sandbox = HostSandbox(place)
 
-    notices = Notices(config)
-    changes = SessionChanges(notices)
-    endings = Endings(config, notices, changes, providers)
-    manager = Manager(
-        store=store,
-        providers=providers,
-        notices=notices,
-        changes=changes,
-        endings=endings,
-        quota=Quota(config.limits),
-        audit=audit.record,
-        now=now,
-    )
+    manager = Manager(config, store, providers, audit.record, now)
     planner = SpawnPlanner(config, place, providers, store, now)
-    spawner = Spawner(store, manager, planner, sandbox, endings)
+    spawner = Spawner(store, manager, planner, sandbox)
     kills = Kills(store, manager)
-    reports = Reports(store, manager, endings)
+    reports = Reports(store, manager)
     restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
     waiting = WaitingSessions(store, manager)
     archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)

@@ -29,6 +29,7 @@ from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.base import Composer, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.messages import finish
+from sm.state.sessions import move
 from sm.store import Store, durable
 from sm.terminals.base import Keyboard, Screen
 
@@ -68,7 +69,7 @@ class DeliveryRecord:
                 return None
             if is_ended(session.status) and session.exit is None:
                 signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", tx.now)
-                await self._manager.changes.move(tx, session.id, signal)
+                await move(tx, self._manager.notices, session.id, signal)
             return tx.mail.move_message(
                 now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
             )

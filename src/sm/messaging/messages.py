@@ -22,6 +22,7 @@ from sm.sessions.manager import Manager
 from sm.sessions.tree import SessionTree
 from sm.state.messages import arrive
 from sm.state.requests import open_of
+from sm.state.sessions import move
 from sm.store import Store, Transaction
 
 TTL_S = 24 * 3600.0
@@ -268,14 +269,13 @@ class Messages:
     async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
         """What a session has taken it works on; also one that had said that it is done."""
         now = tx.session(session.id)
+        signal = None
         if is_ended(now.status) and now.exit is None:
-            await self._manager.changes.move(
-                tx, now.id, Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
-            )
+            signal = Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
         elif not self._manager.provider(now).has_turns:
-            await self._manager.changes.move(
-                tx, now.id, Signal(SignalKind.BUSY, INBOX, "it has got a message", at)
-            )
+            signal = Signal(SignalKind.BUSY, INBOX, "it has got a message", at)
+        if signal is not None:
+            await move(tx, self._manager.notices, now.id, signal)
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
         """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""

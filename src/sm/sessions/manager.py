@@ -1,13 +1,9 @@
-"""What every use case of sessions stands on: who may do it to which session, and the one way to a new status.
+"""What the use cases of sessions share: authorization, and the writes of the outbox and the process watcher."""
 
-The use cases are in modules of their own; they and the manager decide and write. The outside world is touched by the
-outbox after the commit and watched by the watcher; both come back here with what they found.
-"""
-
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from sm.config import Config
 from sm.core.messages import Notice
 from sm.core.models import Caller, Exit, Process, Session, Signal
 from sm.core.states import EventType, NoticeKind
@@ -19,11 +15,9 @@ from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings, LossCause
 from sm.state.notices import Notices
 from sm.state.quota import Quota
-from sm.state.sessions import SessionChanges, is_process_of
+from sm.state.sessions import is_process_of, move
 from sm.store import Effect, Open, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +29,23 @@ class SessionResult:
 
 
 class Manager:
-    """The sessions for whoever does something to them. Callers are identified by `server.py`, and `policy.py` is asked
-    about them here.
-    """
+    """Checks callers, whom the server has identified, against `policy`, and records what happened to sessions."""
 
     def __init__(
         self,
-        *,
+        config: Config,
         store: Store,
         providers: Mapping[str, Provider],
-        notices: Notices,
-        changes: SessionChanges,
-        endings: Endings,
-        quota: Quota,
         audit: Record,
         now: Callable[[], str],
     ) -> None:
         self._store = store
         self._providers = providers
-        self.notices = notices
-        self.changes = changes
-        self._endings = endings
-        self.quota = quota
         self._audit = audit
         self.now = now
+        self.notices = Notices(config)
+        self.endings = Endings(config, self.notices, providers)
+        self.quota = Quota(config.limits)
 
     # Who is asking, for whom
 
@@ -172,7 +159,7 @@ class Manager:
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
-                await self._endings.process_ended(tx, session, exit, screen)
+                await self.endings.process_ended(tx, session, exit, screen)
 
     async def terminal_lost(
         self, session_id: str, process: Process | None, cause: LossCause, reason: str, *, process_gone: bool
@@ -182,7 +169,7 @@ class Manager:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
                 exit = Exit() if process_gone else None
-                await self._endings.terminal_lost(tx, session, cause, reason, exit)
+                await self.endings.terminal_lost(tx, session, cause, reason, exit)
 
     # What need not be told
 
@@ -204,7 +191,7 @@ class Manager:
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:
-            await self.changes.move(tx, session_id, signal)
+            await move(tx, self.notices, session_id, signal)
 
 
 def _goes_without_saying(relation: Relation, action: Action) -> bool:

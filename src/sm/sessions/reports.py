@@ -12,8 +12,8 @@ from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager, SessionResult
-from sm.state.endings import Endings
 from sm.state.requests import NewRequest, open_of, open_request
+from sm.state.sessions import move
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
@@ -27,10 +27,9 @@ _REPORTS = {
 class Reports:
     """The use cases of reports. `emitted_at`: when it was said, where that was before it was heard."""
 
-    def __init__(self, store: Store, manager: Manager, endings: Endings) -> None:
+    def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
-        self._endings = endings
 
     async def complete(
         self,
@@ -68,8 +67,8 @@ class Reports:
 
     async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """The session is done, by its own word or because its proposal was approved."""
-        after = await self._manager.changes.move(tx, session_id, signal)
-        await self._endings.completed(tx, after)
+        after = await move(tx, self._manager.notices, session_id, signal)
+        await self._manager.endings.completed(tx, after)
         return after
 
     async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:

@@ -19,6 +19,7 @@ from sm.sessions.plan import SpawnPlanner
 from sm.sessions.spawn import START_WAIT_S, Spawner, as_payload
 from sm.sessions.tree import SessionTree
 from sm.state.endings import LossCause
+from sm.state.sessions import move
 from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
@@ -191,8 +192,9 @@ class Restorer:
     async def _restart(
         self, tx: Transaction, session: Session, caller: Caller, token_hash: str, warnings: Sequence[str]
     ) -> None:
-        after = await self._manager.changes.move(
+        after = await move(
             tx,
+            self._manager.notices,
             session.id,
             Signal(SignalKind.RESTARTED, RESTORE, f"restored by {caller}", tx.now),
             process=None,

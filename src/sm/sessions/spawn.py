@@ -17,7 +17,7 @@ from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager, SessionResult
 from sm.sessions.plan import SpawnPlan, SpawnPlanner
-from sm.state.endings import Endings
+from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
 START_WAIT_S = 20.0
@@ -29,14 +29,11 @@ _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 class Spawner:
     """The use cases of sessions that start, and what the outbox found when it started their agents."""
 
-    def __init__(
-        self, store: Store, manager: Manager, planner: SpawnPlanner, sandbox: Sandbox, endings: Endings
-    ) -> None:
+    def __init__(self, store: Store, manager: Manager, planner: SpawnPlanner, sandbox: Sandbox) -> None:
         self._store = store
         self._manager = manager
         self._planner = planner
         self._sandbox = sandbox
-        self._endings = endings
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
         """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
         self._start_errors: dict[str, SmError] = {}
@@ -225,7 +222,7 @@ class Spawner:
             if self._manager.provider(session).has_turns and process is not None and not ready:
                 session = await tx.update(session, **facts)
             else:
-                session = await self._manager.changes.move(tx, session.id, signal, **facts)
+                session = await move(tx, self._manager.notices, session.id, signal, **facts)
             if typed:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
@@ -237,7 +234,7 @@ class Spawner:
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
 
         async with self._store.transaction() as tx:
-            await self._endings.start_failed(tx, effect.session_id, signal)
+            await self._manager.endings.start_failed(tx, effect.session_id, signal)
             await tx.finish(effect)
 
     def _signal(self, kind: SignalKind, source: str, reason: str) -> Signal:

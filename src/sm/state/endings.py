@@ -15,7 +15,7 @@ from sm.providers.base import Provider
 from sm.state.messages import return_messages
 from sm.state.notices import Notices, notice_recipient
 from sm.state.requests import cancel_requests
-from sm.state.sessions import SessionChanges
+from sm.state.sessions import move
 from sm.store import Transaction
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,10 @@ class LossCause(StrEnum):
 class Endings:
     """Records the end of a process and what follows from the end, in one transaction."""
 
-    def __init__(
-        self, config: Config, notices: Notices, changes: SessionChanges, providers: Mapping[str, Provider]
-    ) -> None:
+    def __init__(self, config: Config, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
         self._notices = notices
-        self._changes = changes
         self._providers = providers
 
     async def process_ended(
@@ -62,7 +59,7 @@ class Endings:
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
         if exit is not None and tx.has_open(EffectKind.KILL, session.id):
             signal = Signal(SignalKind.KILLED, EffectKind.KILL, "asked for with sm kill", tx.now, exit)
-        after = await self._changes.move(tx, session.id, signal, exit=exit)
+        after = await move(tx, self._notices, session.id, signal, exit=exit)
         if after.exit is None:
             return
         await self.process_gone(tx, after)
@@ -71,7 +68,7 @@ class Endings:
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
         """The session has no process, and will never have one."""
-        await self.process_gone(tx, await self._changes.move(tx, session_id, signal, exit=Exit()))
+        await self.process_gone(tx, await move(tx, self._notices, session_id, signal, exit=Exit()))
 
     async def process_gone(self, tx: Transaction, session: Session) -> None:
         """What follows for the session's messages, requests, children and terminal."""
@@ -95,16 +92,14 @@ class Endings:
     async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":
             return
+        reason = f"its parent {session.id} has ended"
         for child in [s for s in tx.all_sessions() if s.parent_id == session.id and s.exit is None]:
             if self._on_parent_end == "adopt":
-                await adopt(
-                    tx, child, notice_recipient(tx, session), at, f"its parent {session.id} has ended"
-                )
+                await adopt(tx, child, notice_recipient(tx, session), at, reason)
             elif is_live(child.status):
-                reason = f"its parent {session.id} has ended"
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
-                await self._changes.move(tx, child.id, signal)
+                await move(tx, self._notices, child.id, signal)
 
 
 async def adopt(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:

@@ -14,34 +14,28 @@ from sm.store import Open, Transaction
 log = logging.getLogger(__name__)
 
 
-class SessionChanges:
-    """Changes the status of sessions, with the event and the notice of each change."""
-
-    def __init__(self, notices: Notices) -> None:
-        self._notices = notices
-
-    async def move(self, tx: Transaction, session_id: str, signal: Signal, **facts: Any) -> Session:
-        """Let `signal` do what lifecycle.decide says; `facts` are recorded even when the status does not change."""
-        before = tx.session(session_id)
-        decision = decide(before.status, signal)
-        context = {"sm_session": session_id, "sm_signal": signal.kind.value, "sm_from": before.status.value}
-        if decision is None:
-            log.debug("dropped a signal that changes nothing", extra=context)
-            return await tx.update(before, **facts)
-        if decision.after is Status.ERROR and signal.message is None:
-            facts["completion_message"] = signal.reason
-        after = await tx.apply(before, decision, **facts)
-        log.info("moved a session", extra={**context, "sm_to": after.status.value})
-        await self._notices.of_move(tx, after, decision)
-        if decision.event is not None:
-            metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
-            if signal.exit is not None:
-                metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
-            if signal.message is not None:
-                metadata["completion_message"] = signal.message
-            line = moved(before, signal, decision.event)
-            await tx.event(decision.event, after, signal.emitted_at, line, metadata)
-        return after
+async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signal, **facts: Any) -> Session:
+    """Let `signal` do what lifecycle.decide says; `facts` are recorded even when the status does not change."""
+    before = tx.session(session_id)
+    decision = decide(before.status, signal)
+    context = {"sm_session": session_id, "sm_signal": signal.kind.value, "sm_from": before.status.value}
+    if decision is None:
+        log.debug("dropped a signal that changes nothing", extra=context)
+        return await tx.update(before, **facts)
+    if decision.after is Status.ERROR and signal.message is None:
+        facts["completion_message"] = signal.reason
+    after = await tx.apply(before, decision, **facts)
+    log.info("moved a session", extra={**context, "sm_to": after.status.value})
+    await notices.of_move(tx, after, decision)
+    if decision.event is not None:
+        metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
+        if signal.exit is not None:
+            metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
+        if signal.message is not None:
+            metadata["completion_message"] = signal.message
+        line = moved(before, signal, decision.event)
+        await tx.event(decision.event, after, signal.emitted_at, line, metadata)
+    return after
 
 
 def is_process_of(session: Session, process: Process | None, open: Open) -> bool:
