@@ -52,14 +52,8 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
 
 TRANSITIONS: Mapping[tuple[Status, SignalKind], Status] = MappingProxyType(_table())
 
-_EVENTS = {
-    Status.RUNNING: EventType.RUNNING,
-    Status.IDLE: EventType.IDLE,
-    Status.WAITING_INPUT: EventType.WAITING_INPUT,
-    Status.COMPLETED: EventType.COMPLETED,
-    Status.ERROR: EventType.ERROR,
-    Status.ABANDONED: EventType.ABANDONED,
-    Status.KILLED: EventType.KILLED,
+_EVENTS: Mapping[Status, EventType] = {
+    status: EventType(status.value) for status in Status if status not in (Status.SPAWNED, Status.STARTING)
 }
 _EVENTS_OF_SIGNAL = {
     SignalKind.STARTED: EventType.STARTED,

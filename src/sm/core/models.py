@@ -69,7 +69,7 @@ IDENTITY = (
     "SM_SOCKET",
     "SM_TOKEN_FILE",
 )
-"""The variables that tell an agent, and its MCP servers, who the session is: assigned last, by sm alone."""
+"""The variables that identify a session to its agent and its MCP servers: assigned last, by sm alone."""
 
 NO_WORKSPACE = "-"
 """What is written where a slug could stand, for the sessions without a workspace."""

@@ -43,18 +43,15 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
     if one_line and "\n" in text:
         raise InvalidText(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
     if not text.isascii():
-        _check_marks(text, what)
+        position = overlong_marks(text)
+        if position is not None:
+            raise InvalidText(
+                f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}"
+            )
         text = unicodedata.normalize("NFC", text)
     if len(text) > limit:
         raise InvalidText(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
     return text
-
-
-def _check_marks(text: str, what: str) -> None:
-    """Raise InvalidText for a run of marks that takes seconds to put in order."""
-    position = overlong_marks(text)
-    if position is not None:
-        raise InvalidText(f"{what}: more than {_MARKS_MAX} combining marks in a row, at position {position}")
 
 
 def overlong_marks(text: str) -> int | None:

@@ -12,7 +12,7 @@ _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 
 
 class Environments:
-    """Makes them, and keeps none."""
+    """Builds environments by the configuration."""
 
     def __init__(self, config: Config, places: Places) -> None:
         self._inherited = {*_ALWAYS_INHERITED, *config.sessions.inherit_environment_vars}

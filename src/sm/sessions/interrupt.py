@@ -1,4 +1,4 @@
-"""Agents that are interrupted: the key that makes one leave off what it does, pressed once."""
+"""Interrupts agents: presses the key that stops an agent's current work, once."""
 
 from dataclasses import dataclass
 

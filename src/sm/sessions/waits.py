@@ -33,11 +33,13 @@ class For(StrEnum):
     ANSWER = "ask"
 
 
-_REASONS = {
-    For.MESSAGES: "it waits for messages (sm inbox --wait)",
-    For.SESSIONS: "it waits for other sessions (sm wait)",
-    For.ANSWER: "it waits for an answer (sm ask --wait)",
+_STATUSES = {
+    For.ANSWER: (Status.WAITING_INPUT, SignalKind.ASKED, "it waits for an answer (sm ask --wait)"),
+    For.MESSAGES: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for messages (sm inbox --wait)"),
+    For.SESSIONS: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for other sessions (sm wait)"),
 }
+"""The status of a session that waits, with its signal and its reason. The first wait counts."""
+_WORKING = (Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
 
 
 class WaitingSessions:
@@ -83,16 +85,18 @@ class WaitingSessions:
                 self._until[session.id] = left
         while True:
             self._poked.clear()
-            pause_s = await self._settle()
-            started = asyncio.ensure_future(self._store.changed(self._differs))
-            poked = asyncio.ensure_future(self._poked.wait())
+            pause_s = await self._refresh()
+            waits = [
+                asyncio.ensure_future(each)
+                for each in (self._store.changed(self._differs), self._poked.wait())
+            ]
             try:
-                await asyncio.wait((started, poked), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(waits, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                started.cancel()
-                poked.cancel()
+                for wait in waits:
+                    wait.cancel()
 
-    async def _settle(self) -> float | None:
+    async def _refresh(self) -> float | None:
         """Make every status right; the seconds after which to look again."""
         now = time.monotonic()
         looked_at = dict(self._until)
@@ -128,18 +132,10 @@ class WaitingSessions:
         if not is_live(session.status) or not self._follows(session):
             return None
         at = self._manager.now()
-        for what, status, kind in (
-            (For.ANSWER, Status.WAITING_INPUT, SignalKind.ASKED),
-            (For.MESSAGES, Status.IDLE, SignalKind.WENT_IDLE),
-            (For.SESSIONS, Status.IDLE, SignalKind.WENT_IDLE),
-        ):
+        for what, (status, kind, reason) in _STATUSES.items():
             if self.waits(session.id, what):
-                wrong = session.status is not status and session.status in (
-                    Status.RUNNING,
-                    Status.IDLE,
-                    Status.WAITING_INPUT,
-                )
-                return Signal(kind, what, _REASONS[what], at) if wrong else None
+                wrong = session.status is not status and session.status in _WORKING
+                return Signal(kind, what, reason, at) if wrong else None
         if session.status in (Status.IDLE, Status.WAITING_INPUT) and now >= self._until.get(session.id, now):
             return Signal(SignalKind.BUSY, session.status_source, "it waits no more", at)
         return None

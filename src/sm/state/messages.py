@@ -54,11 +54,10 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
     reason = f"session {session.id} has ended ({session.status}), its process is gone"
     unclaimed = []
     for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
-        if message.state is MessageState.QUEUED:
-            after = tx.mail.move_message(message, MessageState.FAILED, tx.now, reason=reason)
-        else:
-            lost = f"{reason}; it may have had this message"
-            after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
+        queued = message.state is MessageState.QUEUED
+        state = MessageState.FAILED if queued else MessageState.UNCONFIRMED
+        lost = reason if queued else f"{reason}; it may have had this message"
+        after = tx.mail.move_message(message, state, tx.now, reason=lost)
         if message.sender == SM_ITSELF:  # also a message that may have arrived: twice is better than never
             unclaimed.append(message.id)
         line = message_finished(session, after, sender_label(after.sender, tx.find(after.sender)))

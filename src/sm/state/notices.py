@@ -30,15 +30,13 @@ def notice_recipient(tx: Transaction, session: Session) -> str | None:
     return next((above.id for above in ancestors(session, tx.find) if above.exit is None), None)
 
 
-def _told_outside(session: Session, notice: Notice) -> EventType | None:
-    """What a notice of a while ago is outside; `session` is the one that it is about, as it is now."""
-    match notice.kind:
-        case NoticeKind.REQUEST:
-            return EventType.REQUEST
-        case NoticeKind.ENDING if is_ended(session.status):
-            return EventType(session.status.value)
-        case _:
-            return None
+def _operator_event(session: Session, notice: Notice) -> EventType | None:
+    """The event by which a pending notice reaches the operator; `session` is the notice's, as it is now."""
+    if notice.kind is NoticeKind.REQUEST:
+        return EventType.REQUEST
+    if notice.kind is NoticeKind.ENDING and is_ended(session.status):
+        return EventType(session.status.value)
+    return None
 
 
 class Notices:
@@ -67,13 +65,12 @@ class Notices:
             await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle(session))
 
     def _wanted(self, status: Status) -> bool:
-        match status:
-            case Status.COMPLETED:
-                return self._settings.notify_parent_on_complete
-            case Status.ERROR:
-                return self._settings.notify_parent_on_error
-            case _:
-                return True
+        settings = self._settings
+        wanted = {
+            Status.COMPLETED: settings.notify_parent_on_complete,
+            Status.ERROR: settings.notify_parent_on_error,
+        }
+        return wanted.get(status, True)
 
     async def of_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint:
@@ -116,17 +113,15 @@ class Notices:
     async def readdress(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
         """Address notices to `heir` in place of a session whose process is gone. None: the operator."""
         for notice in list(notices):
-            its_own = (
-                notice.kind is NoticeKind.UNDELIVERED
-            )  # of a message that it sent: nobody else's business
-            if its_own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
+            # The notice of an undelivered message concerns its sender alone.
+            own = notice.kind is NoticeKind.UNDELIVERED
+            if own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
                 tx.mail.finish_notices([notice], "dropped")
                 continue
             tx.mail.readdress(notice, heir)
             session = tx.find(notice.session_id)
-            told_outside = None if session is None else _told_outside(session, notice)
-            if heir is None and session is not None and told_outside is not None:
-                await self._tell_outside(tx, session, notice, told_outside)
+            if heir is None and session is not None:
+                await self._tell_operator(tx, session, notice, _operator_event(session, notice))
 
     async def _note(
         self,
@@ -135,16 +130,21 @@ class Notices:
         kind: NoticeKind,
         occasion: str,
         text: str,
-        told_outside: EventType | None = None,
+        event: EventType | None = None,
     ) -> None:
         recipient = notice_recipient(tx, session)
         if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
             return
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
-        if await tx.mail.add_notice(notice) and recipient is None and told_outside is not None:
-            await self._tell_outside(tx, session, notice, told_outside)
+        if await tx.mail.add_notice(notice) and recipient is None:
+            await self._tell_operator(tx, session, notice, event)
 
-    async def _tell_outside(self, tx: Transaction, session: Session, notice: Notice, type: EventType) -> None:
+    async def _tell_operator(
+        self, tx: Transaction, session: Session, notice: Notice, type: EventType | None
+    ) -> None:
+        """Run the operator's program and call their URLs; None: the notice is none of their events."""
+        if type is None:
+            return
         body: dict[str, Any] = {
             "type": type.value,
             "text": notice.text,

@@ -1,7 +1,7 @@
 """Opens, finishes and cancels requests inside a transaction. The room `requests` decides who may do so."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.core.messages import SM_ITSELF, Message
@@ -70,18 +70,12 @@ async def open_request(
         tool_use=asked.tool_use,
         agent=asked.agent,
         cut=asked.cut,
-        answer=None if decided is None else decided.answer,
-        answered_by=None if decided is None else decided.by,
-        reason=None if decided is None else decided.reason,
     )
+    if decided is not None:
+        request = replace(request, answer=decided.answer, answered_by=decided.by, reason=decided.reason)
     tx.mail.add_request(request)
-    await tx.event(
-        EventType.REQUEST,
-        session,
-        at,
-        request_opened(session, request, asked.plan),
-        {"request_id": request.name},
-    )
+    line = request_opened(session, request, asked.plan)
+    await tx.event(EventType.REQUEST, session, at, line, {"request_id": request.name})
     if decided is None:
         await notices.of_request(tx, session, request, asked.plan)
     return request
@@ -94,8 +88,10 @@ async def finish_request(
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
     await tx.event(EventType.REQUEST, session, at, request_finished(session, after), metadata)
-    for notice in [n for n in tx.mail.open.notices.values() if _about(n.occasion, n.session_id, request)]:
-        tx.mail.finish_notices([notice], "dropped")
+    occasion = f"request:{request.id}"
+    notices = tx.mail.open.notices.values()
+    about = [n for n in notices if n.session_id == request.session_id and n.occasion == occasion]
+    tx.mail.finish_notices(about, "dropped")
     return after
 
 
@@ -109,10 +105,6 @@ async def finish_with_proposed_answer(tx: Transaction, request: Request, at: str
     return done
 
 
-def _about(occasion: str, session_id: str, request: Request) -> bool:
-    return session_id == request.session_id and occasion == f"request:{request.id}"
-
-
 def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:
     """The open requests of a session."""
     return [r for r in requests.values() if r.session_id == session_id and r.open and r.kind in kinds]
@@ -121,16 +113,9 @@ def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[Re
 async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
     """Cancel every open request of a session."""
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-        await finish_request(
-            tx,
-            session,
-            request,
-            at,
-            state=RequestState.CANCELLED,
-            reason=reason,
-            answer=None,  # what was offered to a hook has not been taken
-            answered_by=None,
-        )
+        # What was proposed to a hook has not been taken.
+        state, nobody = RequestState.CANCELLED, {"answer": None, "answered_by": None}
+        await finish_request(tx, session, request, at, state=state, reason=reason, **nobody)
     for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
         tx.mail.change_request(request, taken_at=at)  # answered, and there is nobody to take it
 

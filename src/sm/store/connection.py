@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import aiosqlite
 
@@ -77,7 +78,7 @@ async def inspect(path: str) -> None:
     if size == 0:
         return
     try:
-        db = await aiosqlite.connect(f"file:{_quoted(path)}?mode=ro", uri=True, isolation_level=None)
+        db = await aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
         try:
             refuse_newer(await version_of(db), path)
             whole = size <= _CHECK_WHOLE_UP_TO_BYTES
@@ -91,7 +92,7 @@ async def inspect(path: str) -> None:
 
 
 def refusal(path: str, error: aiosqlite.Error) -> Exception:
-    """The error of ours for an error of SQLite."""
+    """The SmError for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", None)
     if code == _SQLITE_FULL or code in _CANNOT_GROW:
         return StorageFull(
@@ -133,11 +134,4 @@ def make_room(log_path: str) -> None:
 
 
 def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return os.path.getsize(path) if os.path.exists(path) else 0
