@@ -11,7 +11,7 @@ from sm.cli.display.text import Shown
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, narrowing_options, session_argument
 from sm.client.http import session_path
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.wire import decode
 
 _QUERY = ("recursive", "status", "archived", "search", "workspace")

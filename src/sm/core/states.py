@@ -1,46 +1,16 @@
-"""Enums for the statuses of sessions, their signals and events, and the states of messages and requests.
+"""Enums for signals and events of sessions, and the states of messages and requests.
 
-Imports only `enum`: commands of the CLI load this module.
+Imports only `enum`: commands of the CLI load this module. The statuses are in a module of their own, since making the
+enums costs a command measurably, and lists need only statuses.
 """
 
 from enum import StrEnum
-from typing import Self
 
-
-class Tolerant(StrEnum):
-    """An enum that loads a stored word which this version does not know.
-
-    A row of a newer version must not be lost or rewritten, so an unknown word becomes a member named UNKNOWN that
-    keeps its text. Check input with `in Type.__members__.values()`.
-    """
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self | None:
-        if not isinstance(value, str):
-            return None
-        stranger = str.__new__(cls, value)
-        stranger._name_ = "UNKNOWN"
-        stranger._value_ = value
-        return stranger
-
-
-class Status(Tolerant):
-    SPAWNED = "spawned"
-    STARTING = "starting"
-    RUNNING = "running"
-    IDLE = "idle"
-    WAITING_INPUT = "waiting_input"
-    COMPLETED = "completed"
-    ERROR = "error"
-    ABANDONED = "abandoned"
-    KILLED = "killed"
-
-
-LIVE = (Status.SPAWNED, Status.STARTING, Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
-ENDED = (Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED)
-
-ENDED_OF_ANY_KIND = "ended"
-"""Every status of ENDED, for those who wait for a status."""
+from sm.core.statuses import ENDED as ENDED
+from sm.core.statuses import ENDED_OF_ANY_KIND as ENDED_OF_ANY_KIND
+from sm.core.statuses import LIVE as LIVE
+from sm.core.statuses import Status as Status
+from sm.core.statuses import Tolerant as Tolerant
 
 
 class EventType(Tolerant):

@@ -6,7 +6,6 @@ import click
 
 from sm.cli.display.output import now, print_answer
 from sm.cli.display.overview import overview
-from sm.cli.display.sessions import session_block
 from sm.cli.instance import Instance
 from sm.cli.options import json_option, session_argument, workspace_option
 from sm.client.http import session_path
@@ -28,8 +27,9 @@ def command(session: str | None, workspace: str | None, as_json: bool) -> None:
         raise UsageError("--workspace is for the whole system, and an ID names one session")
     client = Instance(os.environ).client()
     if session is None:
-        text = client.text("GET", "/v1/status", {"workspace": workspace})
-    else:
-        text = client.text("GET", session_path(session))
-    layout = overview if session is None else lambda answer: session_block(answer, now())
-    print_answer(text, layout, as_json=as_json)
+        print_answer(client.text("GET", "/v1/status", {"workspace": workspace}), overview, as_json=as_json)
+        return
+    from sm.cli.display.sessions import session_block  # the overview starts faster without
+
+    text = client.text("GET", session_path(session))
+    print_answer(text, lambda answer: session_block(answer, now()), as_json=as_json)

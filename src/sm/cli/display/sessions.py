@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sm.cli.display.table import Table
 from sm.cli.display.text import Shown, age, line, seconds_since, span, their_line
-from sm.core.states import ENDED, Status
+from sm.core.statuses import ENDED, Status
 
 _COLOURS: dict[str, str] = {
     Status.RUNNING: "green",
