@@ -52,6 +52,8 @@ class Agent:
         """It leaves a copy of what it was given in its box."""
         self.enters_after_s = 0.0
         """How late it is with an Enter."""
+        self.starts_queued_after_s = 0.0
+        """How late it starts the turn with its queue after an interrupt."""
         self.rows = 1
         """How many of them its box has: each key clears one."""
         self.ignores: set[str] = set()
@@ -114,7 +116,7 @@ class Agent:
             self.garbled = False
         elif key == "Escape":
             self.busy = False
-            self._next_turn()
+            asyncio.get_running_loop().call_later(self.starts_queued_after_s, self._next_turn)
         self._happens(self.after, key)
 
     def _happens(self, when: dict[str, Callable[[], None]], what: str) -> None:
@@ -142,6 +144,8 @@ class Agent:
 
     def _next_turn(self) -> None:
         self.given += self.queue
+        if self.queue:
+            self.tells(Proof.TAKEN)
         self.queue.clear()
 
 
@@ -604,6 +608,56 @@ async def test_an_earlier_message_that_was_put_back_is_removed_and_not_put_aside
     assert (world.agent.given, world.agent.keys.count("C-s")) == ([f"{LETTER} "], 0)
 
 
+@pytest.mark.parametrize("left", ["[sm] from operator, message 56\nbefore", "[sm] from operator,"])
+@pytest.mark.parametrize("stash", [None, "my draft"])
+async def test_removal_is_finished_when_the_agent_reads_its_keys_late(
+    world: World, left: str, stash: str | None
+) -> None:
+    world.agent.text, world.agent.stash = "[sm] from operator, message 56\nbefore", stash
+    world.message.earlier = [world.agent.text]
+    world.agent.ignores = {"C-u", "C-k"}  # it stands still, and reads what was pressed when it goes on
+    world.later(2.5, world.becomes(ignores=set(), text=left))
+    for _ in range(20):
+        outcome = await world.deliver()
+        if outcome.end is not DeliveryEnd.HELD:
+            break
+        await asyncio.sleep(outcome.again_s or 1.0)
+    assert outcome.end is DeliveryEnd.ARRIVED
+    assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], stash or "")
+    assert "C-s" not in world.agent.keys
+
+
+async def test_removal_goes_on_after_a_screen_that_was_read_half_drawn(world: World) -> None:
+    world.agent.text = "[sm] from operator, message 56\nbefore"
+    world.message.earlier = [world.agent.text]
+    world.agent.rows = 2
+    world.agent.after["C-u"] = world.becomes(garbled=True)
+    world.later(0.2, world.becomes(garbled=False))
+    for _ in range(20):
+        outcome = await world.deliver()
+        if outcome.end is not DeliveryEnd.HELD:
+            break
+        await asyncio.sleep(outcome.again_s or 1.0)
+    assert outcome.end is DeliveryEnd.ARRIVED
+    assert (world.agent.given, world.agent.text) == ([f"{LETTER} "], "")
+    assert "C-s" not in world.agent.keys
+
+
+async def test_removal_that_could_not_be_finished_leaves_what_a_person_types_after_it(world: World) -> None:
+    world.agent.text = "[sm] from operator, message 56\nbefore"
+    world.message.earlier = [world.agent.text]
+    world.agent.ignores = {"C-u", "C-k"}
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    world.agent.ignores = set()
+    world.agent.text += " and mine"
+    pressed = len(world.agent.keys)
+    assert (await world.deliver()).end is DeliveryEnd.HELD
+    assert (world.agent.text, len(world.agent.keys)) == (
+        "[sm] from operator, message 56\nbefore and mine",
+        pressed,
+    )
+
+
 async def test_a_draft_that_looks_like_ours_is_neither_entered_nor_removed(world: World) -> None:
     world.agent.text = "[Pasted text #1 +4 lines]"
     world.message.composer.is_ours = lambda draft, letter, shown="": bool(draft)  # type: ignore[method-assign]
@@ -843,6 +897,21 @@ async def test_urgent_is_entered_again_when_the_interrupt_hits_its_own_turn(
     world.agent.busy = True
     comes_back = world.becomes(given=[], text=LETTER, garbled=garbled)
     world.agent.after["Escape"] = lambda: world.later(0.2, comes_back)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.agent.keys == ["Enter", "Escape", *["C-l"] * garbled, "Enter"]
+    assert [text.strip() for text in world.agent.given] == [LETTER]
+    assert world.agent.text == ""
+
+
+@pytest.mark.parametrize("garbled", [False, True])
+async def test_urgent_is_entered_again_when_it_comes_back_from_an_agent_that_stood_still(
+    world: World, garbled: bool
+) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    comes_back = world.becomes(given=[], text=LETTER, garbled=garbled)
+    world.agent.starts_queued_after_s = 1.5 * RETURNS_WITHIN_S
+    world.agent.after["Escape"] = lambda: world.later(2 * RETURNS_WITHIN_S, comes_back)
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert world.agent.keys == ["Enter", "Escape", *["C-l"] * garbled, "Enter"]
     assert [text.strip() for text in world.agent.given] == [LETTER]

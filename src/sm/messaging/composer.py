@@ -22,7 +22,7 @@ from sm.messaging.composer_state import (
     DialogMonitor,
     Proof,
 )
-from sm.messaging.input_box import InputBox
+from sm.messaging.input_box import InputBox, is_beginning
 from sm.monitor.listeners import AgentListener
 from sm.providers.base import Box
 
@@ -54,7 +54,9 @@ LEFT_S = 3.0
 LEFT_COMES_WITHIN_S = 600.0
 """How long what was given up before the box showed anything may take to show."""
 RETURNS_WITHIN_S = 2.0
-"""How long after an interrupt the agent may put our text back into its box."""
+"""How long after an interrupt took effect the agent may put our text back into its box."""
+INTERRUPTED_WITHIN_S = 10.0
+"""How long an agent that stands still may need until the interrupt takes effect and its screen is readable."""
 GARBLED_S = 2.0
 """How long a screen may show nothing that is known before it is drawn anew."""
 _FIRST_LOOK_S = 0.005
@@ -186,17 +188,26 @@ class ComposerDriver(AgentListener):
             state.left_shown = ""
         if state.left and delivery.composer.is_ours(box.draft, state.left, state.left_shown):
             state.left_shown = state.left_shown or box.draft
-            await self._box.remove(delivery, state.left)
+            await self._remove(delivery, state, state.left, box.draft)
             return DeliveryOutcome(
                 DeliveryEnd.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S
             )
         if not box.draft:
-            state.draft = ""
+            state.draft = state.removing = ""
             return None
+        if state.removing and (
+            box.draft == state.removing_shown or is_beginning(box.draft, state.removing)
+        ):  # the removal ended early: the screen was read half drawn, or the agent read the keys late
+            await self._remove(delivery, state, state.removing, state.removing_shown)
+            return DeliveryOutcome(
+                DeliveryEnd.HELD,
+                "it is being cleared of a message that was put back there",
+                _DRAFT_LOOK_S,
+            )
         if box.draft != state.draft:
             state.draft, state.draft_since_s = box.draft, _now()
             if (letter := await delivery.returned(box.draft)) is not None:
-                await self._box.remove(delivery, letter)
+                await self._remove(delivery, state, letter, box.draft)
                 return DeliveryOutcome(
                     DeliveryEnd.HELD,
                     "it is being cleared of a message that was put back there",
@@ -368,9 +379,13 @@ class ComposerDriver(AgentListener):
                 return
             await self._box.press(delivery, key)
         until_s, enter_s, entered = _now() + RETURNS_WITHIN_S, 0.0, 0
+        effect_until_s = _now() + INTERRUPTED_WITHIN_S
         while _now() < until_s and entered < ENTERS_MAX:
             await asyncio.sleep(_LOOK_S)
+            queued = await delivery.proof(0) is Proof.QUEUED
             box = await self._box.look(delivery)
+            if (queued or box is None or box.unknown) and _now() < effect_until_s:
+                until_s = max(until_s, _now() + RETURNS_WITHIN_S)
             if box is None or delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
                 continue
             await self._draw_anew(delivery, state, box, 0.0)
@@ -412,6 +427,19 @@ class ComposerDriver(AgentListener):
         box = await self._box.look(delivery)  # last of all
         return box is not None and box.closed is None and self._is_ours(delivery, state, box)
 
+    async def _remove(
+        self, delivery: ComposerDelivery, state: ComposerState, letter: str, shown: str
+    ) -> None:
+        """Remove a letter that the box shows as this draft, with the lock held.
+
+        The removal ends early when the screen is read half drawn, or when the agent stands still. The next delivery
+        goes on with it: otherwise the rest would look like a person's draft, and be put aside.
+        """
+        begun = state.removing == letter
+        state.removing, state.removing_shown = letter, shown
+        if await self._box.remove(delivery, letter, begun=begun):
+            state.removing = ""
+
     async def _clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
         """Remove our text where it is all that stands in the box."""
         async with state.lock:
@@ -424,7 +452,7 @@ class ComposerDriver(AgentListener):
                 and self._is_ours(delivery, state, box)
             ):
                 return
-            await self._box.remove(delivery, delivery.letter)
+            await self._remove(delivery, state, delivery.letter, box.draft)
         await delivery.returned(box.draft)
 
 

@@ -112,6 +112,10 @@ class ComposerState:
     """as which draft (`Composer.is_ours`); None: it has not shown yet, and is not waited for after"""
     left_until_s: float = 0.0
     """this."""
+    removing: str = ""
+    """The letter whose removal from the box was begun and is not known to be finished,"""
+    removing_shown: str = ""
+    """and the draft as which the box showed that letter before the first key."""
     over_a_draft: bool = False
     """A draft is put aside for the message that is under way."""
     put_aside: str = ""

@@ -14,6 +14,8 @@ _LOOK_S = 0.02
 _KEYS_MAX = 300
 _KEY_SHOWS_S = 0.3
 _KEYS_UNSEEN_MAX = 4
+_BEGINNING_MIN = 4
+"""Fewer characters may be a person's."""
 
 
 class InputBox:
@@ -47,10 +49,12 @@ class InputBox:
             )
         return True
 
-    async def remove(self, delivery: ComposerDelivery, letter: str) -> None:
+    async def remove(self, delivery: ComposerDelivery, letter: str, *, begun: bool = False) -> bool:
         """Remove this text of ours where it is all that stands in the box, with the lock held.
 
         Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
+        `begun`: an earlier call pressed keys, so the box may hold a beginning of the letter. Returns False when a part
+        of the letter may be left: the screen was read half drawn, or the agent reads the keys late.
         """
         keys = cycle(delivery.composer.clearing)
         key, pressed = next(keys), 0
@@ -59,23 +63,33 @@ class InputBox:
         while pressed < _KEYS_MAX:
             box = await self.look(delivery)
             if box is None or box.closed is not None or delivery.gone():
-                return
+                return False
             # Half cleared, it is a beginning of ours.
             ours = delivery.composer.is_ours(box.draft, letter, None) or (
-                before is not None
-                and (letter.startswith(box.draft) or delivery.composer.holds_ours(box.draft, letter))
+                (
+                    before is not None
+                    and (letter.startswith(box.draft) or delivery.composer.holds_ours(box.draft, letter))
+                )
+                or (begun and is_beginning(box.draft, letter))
             )
             if not box.draft or not ours:
-                return
+                return not box.draft
             if box.draft != before:
                 unseen = 0
             elif asyncio.get_running_loop().time() < pressed_s + _KEY_SHOWS_S:
                 await asyncio.sleep(_LOOK_S)
                 continue
             elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
-                return
+                return False
             else:
                 key = next(keys)  # the cursor stands where the other one does nothing
             before, pressed_s, pressed = box.draft, asyncio.get_running_loop().time(), pressed + 1
             await self.press(delivery, key)
             await asyncio.sleep(_LOOK_S)
+        return False
+
+
+def is_beginning(draft: str, letter: str) -> bool:
+    """Whether the draft is a beginning of the letter and nothing else. Blanks do not count: the box wraps its rows."""
+    left = "".join(draft.split())
+    return len(left) >= _BEGINNING_MIN and "".join(letter.split()).startswith(left)
