@@ -40,18 +40,20 @@ def storm(instance: Instance, kind: str) -> list[str]:
     over = Event()
 
     def kill() -> None:
+        daemon = instance.daemons[-1]
         for _ in range(KILLS):
             if over.wait(moment.uniform(0.05, 0.8)):
                 return
-            instance.kill_daemon()
-            instance.sm("status")  # whoever asks first starts the next one
+            daemon.kill()
+            daemon = instance.start_daemon()
 
     killer = Thread(target=kill)
     killer.start()
     for sender in senders:
         instance.sm("wait", sender, "--timeout", "100")
-        assert instance.session(sender)["status"] == "completed", instance.sm("output", sender)
     killer.join()
+    for sender in senders:
+        assert instance.session(sender)["status"] == "completed", instance.sm("output", sender)
     return readers
 
 

@@ -101,15 +101,19 @@ def test_an_ending_without_a_parent_is_told_once_to_each(receiver: Receiver) -> 
         assert (body["exit_code"], body["status"], body["agent_type"]) == (3, "error", "Sh")
 
 
+def ended_child(instance: Instance) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A parent, and its child of whose end it is told."""
+    parent = instance.spawn("Sleeper")
+    child = instance.spawn("Sleeper", "--parent", parent["session_id"])
+    end(instance, child)
+    told_in = parent["session_id"]
+    until(lambda: child["session_id"] in str(instance.json("log", told_in)), "its parent is told")
+    return parent, child
+
+
 def test_an_ending_with_a_parent_is_told_to_the_parent_and_not_outside(receiver: Receiver) -> None:
     with notifying(KEEP, receiver.url()) as instance:
-        parent = instance.spawn("Sleeper")
-        child = instance.spawn("Sleeper", "--parent", parent["session_id"])
-        end(instance, child)
-        until(
-            lambda: child["session_id"] in str(instance.json("log", parent["session_id"])),
-            "its parent is told",
-        )
+        _, child = ended_child(instance)
         root = instance.spawn("Sleeper")
         end(instance, root)
         until(lambda: receiver.got and told(instance), "of another ending it is told outside")
@@ -121,13 +125,7 @@ def test_an_ending_with_a_parent_is_told_to_the_parent_and_not_outside(receiver:
 
 def test_an_ending_that_a_parent_did_not_live_to_hear_is_told_outside(receiver: Receiver) -> None:
     with notifying(KEEP, receiver.url()) as instance:
-        parent = instance.spawn("Sleeper")
-        child = instance.spawn("Sleeper", "--parent", parent["session_id"])
-        end(instance, child)
-        until(
-            lambda: child["session_id"] in str(instance.json("log", parent["session_id"])),
-            "its parent is told",
-        )
+        parent, child = ended_child(instance)
         end(instance, parent)
         until(lambda: child["session_id"] in instance.sm("inbox"), "the operator is told")
         settled(instance)

@@ -1,5 +1,7 @@
 """What is believed of an agent, from sequences as the real one emits them. Times are seconds from the beginning."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sm.core.observation import Activity, Observation, Source
@@ -84,28 +86,25 @@ def sub_agent(at: float, activity: Activity, who: str) -> Observation:
     return Observation(HOOK, activity, at, f"of {who}", "p1", who=who)
 
 
-def test_a_sub_agent_that_asks_is_not_hidden_by_another_that_works() -> None:
-    ledger = after(
-        hook(0, BUSY, "p1"), sub_agent(1, BLOCKED, "a"), sub_agent(2, BUSY, "b"), sub_agent(3, BUSY, "b")
-    )
-    verdict = ledger.verdict(3)
-    assert verdict is not None
-    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of a")
-    ledger.add(sub_agent(4, BUSY, "a"))
-    assert believed(ledger, 4) is BUSY
-
-
 def of_use(at: float, activity: Activity, use: str | None) -> Observation:
     return Observation(HOOK, activity, at, f"of {use}", "p1", use=use)
 
 
-def test_a_tool_that_asks_is_not_hidden_by_another_of_its_message() -> None:
-    ledger = after(of_use(1, BUSY, "u1"), of_use(1, BUSY, "u2"), of_use(2, BLOCKED, "u1"))
-    ledger.add(of_use(3, BUSY, "u2"))
+@pytest.mark.parametrize(
+    ("of", "before"),
+    [
+        (sub_agent, [hook(0, BUSY, "p1"), sub_agent(1, BLOCKED, "1"), sub_agent(2, BUSY, "2")]),
+        (of_use, [of_use(1, BUSY, "1"), of_use(1, BUSY, "2"), of_use(2, BLOCKED, "1")]),
+    ],
+)
+def test_who_asks_is_not_hidden_by_another_that_works(
+    of: Callable[[float, Activity, str], Observation], before: list[Observation]
+) -> None:
+    ledger = after(*before, of(3, BUSY, "2"))
     verdict = ledger.verdict(3)
     assert verdict is not None
-    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of u1")
-    ledger.add(of_use(4, BUSY, "u1"))
+    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of 1")
+    ledger.add(of(4, BUSY, "1"))
     assert believed(ledger, 4) is BUSY
 
 

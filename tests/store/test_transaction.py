@@ -198,32 +198,22 @@ async def test_timeout_in_a_body_rolls_back_and_frees_the_writer(store: Store) -
 
 
 @pytest.mark.parametrize("reads", [False, True])
-async def test_body_that_raises_is_rolled_back_alone(store: Store, company: int, reads: bool) -> None:
-    async def body() -> None:
-        async with store.transaction() as tx:
-            await note(tx, "never")
-            if reads:
-                await tx.newest_child_at(ONE.id)
-            raise IllegalState("no")
-
-    task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), IllegalState)
-    assert await notes(store) == [f"other {n}" for n in range(company)]
-
-
-@pytest.mark.parametrize("reads", [False, True])
-async def test_statement_that_the_database_refuses_rolls_back_its_transaction_alone(
-    store: Store, company: int, reads: bool
+@pytest.mark.parametrize("error", [IllegalState, InternalError], ids=["its body", "the database"])
+async def test_transaction_that_fails_is_rolled_back_alone(
+    store: Store, company: int, reads: bool, error: type[Exception]
 ) -> None:
     async def body() -> None:
         async with store.transaction() as tx:
             await note(tx, "never")
-            await tx.insert(ONE, LAUNCH, None)
+            if error is InternalError:
+                await tx.insert(ONE, LAUNCH, None)
             if reads:
                 await tx.newest_child_at(ONE.id)
+            if error is IllegalState:
+                raise IllegalState("no")
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), InternalError)
+    assert isinstance(await run_with(store, company, task), error)
     assert await notes(store) == [f"other {n}" for n in range(company)]
 
 

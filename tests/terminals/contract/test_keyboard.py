@@ -30,14 +30,6 @@ async def test_typing_leaves_copy_mode(terminals: Terminals, world: World) -> No
     await until_async(lambda: ends_with(terminals, "got this"))
 
 
-async def test_typing_to_an_ended_process_is_refused(terminals: Terminals) -> None:
-    pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
-    await gone(pane.pid)
-    await terminals.ending(pane)
-    with pytest.raises(NoTerminal):
-        await terminals.type_line(NAME, "anybody?")
-
-
 RAW = """
 import os, sys, termios, tty
 tty.setraw(0)
@@ -77,13 +69,13 @@ async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
     assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
 
 
-@pytest.mark.parametrize("call", ["styled", "paste"])
-async def test_nothing_stands_in_the_box_of_a_process_that_has_ended(terminals: Terminals, call: str) -> None:
+@pytest.mark.parametrize("call", ["styled", "paste", "type_line"])
+async def test_terminal_of_a_process_that_has_ended_is_refused(terminals: Terminals, call: str) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
     await gone(pane.pid)
     await terminals.ending(pane)
     with pytest.raises(NoTerminal):
-        await (terminals.styled(NAME) if call == "styled" else terminals.paste(NAME, "anybody?"))
+        await getattr(terminals, call)(NAME, *["anybody?"] * (call != "styled"))
 
 
 async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(

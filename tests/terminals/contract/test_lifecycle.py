@@ -180,19 +180,16 @@ async def test_death_by_signal_names_the_signal(terminals: Terminals, number: si
     assert (await terminals.snapshot())[ID].exit == Exit(signal=number)
 
 
-async def test_ending_of_a_terminal_that_went_too_is_no_terminal(terminals: Terminals, world: World) -> None:
+@pytest.mark.parametrize(
+    ("kill", "error"), [(("kill-session", "-t", f"={NAME}"), NoTerminal), (("kill-server",), NoServer)]
+)
+async def test_ending_tells_a_terminal_that_went_from_a_server_that_went(
+    terminals: Terminals, world: World, kill: tuple[str, ...], error: type[Exception]
+) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
-    world.tmux("kill-session", "-t", f"={NAME}")
+    world.tmux(*kill)
     await gone(pane.pid)
-    with pytest.raises(NoTerminal):
-        await terminals.ending(pane)
-
-
-async def test_ending_after_the_server_went_is_no_server(terminals: Terminals, world: World) -> None:
-    pane = await terminals.open(ID, NAME, "/", FOREVER)
-    world.tmux("kill-server")
-    await gone(pane.pid)
-    with pytest.raises(NoServer):
+    with pytest.raises(error):
         await terminals.ending(pane)
 
 
