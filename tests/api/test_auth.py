@@ -24,11 +24,7 @@ def holder() -> Session:
     assert HERE is not None
     made = session("1a2b3c4d", status=Status.RUNNING)
     return replace(
-        made,
-        workspace="shop",
-        effective_mode=TrustLevel.SANDBOXED,
-        process=HERE,
-        token_hash=digest(TOKEN),
+        made, workspace="shop", effective_mode=TrustLevel.SANDBOXED, process=HERE, token_hash=digest(TOKEN)
     )
 
 

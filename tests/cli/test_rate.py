@@ -107,16 +107,7 @@ def test_a_fork_waits_too(agent: Sm, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "read"),
-    [
-        (0.73, 0.73),
-        (2, 2.0),
-        (None, 1.0),
-        ("soon", 1.0),
-        (-1, 1.0),
-        (True, 1.0),
-        ([], 1.0),
-    ],
+    ("sent", "read"), [(0.73, 0.73), (2, 2.0), (None, 1.0), ("soon", 1.0), (-1, 1.0), (True, 1.0), ([], 1.0)]
 )
 def test_when_to_come_again_is_read_as_far_as_it_can_be(peer: Peer, sent: object, read: float) -> None:
     peer.script(SPAWN, limited(sent))

@@ -331,10 +331,7 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
 
 @pytest.mark.parametrize(
     ("level", "words"),
-    [
-        (TrustLevel.DIRECT, "direct trusted full vault"),
-        (TrustLevel.SANDBOXED, "sandboxed untrusted"),
-    ],
+    [(TrustLevel.DIRECT, "direct trusted full vault"), (TrustLevel.SANDBOXED, "sandboxed untrusted")],
 )
 def test_words_for_trust_of_earlier_systems_are_understood(path: Path, level: TrustLevel, words: str) -> None:
     for word in words.split():

@@ -41,10 +41,7 @@ def test_whole_definition() -> None:
     text += b"provider: claude\r\nspawnable: true\r\n---\r\n\r\nBe strict.\r\n\r\n---\r\nTwo lines.\r\n"
     read = read_definition(text, "reviewer")
     assert read.agent == AgentConfig(
-        model="opus",
-        description="reviews",
-        prompt="Be strict.\n\n---\nTwo lines.",
-        spawnable=True,
+        model="opus", description="reviews", prompt="Be strict.\n\n---\nTwo lines.", spawnable=True
     )
     assert read.tools == ("Read", "Bash")
     assert read.warnings == ()
@@ -62,13 +59,7 @@ def test_keys_of_claudes_own_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        'Use it so: user: "do it" \\n\\n<example>',
-        "[reviews] code",
-        "*all* of it",
-        "`quick`",
-    ],
+    "text", ['Use it so: user: "do it" \\n\\n<example>', "[reviews] code", "*all* of it", "`quick`"]
 )
 def test_description_may_be_any_line_of_text_as_with_claude(text: str) -> None:
     read = agent(f"name: reviewer\ndescription: {text} \nmodel: opus")

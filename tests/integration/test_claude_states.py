@@ -193,10 +193,7 @@ def test_a_message_that_is_read_within_the_turn(
 
 
 def test_what_a_person_opens_at_the_prompt_is_not_idle(claudes: ClaudeInstance, editor: str) -> None:
-    for keys, closes in (
-        (("Escape", "Escape"), "Escape"),
-        (("C-o",), "C-o"),
-    ):
+    for keys, closes in ((("Escape", "Escape"), "Escape"), (("C-o",), "C-o")):
         for _ in range(4):
             claudes.keys(editor, *keys)
             with suppress(AssertionError):  # a claude that is busy drawing loses keys of a person, too

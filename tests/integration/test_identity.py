@@ -56,8 +56,7 @@ def test_what_an_agent_opens_in_its_own_terminal_is_the_agents(instance: Instanc
     ask = f"{CLEAN} SM_HOME={instance.home} {instance.state}/bin/sm me --json > {out}"
     tmux = f"TMUX_TMPDIR={instance.tmux_dir} tmux -L {instance.socket_name}"
     session = instance.spawn(
-        "Sh",
-        f'{tmux} {command} -t "=command-$SM_SESSION_ID:" "{ask}; sleep 1000" > err.txt 2>&1; sleep 1000',
+        "Sh", f'{tmux} {command} -t "=command-$SM_SESSION_ID:" "{ask}; sleep 1000" > err.txt 2>&1; sleep 1000'
     )
     until(lambda: out.exists() and out.read_text().endswith("\n"), f"{command} has asked")
     assert json.loads(out.read_text())["session_id"] == session["session_id"]

@@ -27,10 +27,7 @@ def from_inside(instance: Instance, workspace: str, script: str, name: str) -> d
     """A session in `workspace` that runs `script` with its own process, once it has said that it is through."""
     out = instance.work / name
     session = instance.spawn(
-        "Sh",
-        f"{{ {script}; }} > {out}.part 2>&1; mv {out}.part {out}; sleep 1000",
-        "--workspace",
-        workspace,
+        "Sh", f"{{ {script}; }} > {out}.part 2>&1; mv {out}.part {out}; sleep 1000", "--workspace", workspace
     )
     until(out.exists, f"{name} has been said")
     return {**session, "said": out.read_text()}

@@ -257,10 +257,7 @@ async def test_turns_end_for_one_session_and_for_what_comes_later_too(post: Post
     await post.heard(await post.sent(58, to=OTHER), 2, to=OTHER)
     await post.receipts.turn_ended(OTHER, post.at(1))
     await post.receipts.turn_ended(ID, post.at(3))
-    assert (await post.state(57), await post.state(58)) == (
-        MessageState.ACKNOWLEDGED,
-        MessageState.SUBMITTED,
-    )
+    assert (await post.state(57), await post.state(58)) == (MessageState.ACKNOWLEDGED, MessageState.SUBMITTED)
 
 
 # --------------------------------------------------------------------------------------------------- put back
@@ -452,10 +449,7 @@ async def test_what_was_refused_unnamed_may_be_a_persons(post: Post) -> None:
     await refuse(post, "", 7)
     await refuse(post, "", 8)
     await post.heard(await post.sent(59), 9)
-    assert (await post.state(58), await post.state(59)) == (
-        MessageState.UNCONFIRMED,
-        MessageState.SUBMITTED,
-    )
+    assert (await post.state(58), await post.state(59)) == (MessageState.UNCONFIRMED, MessageState.SUBMITTED)
 
 
 async def test_a_stop_of_what_a_person_has_typed_concerns_no_message(post: Post) -> None:

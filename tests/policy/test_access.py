@@ -6,16 +6,7 @@ import pytest
 
 from sm.core.models import OPERATOR, Caller, Session
 from sm.core.states import CallerKind, TrustLevel
-from sm.policy.access import (
-    Action,
-    Position,
-    Relation,
-    may,
-    may_at_all,
-    relation,
-    visible,
-    visible_workspace,
-)
+from sm.policy.access import Action, Position, Relation, may, may_at_all, relation, visible, visible_workspace
 from tests.samples import session
 
 SELF, BELOW, TEAM, FOREIGN = Position.SELF, Position.DESCENDANT, Position.TEAM, Position.FOREIGN

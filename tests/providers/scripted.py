@@ -12,14 +12,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.requests import Request
 from sm.core.states import RequestKind
 from sm.core.usage import ActionLine, Todo
-from sm.providers.readers import (
-    AcceptedInput,
-    Dialog,
-    HookEvent,
-    Readers,
-    StartProblem,
-    TranscriptDelta,
-)
+from sm.providers.readers import AcceptedInput, Dialog, HookEvent, Readers, StartProblem, TranscriptDelta
 
 _ACTIVITIES = {"idle": Activity.IDLE, "busy": Activity.BUSY, "asks": Activity.BLOCKED}
 

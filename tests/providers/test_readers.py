@@ -119,10 +119,7 @@ def test_a_prompt_is_accepted_input_that_opens_a_turn(hooks: HookReader, sample:
 
 
 def test_a_dialog_blocks_and_is_found_by_the_digest_of_its_use(hooks: HookReader, sample: Sample) -> None:
-    event, dialog = (
-        hooks.event(sample.asks, AT, expects_turn=False),
-        hooks.dialog(sample.asks, cut=False),
-    )
+    event, dialog = (hooks.event(sample.asks, AT, expects_turn=False), hooks.dialog(sample.asks, cut=False))
     assert dialog is not None
     assert event.observation is not None
     assert event.observation.activity is Activity.BLOCKED

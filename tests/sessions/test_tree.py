@@ -137,8 +137,7 @@ def test_a_session_is_found_by_any_of_the_words_that_describe_it(words: str) -> 
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["logout", "login logout", "opus", "ffff0000", "xyz", "because", "None", "4dengineer", "fix-the"],
+    "words", ["logout", "login logout", "opus", "ffff0000", "xyz", "because", "None", "4dengineer", "fix-the"]
 )
 def test_a_session_is_not_found_by_what_does_not_describe_it(words: str) -> None:
     assert not matches(DESCRIBED, words)

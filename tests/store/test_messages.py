@@ -672,10 +672,7 @@ async def test_the_database_of_version_2_still_opens(path: str) -> None:
             2: message(2, expires_at=LATER, reason="it has not taken it yet"),
             3: message(3, "aaaa1111", sender="sm"),
         }
-        assert store.mail.open.requests == {
-            1: request(1, expires_at=LATER),
-            2: replace(FULL_REQUEST, id=2),
-        }
+        assert store.mail.open.requests == {1: request(1, expires_at=LATER), 2: replace(FULL_REQUEST, id=2)}
         assert store.mail.open.notices == {2: notice(2, "request:1", kind=NoticeKind.REQUEST)}
         assert await store.mail.message(1) == replace(FULL_MESSAGE, id=1, state=MessageState.SUBMITTED)
         assert await store.mail.texts([1, 2, 3, 4]) == {

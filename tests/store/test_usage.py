@@ -112,12 +112,7 @@ async def test_a_removed_session_leaves_nothing_behind(store: Store) -> None:
         await of.usage(ONE.id),
         await of.tools(ONE.id),
         await of.facts(ONE.id),
-    ] == [
-        {},
-        [],
-        {},
-        {},
-    ]
+    ] == [{}, [], {}, {}]
     assert await of.positions(OTHER.id)
     assert await outputs(store, OTHER.id)
     assert await of.tools(OTHER.id)

@@ -94,10 +94,7 @@ def test_a_stale_status_is_doubted_in_words() -> None:
 
 def test_a_program_has_its_source_its_reason_and_its_age_only() -> None:
     shown = why_block(why(status_source="process", status_reason="its process runs"), NOW)
-    assert shown == [
-        "engineer-login (1a2b3c4d) | running",
-        "Because:  its process runs (process, 4min ago)",
-    ]
+    assert shown == ["engineer-login (1a2b3c4d) | running", "Because:  its process runs (process, 4min ago)"]
 
 
 EVIL = "a\x1b[2Jb\x9b31m\nc"

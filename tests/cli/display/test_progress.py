@@ -84,11 +84,7 @@ def test_of_a_long_list_the_part_is_shown_that_is_worked_at(done: int, first: in
 def test_what_costs_nothing_is_told_and_no_sub_agents_are_not() -> None:
     none = {"tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}}
     shown = progress(tokens_used=0, subagents=none, cost_usd=0.0, context_percent=0, context_window=200_000)
-    assert progress_block(shown, AT, UTC)[1:] == [
-        "Tokens: 0",
-        "Cost: $0.00",
-        "Context: 0% of 200,000 tokens",
-    ]
+    assert progress_block(shown, AT, UTC)[1:] == ["Tokens: 0", "Cost: $0.00", "Context: 0% of 200,000 tokens"]
 
 
 def test_progress_of_a_program_shows_what_there_is_and_invents_nothing() -> None:

@@ -52,11 +52,7 @@ def test_a_running_session_without_a_note_is_in_progress() -> None:
         ("", session(status="running", note="reading")),
         ("", session(status="idle")),
     ]
-    assert [row.split(" | ")[3:] for row in session_rows(rows, AT)] == [
-        ["In progress"],
-        ["reading"],
-        [],
-    ]
+    assert [row.split(" | ")[3:] for row in session_rows(rows, AT)] == [["In progress"], ["reading"], []]
 
 
 def test_the_tree_is_drawn_as_in_seed_003() -> None:

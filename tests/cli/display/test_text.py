@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.cli.display.text import (
-    age,
-    event_line,
-    json_text,
-    line,
-    plain_line,
-    their_line,
-)
+from sm.cli.display.text import age, event_line, json_text, line, plain_line, their_line
 from sm.core.text import claims_to_be_ours
 from tests.cli.samples import AT, CLAIMS, EVIL, ago, event
 

@@ -320,14 +320,7 @@ def socket_is_too_long(hook: Hook, state: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        no_token,
-        token_is_a_pipe,
-        spool_is_a_file,
-        identity_is_a_path,
-        socket_is_a_file,
-        socket_is_too_long,
-    ],
+    [no_token, token_is_a_pipe, spool_is_a_file, identity_is_a_path, socket_is_a_file, socket_is_too_long],
 )
 def test_an_event_that_cannot_be_kept_is_lost_without_a_word(
     hook: Hook, state: Path, wrong: Callable[[Hook, Path], None]

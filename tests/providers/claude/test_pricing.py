@@ -51,12 +51,7 @@ def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
     }
     assert [
         p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
-    ] == [
-        2,
-        1,
-        9,
-        None,
-    ]
+    ] == [2, 1, 9, None]
     assert all(p.cache_write_1h == p.input * 2 for p in PRICES.values())
 
 

@@ -117,14 +117,7 @@ async def test_caller_that_went_away_does_not_shift_the_replies() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [
-        END,
-        ERROR,
-        BEGIN + END,
-        BEGIN + b"x" * 20_000,
-        b"x" * 20_000,
-        BEGIN + b"x\n" * 9_000,
-    ],
+    [END, ERROR, BEGIN + END, BEGIN + b"x" * 20_000, b"x" * 20_000, BEGIN + b"x\n" * 9_000],
     ids=["end", "error", "unasked", "long line", "endless line", "endless block"],
 )
 async def test_anything_else_is_garbled_and_not_an_answer(data: bytes) -> None:
