@@ -57,14 +57,18 @@ class RowTable(Generic[T]):
         row = {name: getattr(value, name) for name in self._plain}
         for name, encode in self._encode.items():
             stored = encode(getattr(value, name))
-            row |= zip(self._split[name], stored, strict=True) if name in self._split else {name: stored}
+            if name in self._split:
+                row.update(zip(self._split[name], stored, strict=True))
+            else:
+                row[name] = stored
         return row
 
     def load(self, row: sqlite3.Row) -> T:
         columns = dict(row)
         values = {name: columns[name] for name in self._plain}
         for name, decode in self._decode.items():
-            values[name] = decode(*(columns[column] for column in self._split.get(name, (name,))))
+            split = self._split.get(name)
+            values[name] = decode(*[columns[each] for each in split]) if split else decode(columns[name])
         return self._type(**values)
 
 
