@@ -9,18 +9,20 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sm.client.http import Client, new_key
 from sm.errors import SmError
-from tests.instance import Instance
 from tests.load import scaled
+
+if TYPE_CHECKING:  # the process has to start quickly
+    from tests.instance import Instance
 
 Query = Mapping[str, object]
 
 
 def asked(
-    instance: Instance,
+    instance: "Instance",
     session_id: str | None,
     *requests: tuple[Any, ...],
     marks: Mapping[str, str] | None = None,

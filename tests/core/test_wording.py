@@ -116,16 +116,7 @@ ENTRIES: dict[str, Entry] = {
     "completion": lambda s, text: asked(s, replace(COMPLETION, questions=(Question(text),))),
     "permission": lambda s, text: asked(s, replace(PERMISSION, tool=text, arguments={text: text})),
 }
-WORDS = [
-    "ending",
-    "milestone",
-    "question",
-    "open question",
-    "completion",
-    "permission",
-    "ten questions",
-    "plan",
-]
+WORDS = [*"ending milestone question completion permission plan".split(), "open question", "ten questions"]
 """Those that hold the session's own words."""
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from([EVIL, "\n", '"', "\\", "x", "三"])).map("".join))
 

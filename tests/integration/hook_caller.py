@@ -13,12 +13,14 @@ import time
 from collections.abc import Mapping
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sm.client.http import Client
 from sm.errors import DaemonUnavailable, SmError
-from tests.instance import Instance
 from tests.load import WITHIN_S, Limit, scaled
+
+if TYPE_CHECKING:  # the process has to start quickly
+    from tests.instance import Instance
 
 _AWAY_S = 20.0
 
@@ -26,7 +28,7 @@ _AWAY_S = 20.0
 class HookCaller:
     """A process of session `session_id` that asks what it is told to ask, one thing after the other."""
 
-    def __init__(self, instance: Instance, session_id: str) -> None:
+    def __init__(self, instance: "Instance", session_id: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.hook_caller", str(instance.socket)],
             env={**instance.env, "SM_SESSION_ID": session_id},

@@ -54,6 +54,7 @@ class Agent:
         self.stage = stage
         self.id = session_id
         self._hooks: list[HookCaller] = []
+        self._teller = self.hook()
         self._uses = 0
         self.tells("SessionStart", source="startup")
 
@@ -72,9 +73,8 @@ class Agent:
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 
     def tells(self, name: str, **more: object) -> None:
-        hook = self.hook()
-        hook.asks("/v1/hooks", new_key(), self.event(name, **more))
-        assert hook.hears() == ["ok", {}]
+        self._teller.asks("/v1/hooks", new_key(), self.event(name, **more))
+        assert self._teller.hears() == ["ok", {}]
 
     def uses(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
         """The dialog about a tool that it is about to use, which its hook has opened."""
