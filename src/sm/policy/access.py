@@ -1,14 +1,12 @@
-"""Decides what a caller may do: one function per action, of the relation between caller and target. Pure.
+"""Decides what a caller may do, by the relation between caller and target. Pure.
 
 The server identifies the caller, the manager its relation to the target session. Every rule reads the effective mode
-that a session runs in, never the requested trust level. `may` first asks whether the caller may see the target, for
-every action.
+that a session runs in, never the requested trust level.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind, TrustLevel
@@ -75,139 +73,56 @@ class Relation:
     def is_self(self) -> bool:
         return self.kind is CallerKind.SESSION and self.position is Position.SELF
 
-    @property
-    def is_descendant(self) -> bool:
-        return self.kind is CallerKind.SESSION and self.position is Position.DESCENDANT
 
+_NOBODY = frozenset[Position]()
+_ITSELF = frozenset({Position.SELF})
+_DESCENDANTS = frozenset({Position.DESCENDANT})
 
-# The rules
-
-
-def may_see(relation: Relation) -> bool:
-    """The operator everything; a session itself and its team, a sandboxed one of its team what is sandboxed too."""
-    if relation.is_operator or relation.position is Position.SELF:
-        return True
-    if relation.position is Position.FOREIGN:
-        return False
-    return relation.mode is TrustLevel.DIRECT or relation.target_mode is TrustLevel.SANDBOXED
-
-
-def may_send(relation: Relation) -> bool:
-    """Whoever sees it; a session not to itself."""
-    return relation.is_operator or (may_see(relation) and not relation.is_self)
-
-
-def may_spawn(relation: Relation) -> bool:
-    """A session gets children of its own, and gives some to what stands below it."""
-    return relation.is_operator or relation.is_self or relation.is_descendant
-
-
-def may_report(relation: Relation) -> bool:
-    """Only a session itself knows what it did: complete, checkpoint, note, ask, its agent's hooks."""
-    return relation.is_self
-
-
-def may_kill(relation: Relation) -> bool:
-    """The operator, and whoever it stands below: since one agent killed all others (lessons.md, Authority)."""
-    return relation.is_operator or relation.is_descendant
-
-
-def may_read(relation: Relation) -> bool:
-    """What is said and done in it: its terminal, its actions, its log, a summary of them."""
-    return relation.is_operator or relation.is_descendant
-
-
-def may_answer(relation: Relation) -> bool:
-    """What it asks, and whether it is done: approve, deny, answer."""
-    return relation.is_operator or relation.is_descendant
-
-
-def may_archive(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_remove(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_reparent(relation: Relation) -> bool:
-    """The one that is moved; whom it is given to must be one that the caller may spawn a child of."""
-    return relation.is_operator or relation.is_descendant
-
-
-def may_attach(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_interrupt(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_restore(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_fork(relation: Relation) -> bool:
-    return relation.is_operator or relation.is_descendant
-
-
-def may_see_workspace(relation: Relation) -> bool:
-    """A session the one that it is in."""
-    return relation.is_operator or relation.is_self
-
-
-def may_manage_workspaces(relation: Relation) -> bool:
-    return relation.is_operator
-
-
-def may_restore_all(relation: Relation) -> bool:
-    return relation.is_operator
-
-
-def may_adopt(relation: Relation) -> bool:
-    """Whoever adopts says what an agent was trusted with that nobody here has started."""
-    return relation.is_operator
-
-
-def may_add_arguments(relation: Relation) -> bool:
-    """They reach the agent CLI unread, and could give it any permission. `child_agents.allow_args` opens it."""
-    return relation.is_operator
-
-
-def may_stop_daemon(relation: Relation) -> bool:
-    return relation.is_operator
-
-
-_RULES: Mapping[Action, Callable[[Relation], bool]] = {
-    Action.SEE: may_see,
-    Action.SPAWN: may_spawn,
-    Action.KILL: may_kill,
-    Action.READ: may_read,
-    Action.REPORT: may_report,
-    Action.SEND: may_send,
-    Action.ANSWER: may_answer,
-    Action.ARCHIVE: may_archive,
-    Action.REMOVE: may_remove,
-    Action.REPARENT: may_reparent,
-    Action.ATTACH: may_attach,
-    Action.INTERRUPT: may_interrupt,
-    Action.RESTORE: may_restore,
-    Action.FORK: may_fork,
-    Action.SEE_WORKSPACE: may_see_workspace,
-    Action.MANAGE_WORKSPACES: may_manage_workspaces,
-    Action.RESTORE_ALL: may_restore_all,
-    Action.ADOPT: may_adopt,
-    Action.ADD_ARGUMENTS: may_add_arguments,
-    Action.STOP_DAEMON: may_stop_daemon,
+_TARGETS: Mapping[Action, frozenset[Position]] = {
+    Action.SEE: frozenset({Position.SELF, Position.DESCENDANT, Position.TEAM}),
+    Action.SEND: frozenset({Position.DESCENDANT, Position.TEAM}),
+    # Whoever moves a session must also be allowed to spawn a child of its new parent.
+    Action.SPAWN: _ITSELF | _DESCENDANTS,
+    # Only a session itself knows what it did: complete, checkpoint, note, ask, its agent's hooks.
+    Action.REPORT: _ITSELF,
+    # Only of descendants, since one agent killed all others (lessons.md, Authority).
+    Action.KILL: _DESCENDANTS,
+    # What is said and done in the target: its terminal, its actions, its log, a summary of them.
+    Action.READ: _DESCENDANTS,
+    # The target's questions, and whether it is done: approve, deny, answer.
+    Action.ANSWER: _DESCENDANTS,
+    Action.ARCHIVE: _DESCENDANTS,
+    Action.REMOVE: _DESCENDANTS,
+    Action.REPARENT: _DESCENDANTS,
+    Action.ATTACH: _DESCENDANTS,
+    Action.INTERRUPT: _DESCENDANTS,
+    Action.RESTORE: _DESCENDANTS,
+    Action.FORK: _DESCENDANTS,
+    Action.SEE_WORKSPACE: _ITSELF,
+    Action.MANAGE_WORKSPACES: _NOBODY,
+    Action.RESTORE_ALL: _NOBODY,
+    # Whoever adopts decides the trust level of an agent that nobody here started.
+    Action.ADOPT: _NOBODY,
+    # They reach the agent CLI unread, and could give it any permission. `child_agents.allow_args` opens it.
+    Action.ADD_ARGUMENTS: _NOBODY,
+    Action.STOP_DAEMON: _NOBODY,
 }
-
-
-# Asking them
+"""The targets of each action for a session. The operator may do everything but report for a session."""
 
 
 def may(relation: Relation, action: Action) -> bool:
     """Whether a caller in this relation may do `action`; never to a target that it may not see."""
-    return may_see(relation) and _RULES[action](relation)
+    if relation.is_operator:
+        return action is not Action.REPORT
+    seen = _sees(relation.mode, relation.position, relation.target_mode)
+    return seen and relation.position in _TARGETS[action]
+
+
+def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
+    """A session sees itself and its team; a sandboxed session sees the sandboxed part of its team."""
+    if position in (Position.SELF, Position.FOREIGN):
+        return position is Position.SELF
+    return mode is TrustLevel.DIRECT or target_mode is TrustLevel.SANDBOXED
 
 
 def may_at_all(caller: Caller, action: Action) -> bool:
@@ -238,12 +153,6 @@ def visible(caller_session: Session | None, target: Session) -> bool:
     # A descendant is as visible as any session of the team.
     position = _position(caller_session, target, is_descendant=False)
     return _sees(caller_session.effective_mode, position, target.effective_mode)
-
-
-@cache
-def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
-    """Asked of every session for every list: kept, there are but sixteen answers."""
-    return may_see(Relation(CallerKind.SESSION, mode, position, target_mode))
 
 
 def visible_workspace(caller_session: Session | None, slug: str) -> bool:
