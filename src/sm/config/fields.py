@@ -11,6 +11,19 @@ from sm.core.states import TrustLevel
 from sm.policy.rules import NEVER_ALLOWED, RULES_MAX, parse_rule
 from sm.policy.trust import normalize_trust_level
 
+_AGENT_TYPE = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_MODEL = r"[A-Za-z0-9][!-~]{0,199}"
+
+
+def is_agent_type(name: str) -> bool:
+    """Whether an agent type can have this name: nothing that could be a path."""
+    return re.fullmatch(_AGENT_TYPE, name) is not None
+
+
+def is_model(name: str) -> bool:
+    """Whether this can be the name of a model: nothing that could be an option."""
+    return re.fullmatch(_MODEL, name) is not None
+
 
 def _trust(value: object) -> object:
     return normalize_trust_level(value) if isinstance(value, str) else value
@@ -20,10 +33,15 @@ def _source(value: object) -> object:
     return Source(value) if isinstance(value, str) and value in Source.__members__.values() else value
 
 
-def _file_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value) or value in (".", ".."):
-        raise ValueError("must be a plain file name: letters, digits, dot, dash and underscore, at most 64")
-    return value
+def _matching(pattern: str, mistake: str) -> AfterValidator:
+    """Accept texts that match the whole `pattern`. `mistake`: what is wrong with any other."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(mistake)
+        return value
+
+    return AfterValidator(check)
 
 
 def _without_nul(value: str) -> str:
@@ -49,52 +67,6 @@ def _words(value: object) -> object:
     return (value,)
 
 
-def is_agent_type(name: str) -> bool:
-    """Whether an agent type can have this name: nothing that could be a path."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name) is not None
-
-
-def _agent_type(value: str) -> str:
-    if not is_agent_type(value):
-        raise ValueError("is no name for an agent type: letters, digits, dash and underscore, at most 64")
-    return value
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value):
-        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
-    return value
-
-
-def _mcp(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", value):
-        raise ValueError("is no name: letters, digits, dot, dash and underscore, at most 64")
-    return value
-
-
-def is_model(name: str) -> bool:
-    """Whether this can be the name of a model: nothing that could be an option."""
-    return re.fullmatch(r"[A-Za-z0-9][!-~]{0,199}", name) is not None
-
-
-def _skill(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", value):
-        raise ValueError("is no name: letters, digits, colon, dot, dash and underscore, at most 64")
-    return value
-
-
-def _model(value: str) -> str:
-    if not is_model(value):
-        raise ValueError("is no name of a model: opus, sonnet, haiku, or a full name")
-    return value
-
-
-def _tool(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", value):
-        raise ValueError("is no name of a tool of claude, such as Read or Bash")
-    return value
-
-
 def _rule(value: str) -> str:
     parse_rule(_without_nul(value))
     return value
@@ -112,22 +84,10 @@ def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _variable(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("is no name for an environment variable: letters, digits and underscore")
-    return value
-
-
 def _absolute(value: str) -> str:
     if not value.startswith("/") or "\0" in value:
         raise ValueError("must be an absolute path")
     return _without_nul(value)
-
-
-def _url(value: str) -> str:
-    if not re.fullmatch(r"https?://[!-~]+", value) or "#" in value:
-        raise ValueError("must be a URL that begins with http:// or https://")
-    return value
 
 
 def _template(value: str, needed: str) -> str:
@@ -146,18 +106,32 @@ def _template(value: str, needed: str) -> str:
     return value
 
 
+_LETTERS = "letters, digits, dot, dash and underscore, at most 64"
+
 Text = Annotated[str, AfterValidator(_without_nul)]
-Variable = Annotated[str, AfterValidator(_variable)]
-AgentType = Annotated[str, AfterValidator(_agent_type)]
-Name = Annotated[str, AfterValidator(_name)]
-Model = Annotated[str, AfterValidator(_model)]
-Tool = Annotated[str, AfterValidator(_tool)]
+Variable = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z_][A-Za-z0-9_]*", "is no name for an environment variable: letters, digits and underscore"
+    ),
+]
+AgentType = Annotated[
+    str,
+    _matching(_AGENT_TYPE, "is no name for an agent type: letters, digits, dash and underscore, at most 64"),
+]
+Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", f"is no name: {_LETTERS}")]
+Model = Annotated[str, _matching(_MODEL, "is no name of a model: opus, sonnet, haiku, or a full name")]
+Tool = Annotated[
+    str, _matching(r"[A-Za-z][A-Za-z0-9_-]{0,99}", "is no name of a tool of claude, such as Read or Bash")
+]
 AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
 DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-FileName = Annotated[str, AfterValidator(_file_name)]
+FileName = Annotated[
+    str, _matching(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,64}", f"must be a plain file name: {_LETTERS}")
+]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, _matching(r"https?://[!\"$-~]+", "must be a URL that begins with http:// or https://")]
 Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
 ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)]
 """A program that may stand alone, without a list."""
@@ -165,9 +139,18 @@ Trust = Annotated[TrustLevel, BeforeValidator(_trust)]
 EvidenceSource = Annotated[Source, BeforeValidator(_source)]
 FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))]
 ShortIdPattern = Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))]
-Mcp = Annotated[str, AfterValidator(_mcp)]
-Names = Annotated[Literal["all"] | tuple[Mcp, ...], Field(union_mode="left_to_right")]
-Skill = Annotated[str, AfterValidator(_skill)]
-Skills = Annotated[Literal["all"] | tuple[Skill, ...], Field(union_mode="left_to_right")]
+Names = Annotated[
+    Literal["all"]
+    | tuple[Annotated[str, _matching(r"[A-Za-z0-9_.-]{1,64}", f"is no name: {_LETTERS}")], ...],
+    Field(union_mode="left_to_right"),
+]
+_Skill = Annotated[
+    str,
+    _matching(
+        r"[A-Za-z0-9_.:-]{1,64}",
+        "is no name: letters, digits, colon, dot, dash and underscore, at most 64",
+    ),
+]
+Skills = Annotated[Literal["all"] | tuple[_Skill, ...], Field(union_mode="left_to_right")]
 NOTHING = BeforeValidator(lambda value: {} if value is None else value)
 """`commands:` with nothing below it."""

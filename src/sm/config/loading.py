@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from sm.config.model import NOT_YET, SET_BY_SM, Config
 from sm.errors import ConfigError
+from sm.linux.files import Content, NotRegular, read_file
 
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 32
@@ -166,29 +167,35 @@ def load(path: str) -> Loaded:
     return Loaded(config, (*warnings, *_overridden(config)))
 
 
+def _bounded(path: str, limit_bytes: int) -> Content:
+    """The file. Raises FileNotFoundError, and ConfigError for everything else that keeps it from being read."""
+    try:
+        content = read_file(path, limit_bytes, follow=True)
+    except FileNotFoundError:
+        raise
+    except NotRegular:
+        raise ConfigError(f"{path} is not a file") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if content.cut:
+        raise ConfigError(f"{path} is larger than {limit_bytes // 1024} KiB")
+    return content
+
+
 def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
     try:
-        # Not blocking: a named pipe in its place must not hold the daemon.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(fd)
-            raise ConfigError(f"{path} is not a file")
-        with open(fd, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = _bounded(path, MAX_BYTES)
     except FileNotFoundError:
         if os.path.islink(path):
             raise ConfigError(f"{path} is a link to a file that is not there") from None
         return None, ()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
+    found = content.status
     # A group of one's own (the default of Debian and Fedora) is nobody else.
     group = found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid()
     if found.st_mode & stat.S_IWOTH or group or found.st_uid not in (os.geteuid(), 0):
-        return content, (f"{path} can be changed by other users; chown it to yourself and chmod go-w it",)
-    return content, ()
+        told = f"{path} can be changed by other users; chown it to yourself and chmod go-w it"
+        return content.data, (told,)
+    return content.data, ()
 
 
 def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
@@ -224,15 +231,9 @@ def _take_not_yet(data: Any) -> tuple[str, ...]:
 def read_briefing(path: str) -> str:
     """The text of `claude.briefing`. Raises ConfigError, which names the file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise ConfigError(f"{path} is not a file")
-            content = file.read(BRIEFING_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    if len(content) > BRIEFING_MAX_BYTES:
-        raise ConfigError(f"{path} is larger than {BRIEFING_MAX_BYTES // 1024} KiB")
+        content = _bounded(path, BRIEFING_MAX_BYTES).data
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path} cannot be read: {str(error.strerror).lower()}") from None
     if b"\0" in content:
         raise ConfigError(f"{path} holds a NUL character")
     try:
