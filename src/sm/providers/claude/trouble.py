@@ -4,18 +4,10 @@ How each obstacle looks is `screen`'s knowledge; what is done about it was measu
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.providers.claude.screen import (
-    Obstacle,
-    ScreenContent,
-    State,
-    last_words,
-    read_end,
-    read_screen,
-    reason_words,
-)
+from sm.providers.claude.screen import Obstacle, ScreenContent, State, last_words, read_end, read_screen
 
 INSTALL = "npm install -g @anthropic-ai/claude-code"
 
@@ -42,25 +34,28 @@ def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> T
     """
     screen = read_end(screen_lines) if exited else read_screen(screen_lines)
     if screen.obstacle is not None:
-        hint = _HINTS[screen.obstacle](screen, working_dir)
-        return Trouble(screen.obstacle, _message(screen), hint, screen.state is State.EXITED)
-    if exited and not _was_up(screen_lines):
-        return Trouble(
-            None, _unexplained(screen_lines), f"cd {shlex.quote(working_dir)} && claude", ended=True
+        option = screen.detail.partition(" ")[0]
+        hint = _HINTS[screen.obstacle].format(
+            at=shlex.quote(working_dir), detail=screen.detail, option=option
         )
+        message = _message(screen, screen.obstacle)
+        return Trouble(screen.obstacle, message, hint, screen.state is State.EXITED)
+    if exited and not _was_up(screen_lines):
+        hint = f"cd {shlex.quote(working_dir)} && claude"
+        return Trouble(None, _unexplained(screen_lines), hint, ended=True)
     return None
 
 
-def _message(screen: ScreenContent) -> str:
-    ended = screen.state is State.EXITED
-    assert screen.obstacle is not None
-    message = f"claude {'has ended' if ended else 'does not start'}: {reason_words(screen.obstacle)}"
-    match screen.obstacle:
+def _message(screen: ScreenContent, obstacle: Obstacle) -> str:
+    match obstacle:
         case Obstacle.BAD_MODEL:
             return f"claude answers no prompt: the model {screen.detail} does not exist or is not for this account"
         case Obstacle.LOGIN:
             return "claude answers no prompt: it is not logged in"
         case _:
+            message = (
+                f"claude {'has ended' if screen.state is State.EXITED else 'does not start'}: {obstacle}"
+            )
             return f"{message}: {screen.detail}" if screen.detail else message
 
 
@@ -76,51 +71,30 @@ def _unexplained(lines: Sequence[str]) -> str:
     return f"claude has ended before it started; the last line that it printed: {said[:200]}"
 
 
-def _run_it(working_dir: str, then: str) -> str:
-    """What a person types in a terminal of their own, where there is somebody to answer."""
-    return f"cd {shlex.quote(working_dir)} && claude, in a terminal of your own; {then}"
-
-
-_HINTS: Mapping[Obstacle, Callable[[ScreenContent, str], str]] = {
-    Obstacle.TRUST: lambda screen, at: f"sm trust {shlex.quote(at)}, as the operator",
-    Obstacle.ONBOARDING: lambda screen, at: (
-        "run claude once yourself, in a terminal, and answer what it asks"
-    ),
-    Obstacle.LOGIN: lambda screen, at: "claude, in a terminal of your own, and there: /login",
-    Obstacle.API_KEY: lambda screen, at: _run_it(
-        at, "choose Yes once, or put the key into ANTHROPIC_AUTH_TOKEN instead of ANTHROPIC_API_KEY"
-    ),
-    Obstacle.BYPASS_WARNING: lambda screen, at: (
-        "claude --dangerously-skip-permissions, in a terminal of your own, and accept once; or set "
-        '"skipDangerousModePermissionPrompt": true in claude\'s settings.json'
-    ),
-    Obstacle.MCP_SERVER: lambda screen, at: _run_it(at, "choose what to do with the project's MCP servers"),
-    Obstacle.IMPORTS: lambda screen, at: _run_it(at, "choose what to do with the imports of its CLAUDE.md"),
-    Obstacle.BYPASS_AS_ROOT: lambda screen, at: (
-        "choose another permission mode, or run sm as another user; only if this machine is a sandbox: "
-        'IS_SANDBOX: "1" in claude.env of the configuration'
-    ),
-    Obstacle.UNKNOWN_OPTION: lambda screen, at: (
-        f"take {screen.detail} out of the arguments for claude, or update it: claude --help shows its options"
-    ),
-    Obstacle.BAD_CHOICE: lambda screen, at: (
-        f"claude --help shows what {screen.detail.partition(' ')[0]} may be; sm config shows what is set"
-    ),
-    Obstacle.BAD_SESSION_ID: lambda screen, at: "give --session-id a UUID, or leave it out",
-    Obstacle.SESSION_ID_IN_USE: lambda screen, at: (
-        f"claude --resume {screen.detail} goes on with that conversation; a new one needs another id"
-    ),
-    Obstacle.NO_CONVERSATION: lambda screen, at: (
-        f"claude --resume, in {shlex.quote(at)}, lists what it knows: conversations belong to the directory "
-        "that they were begun in"
-    ),
-    Obstacle.NO_FILE: lambda screen, at: (
-        "correct the path, or the JSON: what is no valid JSON is taken for a path"
-    ),
-    Obstacle.NO_CONNECTION: lambda screen, at: (
-        "run claude once yourself, in a terminal, while api.anthropic.com can be reached: its first start asks there"
-    ),
-    Obstacle.BAD_MODEL: lambda screen, at: (
-        "spawn it with a model that claude knows (opus, sonnet, haiku, or a full name), or /model in its terminal"
-    ),
+_RUN_IT = "cd {at} && claude, in a terminal of your own; "
+_HINTS: Mapping[Obstacle, str] = {
+    Obstacle.TRUST: "sm trust {at}, as the operator",
+    Obstacle.ONBOARDING: "run claude once yourself, in a terminal, and answer what it asks",
+    Obstacle.LOGIN: "claude, in a terminal of your own, and there: /login",
+    Obstacle.API_KEY: f"{_RUN_IT}choose Yes once, or put the key into ANTHROPIC_AUTH_TOKEN instead of "
+    "ANTHROPIC_API_KEY",
+    Obstacle.BYPASS_WARNING: "claude --dangerously-skip-permissions, in a terminal of your own, and accept once; or "
+    'set "skipDangerousModePermissionPrompt": true in claude\'s settings.json',
+    Obstacle.MCP_SERVER: f"{_RUN_IT}choose what to do with the project's MCP servers",
+    Obstacle.IMPORTS: f"{_RUN_IT}choose what to do with the imports of its CLAUDE.md",
+    Obstacle.BYPASS_AS_ROOT: "choose another permission mode, or run sm as another user; only if this machine is a "
+    'sandbox: IS_SANDBOX: "1" in claude.env of the configuration',
+    Obstacle.UNKNOWN_OPTION: "take {detail} out of the arguments for claude, or update it: claude --help shows its "
+    "options",
+    Obstacle.BAD_CHOICE: "claude --help shows what {option} may be; sm config shows what is set",
+    Obstacle.BAD_SESSION_ID: "give --session-id a UUID, or leave it out",
+    Obstacle.SESSION_ID_IN_USE: "claude --resume {detail} goes on with that conversation; a new one needs another id",
+    Obstacle.NO_CONVERSATION: "claude --resume, in {at}, lists what it knows: conversations belong to the directory "
+    "that they were begun in",
+    Obstacle.NO_FILE: "correct the path, or the JSON: what is no valid JSON is taken for a path",
+    Obstacle.NO_CONNECTION: "run claude once yourself, in a terminal, while api.anthropic.com can be reached: its "
+    "first start asks there",
+    Obstacle.BAD_MODEL: "spawn it with a model that claude knows (opus, sonnet, haiku, or a full name), or /model in "
+    "its terminal",
 }
+"""What to type. `at`: the session's directory, quoted; `detail`: `ScreenContent.detail`; `option`: its first word."""

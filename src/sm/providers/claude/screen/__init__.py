@@ -13,7 +13,7 @@ shapes is `unknown`: a wrong answer would type a message into a dialog, which an
 """
 
 from sm.providers.claude.screen.reading import last_words, read_end, read_screen, read_title
-from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State
 
 __all__ = [
     "Obstacle",
@@ -23,5 +23,4 @@ __all__ = [
     "read_end",
     "read_screen",
     "read_title",
-    "reason_words",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
-from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words, short
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
 OPTION = re.compile(r"(?P<before> {0,3}(?:❯ | {2}| ))(?P<number>\d{1,2})\. *(?P<label>\S.*)")
 """The row that an option begins in. A narrow pane takes the space behind the number (seen at 50 columns)."""
@@ -141,7 +141,7 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
         if any(pattern.match(text) for text in texts):
             return ScreenContent(
                 State.BLOCKED,
-                f"it has not started: {reason_words(obstacle)}",
+                f"it has not started: {obstacle}",
                 hint="run claude in a terminal of your own, in the same directory, and answer it there",
                 obstacle=obstacle,
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sm.providers.claude.screen.dialog import in_a_dialog
 from sm.providers.claude.screen.rows import indent, last_paragraph, paragraph
-from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, reason_words
+from sm.providers.claude.screen.states import Obstacle, ScreenContent, State
 
 _DEAD = re.compile(r"Pane is dead( \(.*)?|\[sm\] the agent has ended.*")
 """What tmux writes under a dead process where remain-on-exit is set, and what a terminal of ours may write."""
@@ -67,9 +67,7 @@ def exited(left: Sequence[str]) -> ScreenContent:
         obstacle = asked.obstacle if asked else None
     if obstacle is None:
         return ScreenContent(State.EXITED, "it has ended")
-    return ScreenContent(
-        State.EXITED, f"it has ended: {reason_words(obstacle)}", obstacle=obstacle, detail=detail
-    )
+    return ScreenContent(State.EXITED, f"it has ended: {obstacle}", obstacle=obstacle, detail=detail)
 
 
 def before_the_end(rows: Sequence[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What a screen can say: `State`, `Obstacle`, a `ScreenContent` of both, and their words for a person."""
+"""What a screen can say: `State`, `Obstacle`, a `ScreenContent` of both."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,26 +22,26 @@ class State(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """What keeps claude from starting."""
+    """What keeps claude from starting, in words that end a sentence."""
 
-    ONBOARDING = "onboarding"
-    TRUST = "trust"
-    LOGIN = "login"
-    API_KEY = "api_key"
-    BYPASS_WARNING = "bypass_warning"
-    MCP_SERVER = "mcp_server"
-    IMPORTS = "imports"
+    ONBOARDING = "it wants to be set up"
+    TRUST = "it asks whether the directory is trusted"
+    LOGIN = "it asks for a login"
+    API_KEY = "it asks whether to use the API key of its environment"
+    BYPASS_WARNING = "it asks to accept what bypassing permissions means"
+    MCP_SERVER = "it asks about an MCP server of the project"
+    IMPORTS = "it asks about imports in CLAUDE.md"
     # From here on: it has ended and said why.
-    BYPASS_AS_ROOT = "bypass_as_root"
-    UNKNOWN_OPTION = "unknown_option"
-    BAD_CHOICE = "bad_choice"
-    BAD_SESSION_ID = "bad_session_id"
-    SESSION_ID_IN_USE = "session_id_in_use"
-    NO_CONVERSATION = "no_conversation"
-    NO_FILE = "no_file"
-    NO_CONNECTION = "no_connection"
+    BYPASS_AS_ROOT = "it does not bypass permissions as root"
+    UNKNOWN_OPTION = "it does not know an option"
+    BAD_CHOICE = "an option has a value that it does not know"
+    BAD_SESSION_ID = "its session id is not a UUID"
+    SESSION_ID_IN_USE = "its session id is in use"
+    NO_CONVERSATION = "there is no such conversation to resume"
+    NO_FILE = "a file is not there"
+    NO_CONNECTION = "it could not reach Anthropic"
     # And this one takes the prompt, and fails each turn.
-    BAD_MODEL = "bad_model"
+    BAD_MODEL = "it cannot use its model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +66,6 @@ class ScreenContent:
     obstacle: Obstacle | None = None
     detail: str = ""
     """What of the obstacle has a name, as it stands on the screen: the option, the model, the file, the session id."""
-
-
-_REASON_WORDS = {
-    Obstacle.ONBOARDING: "it wants to be set up",
-    Obstacle.TRUST: "it asks whether the directory is trusted",
-    Obstacle.LOGIN: "it asks for a login",
-    Obstacle.API_KEY: "it asks whether to use the API key of its environment",
-    Obstacle.BYPASS_WARNING: "it asks to accept what bypassing permissions means",
-    Obstacle.MCP_SERVER: "it asks about an MCP server of the project",
-    Obstacle.IMPORTS: "it asks about imports in CLAUDE.md",
-    Obstacle.BYPASS_AS_ROOT: "it does not bypass permissions as root",
-    Obstacle.UNKNOWN_OPTION: "it does not know an option",
-    Obstacle.BAD_CHOICE: "an option has a value that it does not know",
-    Obstacle.BAD_SESSION_ID: "its session id is not a UUID",
-    Obstacle.SESSION_ID_IN_USE: "its session id is in use",
-    Obstacle.NO_CONVERSATION: "there is no such conversation to resume",
-    Obstacle.NO_FILE: "a file is not there",
-    Obstacle.NO_CONNECTION: "it could not reach Anthropic",
-    Obstacle.BAD_MODEL: "it cannot use its model",
-}
-
-
-def reason_words(obstacle: Obstacle) -> str:
-    """What `obstacle` is, as the end of a sentence."""
-    return _REASON_WORDS[obstacle]
 
 
 def short(text: str, limit: int = 120) -> str:
