@@ -28,7 +28,7 @@ from sm.config import (
     sandbox_settings,
 )
 from sm.config.loading import BRIEFING_MAX_BYTES, MAX_BYTES
-from sm.config.model import NOT_YET, ConfiguredPrices
+from sm.config.model import NOT_YET, ModelPrices
 from sm.core.states import TrustLevel
 from sm.errors import ConfigError, UsageError
 
@@ -190,8 +190,8 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
         presets={"fast": ModelArgs(model="haiku"), "none": ModelArgs()},
         what=Claude().what.model_copy(update={"enabled": True, "model": "sonnet", "timeout_s": 5}),
         prices={
-            "claude-opus": ConfiguredPrices(input=1, output=2.5, cache_read=0, cache_write=0.5),
-            "x": ConfiguredPrices(input=0, output=0),
+            "claude-opus": ModelPrices(input=1, output=2.5, cache_read=0, cache_write=0.5),
+            "x": ModelPrices(input=0, output=0),
         },
     )
     assert config.child_agents.progress.model_dump() == {
@@ -852,7 +852,7 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
             if isinstance(field.default, BaseModel):
                 check(type(field.default))
 
-    for model in (Config, Command, AgentConfig, ModelArgs, ConfiguredPrices):
+    for model in (Config, Command, AgentConfig, ModelArgs, ModelPrices):
         check(model)
 
 

@@ -43,7 +43,11 @@ class What:
     timeout_s: float = field(default_factory=scaled)
 
 
-CLAUDE = ClaudeSummarizer(What(), ("claude",))
+def summarizer(what: What, command: tuple[str, ...]) -> ClaudeSummarizer:
+    return ClaudeSummarizer(what.enabled, what.model, what.timeout_s, command)
+
+
+CLAUDE = summarizer(What(), ("claude",))
 
 
 def question(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str:
@@ -153,7 +157,7 @@ def launch(seen: Path, how: str = "answers", working_dir: str = "/tmp") -> Launc
 
 
 def summary(tmp_path: Path, *, what: What | None = None, command: str = "claude") -> Summary:
-    return Summary(ClaudeSummarizer(what or What(), (command,)), str(tmp_path / "state" / "what"))
+    return Summary(summarizer(what or What(), (command,)), str(tmp_path / "state" / "what"))
 
 
 async def made(
@@ -317,7 +321,7 @@ async def test_the_real_claude_is_asked_once_without_tools_hooks_and_memory(tmp_
         json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook], "Stop": [hook]}})
     )
     with ScriptedApi() as api:
-        one = Summary(ClaudeSummarizer(What(timeout_s=scaled(60)), (binary,)), str(tmp_path / "what"))
+        one = Summary(summarizer(What(timeout_s=scaled(60)), (binary,)), str(tmp_path / "what"))
         there = replace(LAUNCH, environment=claude_cli.environment(tmp_path, api))
         found = await one.of(
             RUNNING, there, [Act(AT, "prompt", "Fix it [[text:It fixes the login.]]")], ["$"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import yaml
 from pydantic import BaseModel
 
-from sm.config.model import NOT_YET, Command, Config, ConfiguredPrices
+from sm.config.model import NOT_YET, Command, Config, ModelPrices
 from sm.core.states import TrustLevel
 
 _HEAD = """\
@@ -14,7 +14,7 @@ _HEAD = """\
 """
 _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
-    "prices": ("claude-sonnet", ConfiguredPrices(input=3, output=15)),
+    "prices": ("claude-sonnet", ModelPrices(input=3, output=15)),
 }
 """What stands as a comment below a key that has names of people's own below it, and none as shipped."""
 

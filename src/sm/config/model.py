@@ -133,7 +133,7 @@ class What(_Section):
     timeout_s: int = Field(default=60, ge=1, le=600, description="How long it may take.")
 
 
-class ConfiguredPrices(_Section):
+class ModelPrices(_Section):
     """US dollars for a million tokens."""
 
     input: Price = Field(description="US dollars for a million tokens that are sent.")
@@ -182,7 +182,7 @@ class Claude(_Section):
         description="What `sm spawn --preset NAME` adds. In the file, they replace these.",
     )
     what: What = Field(default=What(), description="How `sm what` sums up what a session does.")
-    prices: Annotated[dict[Model, ConfiguredPrices], NOTHING] = Field(
+    prices: Annotated[dict[Model, ModelPrices], NOTHING] = Field(
         default={},
         description="Prices that differ from the public ones, by the beginning of the model's full name.",
     )

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sm.config import ModelPrices
 from sm.core.usage import Usage
-from sm.providers.claude.pricing import PRICES, ModelPrices, context_window, cost_usd, prices_of
+from sm.providers.claude.pricing import PRICES, context_window, cost_usd, prices_of
 
 OPUS = "claude-opus-4-8"
 
@@ -40,19 +41,28 @@ def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
 def test_one_unknown_price_makes_the_cost_unknown() -> None:
     assert cost_usd([Usage("", OPUS, "", 1), Usage("", "other", "", 1)]) is None
     assert cost_usd([Usage("", OPUS, "", 1_000_000), Usage("", "other", "")]) == 5
-    assert cost_usd([Usage("", "other", "", 1)], {"oth": ModelPrices.usual(1, 1)}) == pytest.approx(1e-6)
+    assert cost_usd([Usage("", "other", "", 1)], {"oth": ModelPrices(input=1, output=1)}) == pytest.approx(
+        1e-6
+    )
 
 
 def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
     mine = {
-        "claude-": ModelPrices.usual(1, 1),
-        "claude-opus": ModelPrices.usual(2, 2),
-        "gpt": ModelPrices.usual(9, 9),
+        "claude-": ModelPrices(input=1, output=1),
+        "claude-opus": ModelPrices(input=2, output=2),
+        "gpt": ModelPrices(input=9, output=9),
     }
     assert [
         p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
-    ] == [2, 1, 9, None]
-    assert all(p.cache_write_1h == p.input * 2 for p in PRICES.values())
+    ] == [
+        2,
+        1,
+        9,
+        None,
+    ]
+    for name, prices in PRICES.items():
+        an_hour = Usage("", name, "", cache_write=1_000_000, cache_write_1h=1_000_000)
+        assert cost_usd([an_hour]) == prices.input * 2
 
 
 def test_the_context_window_is_large_when_the_model_says_so() -> None:

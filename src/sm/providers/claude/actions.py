@@ -1,6 +1,8 @@
 """What an agent does, each action a line for a person to read. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import itemgetter
 from typing import assert_never
 
 from sm.core.text import folded
@@ -24,12 +26,10 @@ def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> t
             action = _action(fact, working_dir)
             if action is not None:
                 found[action] = None
-    latest = ""
-    timed = []
-    for action in reversed(found):
-        timed.append((action.at or latest, action))
-        latest = timed[-1][0]
-    timed.sort(key=lambda each: each[0])
+    oldest_first = list(reversed(found))
+    # An action without a time happened when the one before it did.
+    times = accumulate((each.at or "" for each in oldest_first), lambda latest, at: at or latest)
+    timed = sorted(zip(times, oldest_first, strict=True), key=itemgetter(0))
     return tuple(action for _, action in timed[-count:]) if count > 0 else ()
 
 
@@ -49,7 +49,8 @@ def _action(fact: Fact, working_dir: str) -> ActionLine | None:
             sizes = [f"{n:,}" if n is not None else "?" for n in (fact.pre_tokens, fact.post_tokens)]
             return ActionLine(fact.at, "mark", f"compacted: {' → '.join(sizes)} tokens")
         case Mark():
-            kind, text = _mark_words(fact)
+            kind, words = _MARKS.get(fact.kind, ("mark", ""))
+            text = words.format(text=fact.text, detail=fact.detail)
             return ActionLine(fact.at, kind, _line(text)) if text else None
         case Usage() | TodoList():
             return None
@@ -57,54 +58,27 @@ def _action(fact: Fact, working_dir: str) -> ActionLine | None:
             assert_never(fact)
 
 
-def _mark_words(mark: Mark) -> tuple[str, str]:
-    """(kind, text) of the action; an empty text is not shown."""
-    match mark.kind:
-        case MarkKind.PROMPT | MarkKind.CONSUMED:
-            return "prompt", mark.text
-        case MarkKind.TEXT:
-            return "text", mark.text
-        case MarkKind.TURN_FINISHED:
-            return "mark", "turn finished"
-        case MarkKind.INTERRUPTED:
-            return "mark", "interrupted"
-        case MarkKind.REJECTED:
-            return "mark", "a person rejected the tool"
-        case MarkKind.API_ERROR:
-            return "mark", f"{mark.detail}: {mark.text}"
-        case MarkKind.ENQUEUED:
-            return "mark", f"queued: {mark.text}"
-        case MarkKind.WITHDRAWN:
-            return "mark", f"taken back: {mark.text}"
-        case MarkKind.REFUSED:
-            return "mark", f"a hook refused a prompt: {mark.detail}"
-        case MarkKind.STOPPED:
-            return "mark", f"a hook stopped the turn: {mark.detail}"
-        case MarkKind.COMMAND:
-            return "mark", f"command {mark.text}"
-        case MarkKind.COMMAND_OUTPUT:
-            return "mark", mark.text
-        case MarkKind.DEQUEUED | MarkKind.REMOVED:
-            return "mark", ""  # the prompt itself follows
-        case _:
-            assert_never(mark.kind)
-
-
-_SHOWN_ARGUMENT = {
-    "Agent": "description",
-    "Bash": "command",
-    "Edit": "file_path",
-    "Glob": "pattern",
-    "Grep": "pattern",
-    "NotebookEdit": "notebook_path",
-    "Read": "file_path",
-    "Skill": "skill",
-    "Task": "description",
-    "TaskCreate": "subject",
-    "WebFetch": "url",
-    "WebSearch": "query",
-    "Write": "file_path",
+_MARKS: Mapping[MarkKind, tuple[str, str]] = {
+    MarkKind.PROMPT: ("prompt", "{text}"),
+    MarkKind.CONSUMED: ("prompt", "{text}"),
+    MarkKind.TEXT: ("text", "{text}"),
+    MarkKind.TURN_FINISHED: ("mark", "turn finished"),
+    MarkKind.INTERRUPTED: ("mark", "interrupted"),
+    MarkKind.REJECTED: ("mark", "a person rejected the tool"),
+    MarkKind.API_ERROR: ("mark", "{detail}: {text}"),
+    MarkKind.ENQUEUED: ("mark", "queued: {text}"),
+    MarkKind.WITHDRAWN: ("mark", "taken back: {text}"),
+    MarkKind.REFUSED: ("mark", "a hook refused a prompt: {detail}"),
+    MarkKind.STOPPED: ("mark", "a hook stopped the turn: {detail}"),
+    MarkKind.COMMAND: ("mark", "command {text}"),
+    MarkKind.COMMAND_OUTPUT: ("mark", "{text}"),
 }
+"""The kind of each action and its text. Marks that are not here are not shown: their prompt follows."""
+_SHOWN_ARGUMENT = {
+    "Agent": "description", "Bash": "command", "Edit": "file_path", "Glob": "pattern", "Grep": "pattern",
+    "NotebookEdit": "notebook_path", "Read": "file_path", "Skill": "skill", "Task": "description",
+    "TaskCreate": "subject", "WebFetch": "url", "WebSearch": "query", "Write": "file_path",
+}  # fmt: skip
 """The one argument that tells what a call is about; of any other tool it is the first text."""
 _PATHS = frozenset({"file_path", "notebook_path", "path"})
 

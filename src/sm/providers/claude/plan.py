@@ -120,7 +120,10 @@ class ClaudeProvider:
         self.composer: Composer | None = ClaudeComposer()
         self.definitions: Definitions | None = ClaudeDefinitions(claude.env)
         self.setup: Setup | None = ClaudeSetup(claude, self._agents, inherited)
-        self.summarizer: Summarizer | None = ClaudeSummarizer(claude.what, claude.default_command)
+        what = claude.what
+        self.summarizer: Summarizer | None = ClaudeSummarizer(
+            what.enabled, what.model, what.timeout_s, claude.default_command
+        )
         self._template = template
         self._new_id = new_id
 

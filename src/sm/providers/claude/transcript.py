@@ -5,7 +5,6 @@ Source: claude 2.1.197. Lines of an unknown form have no meaning.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
@@ -98,54 +97,33 @@ def _finished(facts: Sequence[Fact]) -> float | None:
     return seconds_of(marks[-1].at)
 
 
+_BEGINS = (Activity.BUSY, "a turn begins")
+_ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
+    MarkKind.PROMPT: _BEGINS,
+    MarkKind.CONSUMED: _BEGINS,
+    MarkKind.TURN_FINISHED: (Activity.IDLE, "its turn is finished"),
+    MarkKind.INTERRUPTED: (Activity.IDLE, "it was interrupted"),
+    MarkKind.API_ERROR: (Activity.IDLE, "its turn failed: {text}"),
+}
+"""What marks say of the agent's activity. None of REJECTED: an interruption follows, or the person said how to go on.
+"""
+
+
 def _observed(fact: Fact) -> Observation | None:
     """The agent's activity by this line."""
-    when: str | None = getattr(fact, "at", None)
-    at = None if when is None else seconds_of(when)
-    if at is None:
-        return None
-
-    def said(activity: Activity, reason: str, *, final: bool = False, turn: str | None = None) -> Observation:
-        return Observation(Source.TRANSCRIPT, activity, at, reason, turn, final=final)
-
     match fact:
         case ToolUse():
-            return said(Activity.BUSY, f"it calls {folded(fact.name, 80)}")
+            activity, reason = Activity.BUSY, f"it calls {folded(fact.name, 80)}"
         case ToolResult():
-            return said(Activity.BUSY, "a tool is done")
-        case Mark():
-            return _marked(fact, said)
+            activity, reason = Activity.BUSY, "a tool is done"
+        case Mark(MarkKind.TURN_FINISHED) if fact.background:
+            activity, reason = Activity.BUSY, f"its turn is finished, background agents: {fact.background}"
+        case Mark() if fact.kind in _ACTIVITIES:
+            activity, words = _ACTIVITIES[fact.kind]
+            reason = words.format(text=folded(fact.text, 200))
         case _:
             return None
-
-
-def _marked(mark: Mark, said: Any) -> Observation | None:
-    found: Observation | None
-    match mark.kind:
-        case MarkKind.PROMPT | MarkKind.CONSUMED:
-            found = said(Activity.BUSY, "a turn begins")
-        case MarkKind.TURN_FINISHED if mark.background:
-            found = said(Activity.BUSY, f"its turn is finished, background agents: {mark.background}")
-        case MarkKind.TURN_FINISHED:
-            found = said(Activity.IDLE, "its turn is finished", final=True)
-        case MarkKind.INTERRUPTED:
-            found = said(Activity.IDLE, "it was interrupted", final=True)
-        case MarkKind.API_ERROR:
-            found = said(Activity.IDLE, f"its turn failed: {folded(mark.text, 200)}", final=True)
-        case (
-            # An interruption follows, unless the person has said how to go on.
-            MarkKind.REJECTED
-            | MarkKind.TEXT
-            | MarkKind.ENQUEUED
-            | MarkKind.DEQUEUED
-            | MarkKind.REMOVED
-            | MarkKind.WITHDRAWN
-            | MarkKind.REFUSED
-            | MarkKind.STOPPED
-            | MarkKind.COMMAND
-            | MarkKind.COMMAND_OUTPUT
-        ):
-            found = None
-        case _:
-            assert_never(mark.kind)
-    return found
+    at = seconds_of(fact.at) if fact.at else None
+    if at is None:
+        return None
+    return Observation(Source.TRANSCRIPT, activity, at, reason, final=activity is Activity.IDLE)
