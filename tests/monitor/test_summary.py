@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from sm import config
 from sm.core.models import Launch, Session
 from sm.core.states import Status
 from sm.monitor.summary import _INSTRUCTIONS, EXTRACT, Act, Summary, _environment, extract
@@ -44,7 +45,7 @@ class What:
 
 
 def summarizer(what: What, command: tuple[str, ...]) -> ClaudeSummarizer:
-    return ClaudeSummarizer(what.enabled, what.model, what.timeout_s, command)
+    return ClaudeSummarizer(cast("config.What", what), command)
 
 
 CLAUDE = summarizer(What(), ("claude",))

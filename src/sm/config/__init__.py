@@ -7,7 +7,7 @@ from sm.config.definitions import Definition, read_definition, settings_length
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import Loaded, load, read_briefing
-from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, ModelPrices, Webhook
+from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, ModelPrices, Webhook, What
 from sm.config.settings import sandbox_settings
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ModelArgs",
     "ModelPrices",
     "Webhook",
+    "What",
     "example",
     "is_agent_type",
     "is_model",

@@ -192,7 +192,7 @@ class Finding:
 
     ok: bool
     what: str
-    todo: str | None
+    todo: str | None = None
     """What to type."""
 
 

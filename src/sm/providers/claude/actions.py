@@ -1,7 +1,6 @@
 """What an agent does, each action a line for a person to read. Pure."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from operator import itemgetter
 from typing import assert_never
 
@@ -26,10 +25,11 @@ def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> t
             action = _action(fact, working_dir)
             if action is not None:
                 found[action] = None
-    oldest_first = list(reversed(found))
-    # An action without a time happened when the one before it did.
-    times = accumulate((each.at or "" for each in oldest_first), lambda latest, at: at or latest)
-    timed = sorted(zip(times, oldest_first, strict=True), key=itemgetter(0))
+    latest, timed = "", []
+    for action in reversed(found):
+        latest = action.at or latest
+        timed.append((latest, action))
+    timed.sort(key=itemgetter(0))
     return tuple(action for _, action in timed[-count:]) if count > 0 else ()
 
 

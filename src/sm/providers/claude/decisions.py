@@ -4,21 +4,18 @@ Measured on 2.1.197 (code.claude.com, Hooks reference, PermissionRequest).
 """
 
 import json
-import os.path
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind
-from sm.core.text import folded, marked
-from sm.providers.claude.values import digest
+from sm.core.text import marked
+from sm.providers.claude import values
 from sm.providers.readers import Dialog
 
 _ASKS = "AskUserQuestion"
 PLANS = "ExitPlanMode"
 """The tool with which an agent that plans asks whether it may begin."""
-_WORD_MAX = 200
-_PATH_MAX = 4096
 
 
 def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
@@ -26,21 +23,21 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
 
     A question whose texts are not all there is a permission, so that a person still sees what it is about.
     """
-    tool = _word(payload, "tool_name")
+    tool = values.word(payload.get("tool_name"))
     if payload.get("hook_event_name") != "PermissionRequest" or not tool:
         return None
     given = payload.get("tool_input")
-    arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    arguments = values.mapping(given)
     questions = _questions(arguments) if tool == _ASKS else ()
     return Dialog(
         RequestKind.QUESTION if questions else RequestKind.PERMISSION,
         tool,
         arguments,
         questions,
-        agent=_word(payload, "agent_id"),
+        agent=values.word(payload.get("agent_id")),
         cut=cut,
-        working_dir=_directory(payload.get("cwd")),
-        tool_digest=digest(tool, given),
+        working_dir=values.absolute(payload.get("cwd")),
+        tool_digest=values.digest(tool, given),
     )
 
 
@@ -61,21 +58,20 @@ def decision(request: Request, by: str) -> str | None:
     answer = request.answer
     if answer is None:
         return None
+    decided: Mapping[str, object]
     match request.kind:
         case RequestKind.PERMISSION | RequestKind.QUESTION if not answer.approved:
             said = f"{by} said no"
-            message = marked(f"{said}: {answer.message}") if answer.message else said
-            return _output({"behavior": "deny", "message": message})
-        case RequestKind.PERMISSION:
-            return None if request.tool == _ASKS else _output({"behavior": "allow"})
-        case RequestKind.QUESTION:
-            arguments = None if request.cut else _answered(request, answer)
-            return None if arguments is None else _output({"behavior": "allow", "updatedInput": arguments})
+            decided = {
+                "behavior": "deny",
+                "message": marked(f"{said}: {answer.message}") if answer.message else said,
+            }
+        case RequestKind.PERMISSION if request.tool != _ASKS:
+            decided = {"behavior": "allow"}
+        case RequestKind.QUESTION if not request.cut and (arguments := _answered(request, answer)):
+            decided = {"behavior": "allow", "updatedInput": arguments}
         case _:
             return None
-
-
-def _output(decided: Mapping[str, object]) -> str:
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decided}})
 
 
@@ -83,15 +79,14 @@ def _answered(request: Request, answer: Answer) -> Mapping[str, object] | None:
     """The arguments as claude's own dialog completes them: answers are found by the text of their question."""
     arguments = request.arguments or {}
     asked = _questions(arguments)
-    texts = [question.question for question in asked]
-    if not asked or len(set(texts)) != len(texts) or len(texts) != len(answer.answers):
+    texts = {question.question for question in asked}
+    if not asked or not len(texts) == len(asked) == len(answer.answers):
         return None
-    said = map(_said, asked, answer.answers)
-    return {**arguments, "answers": dict(zip(texts, said, strict=True))}
-
-
-def _said(question: Question, words: str) -> str:
-    return words if words in question.options else marked(words)
+    said = {
+        each.question: words if words in each.options else marked(words)
+        for each, words in zip(asked, answer.answers, strict=True)
+    }
+    return {**arguments, "answers": said}
 
 
 def _questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
@@ -115,15 +110,3 @@ def _question(value: object) -> Question | None:
 
 def _is_text(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _directory(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value or len(value) > _PATH_MAX:
-        return ""
-    return value if os.path.isabs(value) else ""
-
-
-def _word(payload: Mapping[str, Any], key: str) -> str:
-    """A short text that claude itself chose."""
-    value = payload.get(key)
-    return folded(value, _WORD_MAX) if isinstance(value, str) else ""

@@ -8,7 +8,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from sm.core.models import Process
 from sm.errors import ExternalError
+from sm.linux.files import read_file
+from sm.linux.processes import identify
 
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -21,67 +24,51 @@ def config_dir(environment: Mapping[str, str]) -> str:
 class ClaudeHome:
     """Where claude would look in this environment."""
 
-    __slots__ = ("directory", "state")
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        given = environ.get("CLAUDE_CONFIG_DIR")
-        self.directory = config_dir(environ)
-        self.state = f"{given or environ.get('HOME', '')}/.claude.json"
-
-    @property
-    def settings(self) -> str:
-        return f"{self.directory}/settings.json"
-
-    @property
-    def credentials(self) -> str:
-        """Only ever asked whether it is there."""
-        return f"{self.directory}/.credentials.json"
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.directory = config_dir(environment)
+        self.state = f"{environment.get('CLAUDE_CONFIG_DIR') or environment.get('HOME', '')}/.claude.json"
+        self.settings = f"{self.directory}/settings.json"
+        self.credentials = f"{self.directory}/.credentials.json"
+        """Nothing may open this file, only check that it exists."""
 
     def running(self) -> list[int]:
         """The pids of the claudes that use this directory now."""
-        from sm.linux.processes import identify
-
+        found = []
         try:
             names = os.listdir(f"{self.directory}/sessions")
         except OSError:
             return []
-        found = []
         for name in names:
             stem, _, rest = name.partition(".")
-            if not stem.isdigit() or rest != "json":
-                continue
-            process = identify(int(stem))
-            if process is None:
-                continue
+            process = identify(int(stem)) if stem.isdigit() and rest == "json" else None
             try:
-                started = read_object(f"{self.directory}/sessions/{name}").get("procStart")
+                if process and is_of(read_object(f"{self.directory}/sessions/{name}")[0], process):
+                    found.append(process.pid)
             except (OSError, ExternalError):
                 continue  # it has just gone, or is no file of claude's
-            # A claude that was killed leaves its file, and its pid goes to somebody else.
-            if started is None or str(started) == process.started.rpartition("/")[2]:
-                found.append(process.pid)
         return sorted(found)
 
 
-def read_object(path: str) -> dict[str, Any]:
-    """The JSON object in a file. Raises OSError, and ExternalError when it is none."""
-    with open(path, "rb") as file:
-        return object_in(file.read(_MAX_BYTES + 1), path)
+def is_of(published: Mapping[str, Any], process: Process) -> bool:
+    """Whether this process published the state. A claude that was killed leaves its file, and its pid is used again."""
+    started = published.get("procStart")
+    return not isinstance(started, str | int) or str(started) == process.started.rpartition("/")[2]
 
 
-def object_in(content: bytes, path: str) -> dict[str, Any]:
-    """Raises ExternalError, which names the file."""
-    if len(content) > _MAX_BYTES:
+def read_object(path: str) -> tuple[dict[str, Any], os.stat_result]:
+    """The JSON object in a file, and the file's status before the read. Raises OSError, and ExternalError."""
+    content = read_file(path, _MAX_BYTES, follow=True)
+    if content.cut:
         raise ExternalError(f"{path} is larger than {_MAX_BYTES >> 20} MiB")
     try:
-        value = json.loads(content)
+        value = json.loads(content.data)
     except (ValueError, RecursionError):
         raise ExternalError(
             f"{path} is not JSON", "start claude in a terminal: it offers to mend it"
         ) from None
     if not isinstance(value, dict):
         raise ExternalError(f"{path} holds no JSON object")
-    return value
+    return value, content.status
 
 
 def trusted_by(state: Mapping[str, Any], directory: str) -> str | None:

@@ -1,73 +1,37 @@
 """Reads the hook events of Claude Code (measured on 2.1.197; code.claude.com, Hooks reference). Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from sm.core.observation import Activity, Observation, Source
-from sm.core.requests import Request
 from sm.core.text import folded
 from sm.core.usage import ToolUse
+from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
-from sm.providers.claude.values import digest, shortened
-from sm.providers.readers import FIRST_TURN_S, AcceptedInput, Dialog, HookEvent
+from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
 
 EVENTS = (
-    "SessionStart",
-    "SessionEnd",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PermissionRequest",
-    "PermissionDenied",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Notification",
-    "Stop",
-    "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-)
+    "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PermissionDenied",
+    "PostToolUse", "PostToolUseFailure", "Notification", "Stop", "StopFailure", "SubagentStart", "SubagentStop",
+    "PreCompact", "PostCompact",
+)  # fmt: skip
 """The events that mean something to sm: each costs the agent the start of a process."""
 
-_WORD_MAX = 200
 _REASON_MAX = 300
-_PATH_MAX = 4096
 _PROMPT_CUT_AT = 60_000
 """`sm hook` sends no more of a prompt. What is longer the transcript tells whole."""
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class ClaudeHookReader:
-    """`HookReader` for claude."""
-
-    ending_event = "SessionEnd"
-
-    def event(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookEvent:
-        return read_hook(payload, at, expects_turn=expects_turn)
-
-    def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
-        return read_dialog(payload, cut=cut)
-
-    def plan(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        return plan_of(tool, arguments)
-
-    def decision(self, request: Request, by: str) -> str | None:
-        return decision(request, by)
-
-
-class _Observe(Protocol):
-    def __call__(
-        self, activity: Activity, reason: str, *, opens: bool = False, final: bool = False
-    ) -> Observation: ...
+_Observe: TypeAlias = Callable[..., Observation]
 
 
 def tool_of(name: str, arguments: object) -> str:
     """A tool and what it is used on, in one line: `Bash: npm test`, `Write → tests/api.test.ts`."""
-    given = shortened(arguments) if isinstance(arguments, Mapping) else {}
+    given = values.shortened(values.mapping(arguments))
     return tool_line(ToolUse("", folded(name, 80), "", given))
 
 
@@ -76,11 +40,13 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 
     Nothing here may raise: the payload comes from a program that an agent can imitate.
     """
-    name = _word(payload, "hook_event_name")
-    turn = _word(payload, "prompt_id") or None
-    sub = _word(payload, "agent_id")
+    name = values.word(payload.get("hook_event_name"))
+    turn = values.word(payload.get("prompt_id")) or None
+    sub = values.word(payload.get("agent_id"))
+    path = values.absolute(payload.get("transcript_path"))
+    conversation = conversation_id(payload.get("session_id"))
     here = HookEvent(
-        name, conversation=conversation_id(payload.get("session_id")), transcript=_path(payload) or None
+        name, conversation=conversation, transcript=path if path.isprintable() and path else None
     )
 
     def observe(activity: Activity, reason: str, *, opens: bool = False, final: bool = False) -> Observation:
@@ -91,10 +57,10 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "SessionStart":
             return _session_start(payload, observe, here, expects_turn=expects_turn)
         case "SessionEnd":
-            reason = _word(payload, "reason") or "unknown"
+            reason = values.word(payload.get("reason")) or "unknown"
             return HookEvent(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
-            prompt = _text(payload, "prompt")
+            prompt = values.string(payload.get("prompt"))
             asked = not prompt.startswith("<task-notification>")
             whole = len(prompt) < _PROMPT_CUT_AT
             accepted = AcceptedInput(prompt, at, hook=name) if asked and whole and not sub else None
@@ -102,8 +68,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
                 here, observation=observe(Activity.BUSY, "a turn begins", opens=asked), accepted=accepted
             )
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
-            tool = tool_of(_text(payload, "tool_name"), payload.get("tool_input"))
-            begins, use = name == "PreToolUse", _word(payload, "tool_use_id") or None
+            tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
+            begins, use = name == "PreToolUse", values.word(payload.get("tool_use_id")) or None
             return replace(
                 HookEvent(name) if sub else here,
                 observation=replace(observe(Activity.BUSY, tool), use=use),
@@ -122,14 +88,15 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "Stop" if not sub:
             return replace(here, observation=_stopped(payload, observe), turn_finished=True)
         case "StopFailure" if not sub:
-            why = ": ".join(filter(None, (_word(payload, "error"), _text(payload, "last_assistant_message"))))
+            said = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
+            why = ": ".join(filter(None, said))
             return replace(here, observation=observe(Activity.IDLE, f"its turn failed: {why}", final=True))
         case "SubagentStart":
-            kind = folded(_text(payload, "agent_type") or "unnamed", 60)
+            kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
             return HookEvent(name, observe(Activity.BUSY, f"a sub-agent starts: {kind}"))
         case "PreCompact":
             return replace(here, observation=observe(Activity.BUSY, "it compacts its conversation"))
-        case "PostCompact" if _text(payload, "trigger") == "manual":
+        case "PostCompact" if values.string(payload.get("trigger")) == "manual":
             return replace(
                 here, observation=observe(Activity.IDLE, "its conversation is compacted", final=True)
             )
@@ -140,8 +107,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
 def _session_start(
     payload: Mapping[str, Any], observe: _Observe, here: HookEvent, *, expects_turn: bool
 ) -> HookEvent:
-    model = _word(payload, "model") or None
-    match _text(payload, "source"):
+    model = values.word(payload.get("model")) or None
+    match values.string(payload.get("source")):
         case "compact":
             return HookEvent(here.name, model=model)
         case "clear":
@@ -156,11 +123,11 @@ def _session_start(
 
 
 def _digest(payload: Mapping[str, Any]) -> str:
-    return digest(_word(payload, "tool_name"), payload.get("tool_input"))
+    return values.digest(values.word(payload.get("tool_name")), payload.get("tool_input"))
 
 
 def _asked(payload: Mapping[str, Any]) -> str:
-    tool, arguments = _text(payload, "tool_name"), payload.get("tool_input")
+    tool, arguments = values.string(payload.get("tool_name")), payload.get("tool_input")
     if tool == "AskUserQuestion":
         return f"it asks: {folded(_first_question(arguments), 200)}"
     if tool == PLANS:
@@ -169,28 +136,23 @@ def _asked(payload: Mapping[str, Any]) -> str:
 
 
 def _first_question(arguments: object) -> str:
-    questions = arguments.get("questions") if isinstance(arguments, Mapping) else None
-    first = questions[0] if isinstance(questions, Sequence) and questions else None
-    return _text(first, "question") if isinstance(first, Mapping) else ""
+    first = next(iter(values.blocks(values.mapping(arguments).get("questions"))), {})
+    return values.string(first.get("question"))
 
 
 def _notified(payload: Mapping[str, Any], observe: _Observe) -> Observation | None:
-    match _text(payload, "notification_type"):
+    match values.string(payload.get("notification_type")):
         case "idle_prompt":
             return observe(Activity.IDLE, "it waits for input", final=True)
         case "elicitation_dialog":
-            return observe(Activity.BLOCKED, folded(_text(payload, "message"), 200))
+            return observe(Activity.BLOCKED, folded(values.string(payload.get("message")), 200))
         case _:  # a permission: its own event came before and says more
             return None
 
 
 def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
-    tasks = payload.get("background_tasks")
-    running = [
-        task
-        for task in (tasks if isinstance(tasks, Sequence) else ())
-        if isinstance(task, Mapping) and task.get("status") == "running"
-    ]
+    tasks = values.blocks(payload.get("background_tasks"))
+    running = [task for task in tasks if task.get("status") == "running"]
     agents = sum(task.get("type") == "subagent" for task in running)
     if agents:
         return observe(Activity.BUSY, f"its turn ended, sub-agents in the background: {agents}")
@@ -204,16 +166,11 @@ def conversation_id(value: object) -> str | None:
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
-def _path(payload: Mapping[str, Any]) -> str:
-    path = _text(payload, "transcript_path")
-    return path if path.startswith("/") and path.isprintable() and len(path) <= _PATH_MAX else ""
+class ClaudeHookReader:
+    """`HookReader` for claude."""
 
-
-def _word(payload: Mapping[str, Any], key: str) -> str:
-    """A short text that claude itself chose; of anything else the beginning, harmless to show."""
-    return folded(_text(payload, key), _WORD_MAX)
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    return value if isinstance(value, str) else ""
+    ending_event = "SessionEnd"
+    event = staticmethod(read_hook)
+    dialog = staticmethod(read_dialog)
+    plan = staticmethod(plan_of)
+    decision = staticmethod(decision)

@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from sm.config import AgentConfig, Claude, ModelArgs
+from sm.config import AgentConfig, Claude, ModelArgs, ModelPrices
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind, Status
 from sm.core.text import folded
@@ -30,11 +30,11 @@ from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.composer import ClaudeComposer
 from sm.providers.claude.definitions import ClaudeDefinitions
-from sm.providers.claude.home import config_dir
+from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
 from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
 from sm.providers.claude.permissions import capped
-from sm.providers.claude.pricing import ModelPrices, context_window, cost_usd
+from sm.providers.claude.pricing import context_window, cost_usd
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
 from sm.providers.claude.state import ClaudeStateReader
@@ -43,38 +43,19 @@ from sm.providers.claude.terminal import ClaudeScreenReader
 from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import Readers
 
-_NEVER_INHERITED = frozenset(
-    {
-        # What a claude gives to all that it starts. With these another claude takes itself for a part of that one:
-        # no transcript, no state file, no resuming (CC 2.4).
-        "CLAUDECODE",
-        "CLAUDE_CODE_CHILD_SESSION",
-        "CLAUDE_CODE_SESSION_ID",
-        "CLAUDE_CODE_SESSION_KIND",
-        "CLAUDE_CODE_SESSION_NAME",
-        "CLAUDE_CODE_ENTRYPOINT",
-        "CLAUDE_CODE_EXECPATH",
-        "CLAUDE_CODE_AGENT",
-        "CLAUDE_CODE_SSE_PORT",
-        "CLAUDE_AGENT_SDK_VERSION",
-        "CLAUDE_EFFORT",
-        "CLAUDE_ENV_FILE",
-        "CLAUDE_JOB_DIR",
-        "CLAUDE_PROJECT_DIR",
-        "AI_AGENT",
-        # With these claude asks tmux's global environment, which is that of whoever started the server.
-        "TMUX",
-        "TMUX_PANE",
-        "CLAUDE_CODE_TMUX_SESSION",
-        "CLAUDE_CODE_TMUX_PREFIX",
-        # The same as options that are refused: no hooks, no transcript, an end that nobody asked for.
-        "CLAUDE_CODE_SIMPLE",
-        "CLAUDE_CODE_SAFE_MODE",
-        "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
-        "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY",
-        "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER",
-    }
-)
+_NEVER_INHERITED = frozenset({
+    # What a claude gives to all that it starts. With these another claude takes itself for a part of that one:
+    # no transcript, no state file, no resuming (CC 2.4).
+    "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
+    "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_AGENT",
+    "CLAUDE_CODE_SSE_PORT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR",
+    "CLAUDE_PROJECT_DIR", "AI_AGENT",
+    # With these claude asks tmux's global environment, which is that of whoever started the server.
+    "TMUX", "TMUX_PANE", "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_TMUX_PREFIX",
+    # The same as options that are refused: no hooks, no transcript, an end that nobody asked for.
+    "CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
+    "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER",
+})  # fmt: skip
 
 _SUBCOMMANDS = frozenset({
     "agents", "auth", "auto-mode", "daemon", "doctor", "gateway", "install", "mcp", "plugin", "plugins", "project",
@@ -120,10 +101,7 @@ class ClaudeProvider:
         self.composer: Composer | None = ClaudeComposer()
         self.definitions: Definitions | None = ClaudeDefinitions(claude.env)
         self.setup: Setup | None = ClaudeSetup(claude, self._agents, inherited)
-        what = claude.what
-        self.summarizer: Summarizer | None = ClaudeSummarizer(
-            what.enabled, what.model, what.timeout_s, claude.default_command
-        )
+        self.summarizer: Summarizer | None = ClaudeSummarizer(claude.what, claude.default_command)
         self._template = template
         self._new_id = new_id
 
@@ -136,12 +114,11 @@ class ClaudeProvider:
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> CapabilitySources:
         environment = {**environment, **self._claude.env}
-        home = config_dir(environment)
-        state = home if environment.get("CLAUDE_CONFIG_DIR") else environment.get("HOME", "")
-        places = (home, *(f"{each.rstrip('/')}/.claude" for each in around))
+        home = ClaudeHome(environment)
+        places = (home.directory, *(f"{each.rstrip('/')}/.claude" for each in around))
         return CapabilitySources(
             names=(".claude", ".mcp.json"),
-            user_mcps=f"{state}/.claude.json",
+            user_mcps=home.state,
             project_mcps={each: f"{each.rstrip('/')}/.mcp.json" for each in around},
             skills=tuple(f"{each}/skills" for each in places),
             commands=tuple(f"{each}/commands" for each in places),

@@ -1,12 +1,34 @@
-"""claude as it is set up on this machine: what would hold up its agents, and which directories it trusts."""
+"""claude as it is set up on this machine: what would hold up its agents, and which directories it trusts.
 
+The checks run nothing but `claude --version` and read no credential. Source: CC 1, measured with 2.1.197.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sm.config import Claude
+from sm.errors import ExternalError, UsageError
 from sm.providers.base import Finding, Trusted
-from sm.providers.claude.doctor import checks
-from sm.providers.claude.home import ClaudeHome
+from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
+from sm.providers.claude.options import bypasses, excused, gathered
+from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import trust
+
+_MEASURED = "2.1.197"
+_OLDEST = "2.1"
+_VERSION_S = 10
+_LOGINS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+)
 
 
 class ClaudeSetup:
@@ -17,9 +39,6 @@ class ClaudeSetup:
         self._agents = agents
         self._inherited = {"HOME", *inherited}
 
-    def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterator[Finding]:
-        return checks(self._claude, self._agents, self._given(environ), environ, current_dir)
-
     def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
         return trust(ClaudeHome(self._given(environ)), directory)
 
@@ -29,3 +48,149 @@ class ClaudeSetup:
         So the claudes of agents may look elsewhere than the person's own does.
         """
         return {name: value for name, value in environ.items() if name in self._inherited} | self._claude.env
+
+    def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterator[Finding]:
+        if not self._agents:
+            return
+        program = self._claude.default_command[0]
+        path = shutil.which(program, path=environ.get("PATH"))
+        if path is None:
+            types = ", ".join(self._agents)
+            yield Finding(
+                False, f"{program} is not on your PATH: no agent of type {types} can start", INSTALL
+            )
+            return
+        yield _version(path)
+        given = self._given(environ)
+        home = ClaudeHome(given)
+        try:
+            state, _ = read_object(home.state)
+        except FileNotFoundError:
+            yield Finding(
+                False,
+                f"claude has never been started here: there is no {home.state}",
+                "claude, in a terminal",
+            )
+            return
+        except (OSError, ExternalError) as error:
+            yield Finding(False, f"claude: {home.state} cannot be read: {error}", "claude, in a terminal")
+            return
+        if state.get("hasCompletedOnboarding") is True:
+            yield Finding(True, f"claude has been set up ({home.state})")
+        else:
+            yield Finding(False, "claude would ask what it asks at its first start", "claude, in a terminal")
+        settings = _settings(home)
+        yield _login(home, state, settings, given, environ)
+        yield _trust(state, given, current_dir)
+        # Where claude keeps the answer today, and where it did before.
+        accepted = settings.get("skipDangerousModePermissionPrompt") or state.get(
+            "bypassPermissionsModeAccepted"
+        )
+        yield from self._bypass(given, accepted=accepted is True)
+
+    def _bypass(self, given: Mapping[str, str], *, accepted: bool) -> Iterator[Finding]:
+        """Agent types that ask for no permission: claude refuses that to root, and asks everybody else once."""
+        found = []
+        for name in self._agents:
+            try:
+                options = gathered(
+                    ((None, self._claude.default_args), (None, self._claude.agent_configs[name].args))
+                )
+            except UsageError as error:
+                yield Finding(False, f"{name}: {error.message}", "edit config.yaml")
+                continue
+            if bypasses(options.arguments):
+                found.append(name)
+        if not found:
+            return
+        types = ", ".join(found)
+        if os.geteuid() == 0 and not excused(given):
+            yield Finding(
+                False,
+                f"claude refuses to bypass permissions as root, so that {types} cannot start",
+                "run sm as another user, or choose another --permission-mode in config.yaml; only if this machine is a "
+                'sandbox: claude: {env: {IS_SANDBOX: "1"}}',
+            )
+        elif not accepted:
+            yield Finding(
+                False,
+                f"claude would ask {types} to accept bypassing permissions",
+                "claude --permission-mode bypassPermissions, in a terminal, and accept once",
+            )
+
+
+def _version(path: str) -> Finding:
+    if not os.path.basename(path).startswith("claude"):
+        return Finding(True, f"agents are started with {path}, whose version is not asked")
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(False, f"{path} --version does not work: {error}", INSTALL)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
+    if found is None:
+        return Finding(False, f"{path} --version names no version", INSTALL)
+    version = found[0]
+    if list(map(int, found.groups())) < list(map(int, _OLDEST.split("."))):
+        too_old = f"claude {version} at {path} is too old, {_OLDEST} is needed"
+        return Finding(False, too_old, f"{INSTALL}@latest")
+    note = "" if version == _MEASURED else f", not the version that sm was measured with ({_MEASURED})"
+    return Finding(True, f"claude {version} at {path}{note}")
+
+
+def _settings(home: ClaudeHome) -> Mapping[str, object]:
+    try:
+        return read_object(home.settings)[0]
+    except (OSError, ExternalError):
+        return {}
+
+
+def _login(
+    home: ClaudeHome,
+    state: Mapping[str, object],
+    settings: Mapping[str, object],
+    given: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> Finding:
+    own = settings.get("env")
+    for name in _LOGINS:
+        if given.get(name) or (isinstance(own, dict) and own.get(name)):
+            key = given.get(name, "")
+            if name == "ANTHROPIC_API_KEY" and key and not _approved(state, key):
+                return Finding(
+                    False,
+                    f"claude would ask whether it may use {name}",
+                    "claude, in a terminal, and 1. Yes",
+                )
+            return Finding(True, f"claude logs in with {name}")
+    if settings.get("apiKeyHelper"):
+        return Finding(True, "claude logs in with apiKeyHelper")
+    if os.path.exists(home.credentials):
+        return Finding(True, f"claude has a login ({home.credentials})")
+    for name in _LOGINS:
+        if environ.get(name):
+            todo = f"add {name} to sessions.inherit_environment_vars in config.yaml, then: sm daemon restart"
+            return Finding(False, f"claude has no login: {name} is not handed to agents", todo)
+    return Finding(False, "claude has no login that sm knows of", "claude, in a terminal, and there: /login")
+
+
+def _approved(state: Mapping[str, object], key: str) -> bool:
+    answers = state.get("customApiKeyResponses")
+    approved = answers.get("approved") if isinstance(answers, dict) else None
+    return isinstance(approved, list) and key[-20:] in approved
+
+
+def _trust(state: Mapping[str, object], given: Mapping[str, str], current_dir: str) -> Finding:
+    directory = os.path.realpath(current_dir)
+    if trusted_by(state, directory) or given.get("CLAUDE_CODE_SANDBOXED"):
+        return Finding(True, f"claude trusts {directory}")
+    return Finding(
+        False, f"claude would ask whether to trust {directory}", f"sm trust {shlex.quote(directory)}"
+    )

@@ -10,7 +10,7 @@ from typing import Any
 from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.providers.claude.home import config_dir
+from sm.providers.claude.home import config_dir, is_of
 from sm.providers.claude.hooks import conversation_id
 from sm.providers.claude.values import is_time
 
@@ -33,7 +33,7 @@ class ClaudeStateReader:
 
 
 def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
-    """The file's object. The file outlives a claude that was killed with SIGKILL: only the same process counts."""
+    """The file's object."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -41,10 +41,7 @@ def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
     # By its type too: True is 1 to Python.
     if not isinstance(value, dict) or type(value.get("pid")) is not int or value["pid"] != process.pid:
         return None
-    started = value.get("procStart")
-    if isinstance(started, str | int) and str(started) != process.started.rpartition("/")[2]:
-        return None
-    return value
+    return value if is_of(value, process) else None
 
 
 def _observation(published: Mapping[str, Any]) -> Observation | None:

@@ -5,35 +5,42 @@ user in the question. All kinds of login work (safe mode keeps apiKeyHelper).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+
+from sm.config import What
 
 _SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
 """Reading is denied by a rule too: an `@` that got through attaches nothing then."""
 
 
-@dataclass(frozen=True, slots=True)
 class ClaudeSummarizer:
-    """`Summarizer` for claude: the configured `claude.what`, and the program with its first arguments."""
+    """`Summarizer` for claude. `command`: the configured program and its first arguments."""
 
-    name: ClassVar = "claude"
-    enabled: bool
-    model: str
-    timeout_s: float
-    command: Sequence[str]
+    name = "claude"
+
+    def __init__(self, settings: What, command: Sequence[str]) -> None:
+        self._settings = settings
+        self._command = tuple(command)
+
+    @property
+    def model(self) -> str:
+        return self._settings.model
+
+    @property
+    def timeout_s(self) -> float:
+        return self._settings.timeout_s
 
     @property
     def unavailable(self) -> str | None:
-        if not self.enabled:
+        if not self._settings.enabled:
             return "no model is to be asked (claude.what.enabled)"
         # Relative to the directory of a session it would be a file that its agent can write, and it runs out here.
-        if "/" in self.command[0] and not self.command[0].startswith("/"):
+        if "/" in self._command[0] and not self._command[0].startswith("/"):
             return "claude.default_command must be a name or an absolute path for this"
         return None
 
     def argv(self, instructions: str) -> tuple[str, ...]:
         return (
-            *self.command,
+            *self._command,
             *("--print", "--output-format", "text", "--model", self.model, "--system-prompt", instructions),
             *("--tools", "", "--disable-slash-commands", "--no-session-persistence", "--safe-mode"),
             *("--settings", _SETTINGS, "--strict-mcp-config", "--mcp-config", '{"mcpServers":{}}'),

@@ -9,7 +9,7 @@ from typing import Any
 
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.providers.base import Trusted
-from sm.providers.claude.home import ClaudeHome, object_in, trusted_by
+from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 
 _TRIES = 5
 _STANDS_S = 1.0
@@ -34,10 +34,7 @@ def trust(home: ClaudeHome, directory: str) -> Trusted:
 def _write(home: ClaudeHome, directory: str) -> str | None:
     """Write it, unless `directory` is covered: then return by which. Raises SmError, with nothing changed."""
     for _ in range(_TRIES):
-        # The link stays, if it is one: a person's dotfiles.
-        path = os.path.realpath(home.state)
-        content, found = _read(path)
-        state = object_in(content, path)
+        path, state, found = _read(home)
         covered = trusted_by(state, directory)
         if covered is not None:
             return covered
@@ -66,18 +63,18 @@ def _insist(home: ClaudeHome, directory: str, running: list[int]) -> None:
 def _stands(home: ClaudeHome, directory: str) -> bool:
     deadline = time.monotonic() + _STANDS_S
     while True:
-        path = os.path.realpath(home.state)
-        if trusted_by(object_in(_read(path)[0], path), directory) is None:
+        if trusted_by(_read(home)[1], directory) is None:
             return False
         if time.monotonic() >= deadline:
             return True
         time.sleep(_LOOK_EVERY_S)
 
 
-def _read(path: str) -> tuple[bytes, os.stat_result]:
+def _read(home: ClaudeHome) -> tuple[str, dict[str, Any], os.stat_result]:
+    """The path of the file, its object and its status. Raises SmError."""
+    path = os.path.realpath(home.state)  # a person's dotfiles may be links, which stay
     try:
-        with open(path, "rb") as file:
-            return file.read(), os.fstat(file.fileno())
+        return path, *read_object(path)
     except FileNotFoundError:
         raise IllegalState(
             f"there is no {path}: claude has never been started here", "start claude once, in a terminal"

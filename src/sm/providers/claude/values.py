@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sm.core.text import folded
+
 TEXT_MAX = 4_000
 """Characters kept of a text: its two ends, for a report says at its end what came of it."""
 ARGUMENT_MAX = 200
@@ -17,6 +19,8 @@ ARGUMENTS_MAX = 30
 NAME_MAX = 100
 """Bounds on what one value may leave in memory."""
 _COUNT_MAX = 10**12
+_WORD_MAX = 200
+_PATH_MAX = 4096
 
 
 def digest(tool: str, arguments: object) -> str:
@@ -78,6 +82,17 @@ def string(value: object) -> str:
 def name(value: object) -> str:
     """A short string, or nothing: ids, models, kinds."""
     return mended(value) if isinstance(value, str) and len(value) <= NAME_MAX else ""
+
+
+def word(value: object) -> str:
+    """A short text that claude itself chose; of anything else the beginning, harmless to show."""
+    return folded(string(value), _WORD_MAX)
+
+
+def absolute(value: object) -> str:
+    """An absolute path, else an empty text."""
+    path = string(value)
+    return path if path.startswith("/") and "\0" not in path and len(path) <= _PATH_MAX else ""
 
 
 def mapping(value: object) -> Mapping[str, Any]:
