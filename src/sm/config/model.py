@@ -42,7 +42,7 @@ SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -52,94 +52,81 @@ class _Section(BaseModel):
 
 
 class TmuxSection(_Section):
-    socket_name: FileName | None = Field(
-        default=None,
-        description="Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows.",
-    )
-    history_limit: int = Field(
-        default=50000, ge=0, le=10_000_000, description="Lines that a terminal remembers."
-    )
-    width: int = Field(
-        default=200, ge=20, le=2000, description="Columns of a terminal that nobody is attached to."
-    )
-    height: int = Field(default=50, ge=5, le=2000, description="Its lines.")
+    socket_name: FileName | None = None
+    """Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows."""
+    history_limit: int = Field(default=50000, ge=0, le=10_000_000)
+    """Lines that a terminal remembers."""
+    width: int = Field(default=200, ge=20, le=2000)
+    """Columns of a terminal that nobody is attached to."""
+    height: int = Field(default=50, ge=5, le=2000)
+    """Its lines."""
 
 
 class Command(_Section):
     """An agent type that is any program."""
 
-    command: Program = Field(
-        description="Program and arguments; a relative path is relative to the session's working directory."
-    )
-    prompt: Literal["argv", "tty", "file"] = Field(
-        default="argv",
-        description="How it gets the prompt: as last argument, typed as one line, or in the file named by "
-        "SM_PROMPT_FILE.",
-    )
-    input: Literal["inbox", "tty"] = Field(
-        default="inbox",
-        description="How it gets messages: it asks for them with `sm inbox --take --wait`, or each is typed as "
-        "one line of at most 4,000 bytes.",
-    )
-    env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
+    command: Program
+    """Program and arguments; a relative path is relative to the session's working directory."""
+    prompt: Literal["argv", "tty", "file"] = "argv"
+    """How it gets the prompt: as last argument, typed as one line, or in the file named by SM_PROMPT_FILE."""
+    input: Literal["inbox", "tty"] = "inbox"
+    """How it gets messages: it asks for them with `sm inbox --take --wait`, or each is typed as one line of at most
+    4,000 bytes."""
+    env: dict[Variable, Text] = {}
+    """Added to its environment."""
 
 
 class ModelArgs(_Section):
     """What `sm spawn --preset` adds to an agent type."""
 
-    model: Model | None = Field(
-        default=None, description="What claude calls --model; null leaves it as it is."
-    )
-    args: tuple[Text, ...] = Field(default=(), description="Options of claude; of two the later one counts.")
+    model: Model | None = None
+    """What claude calls --model; null leaves it as it is."""
+    args: tuple[Text, ...] = ()
+    """Options of claude; of two the later one counts."""
 
 
 class AgentConfig(ModelArgs):
     """An agent type that is Claude Code."""
 
-    spawnable: bool = Field(
-        default=False,
-        description="Whether sessions may start it with its own permission mode, where theirs allows less.",
-    )
+    spawnable: bool = False
+    """Whether sessions may start it with its own permission mode, where theirs allows less."""
 
-    description: Text | None = Field(
-        default=None, description="What it is for, in a few words: agents that delegate are told."
-    )
-    prompt: Text | None = Field(default=None, description="Added to its briefing.")
-    tools: tuple[Tool, ...] | None = Field(
-        default=None,
-        description="The built-in tools of claude that it has, and no others; null leaves it all. It reports with "
-        "Bash.",
-    )
-    auto_allow: AllowRules = Field(
-        default=(),
-        description="Permissions that are given without asking anybody: Tool, or Tool(PATTERN) as in "
-        "Bash(npm test *), Edit(src/*), WebFetch(https://example.org/*); `*` is anything, mcp__SERVER__* every tool of "
-        "a server. A pattern with `*` allows no command that joins others (; & | < > ( ) $ ` or a line break, but in "
-        "quotes).",
-    )
-    auto_deny: DenyRules = Field(
-        default=(),
-        description="Permissions that are refused without asking anybody; they win. Bash(rm *) also looks into "
-        "commands joined by ; && | and the like. Only what claude asks for: with bypassPermissions that is nothing. No "
-        "wall: only a sandbox is.",
-    )
+    description: Text | None = None
+    """What it is for, in a few words: agents that delegate are told."""
+    prompt: Text | None = None
+    """Added to its briefing."""
+    tools: tuple[Tool, ...] | None = None
+    """The built-in tools of claude that it has, and no others; null leaves it all. It reports with Bash."""
+    auto_allow: AllowRules = ()
+    """Permissions that are given without asking anybody: Tool, or Tool(PATTERN) as in Bash(npm test *), Edit(src/*),
+    WebFetch(https://example.org/*); `*` is anything, mcp__SERVER__* every tool of a server. A pattern with `*`
+    allows no command that joins others (; & | < > ( ) $ ` or a line break, but in quotes)."""
+    auto_deny: DenyRules = ()
+    """Permissions that are refused without asking anybody; they win. Bash(rm *) also looks into commands joined by ;
+    && | and the like. Only what claude asks for: with bypassPermissions that is nothing. No wall: only a sandbox
+    is."""
 
 
 class What(_Section):
-    enabled: bool = Field(
-        default=False, description="Whether a model may be asked; it costs tokens of your account."
-    )
-    model: Model = Field(default="haiku", description="Which one.")
-    timeout_s: int = Field(default=60, ge=1, le=600, description="How long it may take.")
+    enabled: bool = False
+    """Whether a model may be asked; it costs tokens of your account."""
+    model: Model = "haiku"
+    """Which one."""
+    timeout_s: int = Field(default=60, ge=1, le=600)
+    """How long it may take."""
 
 
 class ModelPrices(_Section):
     """US dollars for a million tokens."""
 
-    input: Price = Field(description="US dollars for a million tokens that are sent.")
-    output: Price = Field(description="And for as many that are made.")
-    cache_read: Price | None = Field(default=None, description="From the cache; null is a tenth of input.")
-    cache_write: Price | None = Field(default=None, description="Into the cache; null is 1.25 of input.")
+    input: Price
+    """US dollars for a million tokens that are sent."""
+    output: Price
+    """And for as many that are made."""
+    cache_read: Price | None = None
+    """From the cache; null is a tenth of input."""
+    cache_write: Price | None = None
+    """Into the cache; null is 1.25 of input."""
 
 
 _BYPASS = ("--permission-mode", "bypassPermissions")
@@ -147,136 +134,112 @@ _PLAN = ("--permission-mode", "plan")
 
 
 class Claude(_Section):
-    default_command: ProgramOrName = Field(
-        default=("claude",),
-        description="The program: its name, its absolute path, or a list with its first arguments.",
-    )
-    default_args: tuple[Text, ...] = Field(default=(), description="Options for every agent type below.")
-    prompt_via: Literal["argument", "file"] = Field(
-        default="argument",
-        description="How it gets the prompt: as an argument, which `ps` shows to every user of this machine, or "
-        "in a file that it is told to read.",
-    )
-    env: dict[Variable, Text] = Field(default={}, description="Added to its environment.")
-    briefing: AbsolutePath | None = Field(
-        default=None,
-        description="An absolute path: a text that every agent is told before its task, in place of the shipped "
-        "one. {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in.",
-    )
+    default_command: ProgramOrName = ("claude",)
+    """The program: its name, its absolute path, or a list with its first arguments."""
+    default_args: tuple[Text, ...] = ()
+    """Options for every agent type below."""
+    prompt_via: Literal["argument", "file"] = "argument"
+    """How it gets the prompt: as an argument, which `ps` shows to every user of this machine, or in a file that it is
+    told to read."""
+    env: dict[Variable, Text] = {}
+    """Added to its environment."""
+    briefing: AbsolutePath | None = None
+    """An absolute path: a text that every agent is told before its task, in place of the shipped one. {name} {id}
+    {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in."""
     # None of the shipped ones is `spawnable`: Engineer and Explore bypass every permission, and an agent in plan mode,
     # or one that asks, would have all of it for one `sm spawn`. Who wants his agents to rise so says it himself.
-    agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = Field(
-        default={
-            "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
-            "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
-            "Explore": AgentConfig(model="haiku", args=_BYPASS, description="looks things up, quickly"),
-            "general-purpose": AgentConfig(model="sonnet", description="anything else"),
-        },
-        description="Agent types that are Claude Code, by name. In the file, they replace these.",
-    )
-    presets: Annotated[dict[Name, ModelArgs], NOTHING] = Field(
-        default={
-            "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
-            "deep-analysis": ModelArgs(model="opus", args=_PLAN),
-        },
-        description="What `sm spawn --preset NAME` adds. In the file, they replace these.",
-    )
-    what: What = Field(default=What(), description="How `sm what` sums up what a session does.")
-    prices: Annotated[dict[Model, ModelPrices], NOTHING] = Field(
-        default={},
-        description="Prices that differ from the public ones, by the beginning of the model's full name.",
-    )
+    agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {
+        "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
+        "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
+        "Explore": AgentConfig(model="haiku", args=_BYPASS, description="looks things up, quickly"),
+        "general-purpose": AgentConfig(model="sonnet", description="anything else"),
+    }
+    """Agent types that are Claude Code, by name. In the file, they replace these."""
+    presets: Annotated[dict[Name, ModelArgs], NOTHING] = {
+        "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
+        "deep-analysis": ModelArgs(model="opus", args=_PLAN),
+    }
+    """What `sm spawn --preset NAME` adds. In the file, they replace these."""
+    what: What = What()
+    """How `sm what` sums up what a session does."""
+    prices: Annotated[dict[Model, ModelPrices], NOTHING] = {}
+    """Prices that differ from the public ones, by the beginning of the model's full name."""
 
 
 class Cleanup(_Section):
-    auto_kill_on_complete: bool = Field(
-        default=False, description="End the process of a session that has reported its completion."
-    )
-    auto_archive_transcript: bool = Field(
-        default=True, description="Keep what an ended session's terminal showed, in archive_path."
-    )
-    archive_path: AbsolutePath | None = Field(
-        default=None, description="An absolute directory; null is archives/ in the state directory."
-    )
-    close_tmux_session: bool = Field(
-        default=False, description="Remove the terminal of a session whose process has ended."
-    )
+    auto_kill_on_complete: bool = False
+    """End the process of a session that has reported its completion."""
+    auto_archive_transcript: bool = True
+    """Keep what an ended session's terminal showed, in archive_path."""
+    archive_path: AbsolutePath | None = None
+    """An absolute directory; null is archives/ in the state directory."""
+    close_tmux_session: bool = False
+    """Remove the terminal of a session whose process has ended."""
 
 
 class Notifications(_Section):
     """The endings that are no error and no completion, and requests, are always told."""
 
-    notify_parent_on_complete: bool = Field(default=True, description="Tell of a completion.")
-    notify_parent_on_error: bool = Field(default=True, description="Tell of an ending with an error.")
-    notify_parent_on_idle: bool = Field(
-        default=True, description="Tell a session that its child waits for messages (not the operator)."
-    )
-    notify_parent_on_checkpoint: bool = Field(
-        default=False, description="Tell a session of its child's checkpoints (not the operator)."
-    )
+    notify_parent_on_complete: bool = True
+    """Tell of a completion."""
+    notify_parent_on_error: bool = True
+    """Tell of an ending with an error."""
+    notify_parent_on_idle: bool = True
+    """Tell a session that its child waits for messages (not the operator)."""
+    notify_parent_on_checkpoint: bool = False
+    """Tell a session of its child's checkpoints (not the operator)."""
 
 
 class Progress(_Section):
-    enable_token_tracking: bool = Field(default=True, description="Count tokens, and what they cost.")
-    enable_tool_tracking: bool = Field(default=True, description="Count tools, and remember the last ones.")
-    snapshot_interval: int = Field(
-        default=30,
-        ge=1,
-        le=3600,
-        description="Seconds after which a transcript is looked at although nothing told of a change.",
-    )
+    enable_token_tracking: bool = True
+    """Count tokens, and what they cost."""
+    enable_tool_tracking: bool = True
+    """Count tools, and remember the last ones."""
+    snapshot_interval: int = Field(default=30, ge=1, le=3600)
+    """Seconds after which a transcript is looked at although nothing told of a change."""
 
 
 class ChildAgents(_Section):
-    mode: Literal["auto", "manual", "supervised"] = Field(
-        default="auto",
-        description="Who decides that a session is finished; supervised: `sm complete` waits for sm approve.",
-    )
-    on_parent_end: Literal["adopt", "abandon", "keep"] = Field(
-        default="adopt",
-        description="What becomes of children when their parent's process is gone: they go to the nearest "
-        "ancestor that lives, else to the operator; or are interrupted and abandoned; or stay as they are.",
-    )
-    cleanup: Cleanup = Field(default=Cleanup(), description="What happens when a session has ended.")
-    notifications: Notifications = Field(
-        default=Notifications(), description="What a parent is told, in one message for all of a moment."
-    )
-    progress: Progress = Field(default=Progress(), description="What is read from an agent's transcript.")
-    allow_args: bool = Field(default=False, description="Whether sessions, too, may use `sm spawn --args`.")
+    mode: Literal["auto", "manual", "supervised"] = "auto"
+    """Who decides that a session is finished; supervised: `sm complete` waits for sm approve."""
+    on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
+    """What becomes of children when their parent's process is gone: they go to the nearest ancestor that lives, else
+    to the operator; or are interrupted and abandoned; or stay as they are."""
+    cleanup: Cleanup = Cleanup()
+    """What happens when a session has ended."""
+    notifications: Notifications = Notifications()
+    """What a parent is told, in one message for all of a moment."""
+    progress: Progress = Progress()
+    """What is read from an agent's transcript."""
+    allow_args: bool = False
+    """Whether sessions, too, may use `sm spawn --args`."""
 
 
 class Limits(_Section):
     """Those for children and messages bind sessions, not the operator."""
 
-    max_children: int = Field(default=10, ge=0, le=10_000, description="Live children of one session.")
-    spawn_interval_s: float = Field(
-        default=1.0,
-        ge=0,
-        le=3600,
-        allow_inf_nan=False,
-        description="Seconds between two children of one session.",
-    )
-    max_depth: int = Field(
-        default=4, ge=0, le=100, description="Generations below a session that the operator started."
-    )
-    max_per_workspace: int = Field(
-        default=50,
-        ge=1,
-        le=10_000,
-        description="Agent processes that run in one workspace, those of ended sessions too; also for the operator. "
-        "Sessions without a workspace count as one.",
-    )
-    messages_per_minute: int = Field(
-        default=120, ge=1, le=100_000, description="Messages that one session may send."
-    )
+    max_children: int = Field(default=10, ge=0, le=10_000)
+    """Live children of one session."""
+    spawn_interval_s: float = Field(default=1.0, ge=0, le=3600, allow_inf_nan=False)
+    """Seconds between two children of one session."""
+    max_depth: int = Field(default=4, ge=0, le=100)
+    """Generations below a session that the operator started."""
+    max_per_workspace: int = Field(default=50, ge=1, le=10_000)
+    """Agent processes that run in one workspace, those of ended sessions too; also for the operator. Sessions without
+    a workspace count as one."""
+    messages_per_minute: int = Field(default=120, ge=1, le=100_000)
+    """Messages that one session may send."""
 
 
 class DefaultCapabilities(_Section):
     """What sessions without a workspace are given; those of one: `sm workspace set`."""
 
-    mcps: Names = Field(default="all", description="MCP servers, by name, of the user's own; or all.")
-    skills: Skills = Field(default="all", description="Skills, by name; or all.")
-    agents: Names = Field(default="all", description="Agent types, by name; or all.")
+    mcps: Names = "all"
+    """MCP servers, by name, of the user's own; or all."""
+    skills: Skills = "all"
+    """Skills, by name; or all."""
+    agents: Names = "all"
+    """Agent types, by name; or all."""
 
 
 class SandboxOptions(_Section):
@@ -295,13 +258,18 @@ class SandboxOptions(_Section):
 class Webhook(_Section):
     """Told by POST, with a signature, until it answers 2xx or a day has passed."""
 
-    url: Url = Field(description="http:// or https://, without a fragment.")
-    secret_file: AbsolutePath | None = Field(
-        default=None, description="The key of the signature (HMAC-SHA256), in a file that only you can read."
+    url: Url
+    """http:// or https://, without a fragment."""
+    secret_file: AbsolutePath | None = None
+    """The key of the signature (HMAC-SHA256), in a file that only you can read."""
+    events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = (
+        "completed",
+        "error",
+        "abandoned",
+        "killed",
+        "request",
     )
-    events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = Field(
-        default=("completed", "error", "abandoned", "killed", "request"), description="What it is told."
-    )
+    """What it is told."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -312,80 +280,68 @@ def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
 
 
 class Notify(_Section):
-    command: Program | None = Field(
-        default=None,
-        description="Run for every ending and request that the operator's inbox is told, with a JSON object "
-        "on its stdin.",
-    )
-    webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = Field(
-        default=(), description="Each told the same: url, secret_file (HMAC-SHA256), events."
-    )
+    command: Program | None = None
+    """Run for every ending and request that the operator's inbox is told, with a JSON object on its stdin."""
+    webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
+    """Each told the same: url, secret_file (HMAC-SHA256), events."""
 
 
 class Naming(_Section):
-    pattern: FriendlyNamePattern = Field(
-        default="{agent_type}-{friendly_name}", description="For a session with --name."
-    )
-    fallback: ShortIdPattern = Field(default="{agent_type}-{short_id}", description="For every session.")
+    pattern: FriendlyNamePattern = "{agent_type}-{friendly_name}"
+    """For a session with --name."""
+    fallback: ShortIdPattern = "{agent_type}-{short_id}"
+    """For every session."""
 
 
 class SessionSettings(_Section):
-    default_working_dir_behavior: Literal["inherit", "specify"] = Field(
-        default="inherit",
-        description="Without --working-dir: the caller's directory, or an error.",
+    default_working_dir_behavior: Literal["inherit", "specify"] = "inherit"
+    """Without --working-dir: the caller's directory, or an error."""
+    inherit_environment_vars: tuple[Variable, ...] = (
+        "SSH_AUTH_SOCK",
+        "PATH",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CONFIG_DIR",
+        "OPENAI_API_KEY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
     )
-    inherit_environment_vars: tuple[Variable, ...] = Field(
-        default=(
-            "SSH_AUTH_SOCK",
-            "PATH",
-            "ANTHROPIC_API_KEY",
-            "ANTHROPIC_BASE_URL",
-            "CLAUDE_CONFIG_DIR",
-            "OPENAI_API_KEY",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-        ),
-        description="What a session gets from the caller's environment, besides HOME, USER, LOGNAME, SHELL, "
-        "LANG, LC_* and TZ.",
-    )
-    naming: Naming = Field(default=Naming(), description="Names of sessions; always in lower case.")
+    """What a session gets from the caller's environment, besides HOME, USER, LOGNAME, SHELL, LANG, LC_* and TZ."""
+    naming: Naming = Naming()
+    """Names of sessions; always in lower case."""
 
 
 class DaemonSection(_Section):
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="What `sm daemon logs` shows."
-    )
-    ignore_evidence: tuple[EvidenceSource, ...] = Field(
-        default=(),
-        description="Sources of an agent's state that are not believed: hook, state file, transcript, title, screen; "
-        "to measure what each is worth, or when a new version of an agent makes one of them lie.",
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What `sm daemon logs` shows."""
+    ignore_evidence: tuple[EvidenceSource, ...] = ()
+    """Sources of an agent's state that are not believed: hook, state file, transcript, title, screen; to measure what
+    each is worth, or when a new version of an agent makes one of them lie."""
 
 
 class Config(_Section):
     """The whole configuration; without a file all of it is as it stands here."""
 
-    default_trust: Trust = Field(
-        default=TrustLevel.SANDBOXED,
-        description="Trust level of a session that asks for none: sandboxed or direct.",
-    )
-    tmux: TmuxSection = Field(default=TmuxSection(), description="The terminals.")
-    claude: Claude = Field(default=Claude(), description="Claude Code.")
-    commands: Annotated[dict[AgentType, Command], NOTHING] = Field(
-        default={}, description="Agent types that are any program, by name."
-    )
-    child_agents: ChildAgents = Field(default=ChildAgents(), description="How sessions live and end.")
-    sessions: SessionSettings = Field(default=SessionSettings(), description="What a new session is given.")
-    limits: Limits = Field(
-        default=Limits(), description="How many agents there may be, and how fast they come."
-    )
-    default_capabilities: DefaultCapabilities = Field(
-        default=DefaultCapabilities(), description="What sessions without a workspace are given."
-    )
-    notify: Notify = Field(
-        default=Notify(), description="Who else is told what the operator's inbox is told."
-    )
-    daemon: DaemonSection = Field(default=DaemonSection(), description="The daemon itself.")
+    default_trust: Trust = TrustLevel.SANDBOXED
+    """Trust level of a session that asks for none: sandboxed or direct."""
+    tmux: TmuxSection = TmuxSection()
+    """The terminals."""
+    claude: Claude = Claude()
+    """Claude Code."""
+    commands: Annotated[dict[AgentType, Command], NOTHING] = {}
+    """Agent types that are any program, by name."""
+    child_agents: ChildAgents = ChildAgents()
+    """How sessions live and end."""
+    sessions: SessionSettings = SessionSettings()
+    """What a new session is given."""
+    limits: Limits = Limits()
+    """How many agents there may be, and how fast they come."""
+    default_capabilities: DefaultCapabilities = DefaultCapabilities()
+    """What sessions without a workspace are given."""
+    notify: Notify = Notify()
+    """Who else is told what the operator's inbox is told."""
+    daemon: DaemonSection = DaemonSection()
+    """The daemon itself."""
 
     @property
     def claude_agents(self) -> tuple[str, ...]:
