@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from sm.capabilities.directories import DefinitionFiles, Directory
+from sm.capabilities.directories import Contents, DefinitionFiles, Directory
 from sm.config import AgentConfig, Config, Definition, is_agent_type
 from sm.core.models import Workspace
 from sm.core.text import folded
@@ -77,13 +77,11 @@ class Catalog:
 
     def unmatched(self, names: Sequence[str]) -> tuple[str, ...]:
         """A sentence for each of the names that no type has, with the nearest one."""
-        by_lower = {each.name.lower(): each.name for each in self.types}
         told = []
         for name in names:
             if self.known(name) is None:
-                near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-                guess = f"; did you mean {by_lower[near[0]]}?" if near else ""
-                told.append(f"there is no agent type {name} now{guess}")
+                near = _nearest(name, self.types)
+                told.append(f"there is no agent type {name} now{f'; did you mean {near}?' if near else ''}")
         return tuple(told)
 
     def _hint(self, name: str, found: AgentType | None) -> str:
@@ -94,14 +92,18 @@ class Catalog:
             return (
                 f"workspace {slug} does not give it to its sessions: sm workspace set {slug} --agents NAMES"
             )
-        by_lower = {each.name.lower(): each.name for each in self.usable}
-        near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-        if near:
-            return f"did you mean {by_lower[near[0]]}?"
-        if by_lower:
-            known = folded(", ".join(sorted(by_lower.values())), 600)
+        if near := _nearest(name, self.usable):
+            return f"did you mean {near}?"
+        if self.usable:
+            known = folded(", ".join(sorted({each.name for each in self.usable})), 600)
             return f"known are: {known}; after a change of config.yaml: sm daemon restart"
         return f"add it under commands: in {self.where} (sm config --example), then: sm daemon restart"
+
+
+def _nearest(name: str, types: Sequence[AgentType]) -> str | None:
+    by_lower = {each.name.lower(): each.name for each in types}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[near[0]] if near else None
 
 
 def check_name(name: str) -> None:
@@ -111,15 +113,6 @@ def check_name(name: str) -> None:
             f"unknown agent type {folded(name, 64)}",
             "its name is letters, digits, dash and underscore, at most 64; sm agents lists those that there are",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """The agent types that one directory defines."""
-
-    identity: tuple[int, int] | None
-    types: tuple[AgentType, ...]
-    warnings: tuple[str, ...]
 
 
 class AgentTypes:
@@ -138,7 +131,7 @@ class AgentTypes:
             name: each.definitions for name, each in providers.items() if each.definitions is not None
         }
         self._files = DefinitionFiles(tuple(self._definitions))
-        self._running: dict[Directory, asyncio.Future[_Contents]] = {}
+        self._running: dict[Directory, asyncio.Future[Contents]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
 
     async def found(
@@ -152,32 +145,33 @@ class AgentTypes:
         configured = {each.name: each for each in self._configured()}
         kind = configured.get(wanted or "")
         if kind is not None and kind.provider not in self._definitions:
-            return self._catalog(workspace, ())
+            return self._catalog(workspace, {})
         within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S
         try:
             async with asyncio.timeout(within_s):
                 directories = dict.fromkeys(self._directories(workspace, environment))
                 contents = await asyncio.gather(*(self._contents(each) for each in directories))
+                found = dict(zip(directories, contents, strict=True))
         except TimeoutError:
             trouble = f"do not answer within {within_s:g} s"
             if kind is None:
                 raise ExternalError(f"the directories of agent definitions {trouble}", "sm doctor") from None
             told = f"the agent types that files define are not told to it: their directories {trouble}"
-            return replace(self._catalog(workspace, ()), unread=(told,))
-        return self._catalog(workspace, contents)
+            return replace(self._catalog(workspace, {}), unread=(told,))
+        return self._catalog(workspace, found)
 
-    def _catalog(self, workspace: Workspace | None, contents: Sequence[_Contents]) -> Catalog:
+    def _catalog(self, workspace: Workspace | None, found: Mapping[Directory, Contents]) -> Catalog:
         warnings: list[str] = []
         types = {each.name.lower(): each for each in self._configured()}
         shadowed: list[AgentType] = []
         seen: set[tuple[int, int]] = set()
-        for directory in contents:
-            if directory.identity in seen:  # the operator's may lie in a workspace
+        for directory, contents in found.items():
+            if contents.identity in seen:  # the operator's may lie in a workspace
                 continue
-            if directory.identity is not None:
-                seen.add(directory.identity)
-            warnings += directory.warnings
-            for each in directory.types:
+            if contents.identity is not None:
+                seen.add(contents.identity)
+            warnings += contents.warnings
+            for each in (self._type(name, directory, said) for name, said in contents.definitions):
                 first = types.setdefault(each.name.lower(), each)
                 if first is not each:
                     shadowed.append(replace(each, shadowed_by=first.origin))
@@ -206,7 +200,7 @@ class AgentTypes:
 
     # Files
 
-    async def _contents(self, directory: Directory) -> _Contents:
+    async def _contents(self, directory: Directory) -> Contents:
         """What is there now. Whoever asks while it is read shares the next read with all who do, since this one may
         have passed what has just changed; who gives up waiting leaves one behind, and not one each.
         """
@@ -215,16 +209,10 @@ class AgentTypes:
             await asyncio.wait([before])
         now = self._running.get(directory)
         if now is None:
-            now = asyncio.get_running_loop().run_in_executor(self._threads, self._read, directory)
+            now = asyncio.get_running_loop().run_in_executor(self._threads, self._files.read, directory)
             self._running[directory] = now
             now.add_done_callback(lambda _: self._running.pop(directory, None))
         return await asyncio.shield(now)
-
-    def _read(self, directory: Directory) -> _Contents:
-        """Runs in a thread; raises nothing."""
-        found = self._files.read(directory)
-        types = tuple(self._type(name, directory, definition) for name, definition in found.definitions)
-        return _Contents(found.identity, types, found.warnings)
 
     def _directories(
         self, workspace: Workspace | None, environment: Mapping[str, str]

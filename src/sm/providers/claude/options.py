@@ -18,51 +18,43 @@ LEGACY: Mapping[str, tuple[str, ...]] = {
 """Options that claude does not have (it ends with exit code 1), and what was meant by them (seed 003)."""
 
 _OURS = "sm sets it itself"
-_OTHER = "it goes on with another conversation than the session's"
-_NO_SESSION = "it makes no session that stays"
 _BLIND = "sm would see nothing of what the agent does"
 _ELSEWHERE = "the agent would work in another place than sm started it in"
 
 _REFUSED: Mapping[str, str] = {
     "--session-id": _OURS,
     "--settings": f"{_OURS}; put it into claude's own settings.json",
-    "--name": "the session's name is sm spawn --name",
-    "-n": "the session's name is sm spawn --name",
-    "--append-system-prompt": f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
-    "--append-system-prompt-file": f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
-    "--resume": _OTHER,
-    "-r": _OTHER,
-    "--continue": _OTHER,
-    "-c": _OTHER,
-    "--fork-session": _OTHER,
-    "--from-pr": _OTHER,
-    "--teleport": _OTHER,
-    "--cloud": _ELSEWHERE,
-    "--remote": _ELSEWHERE,
-    "--worktree": f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir",
-    "-w": f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir",
-    "--tmux": _ELSEWHERE,
-    "--bg": _NO_SESSION,
-    "--background": _NO_SESSION,
-    "--print": _NO_SESSION,
-    "-p": _NO_SESSION,
-    "--output-format": "it is for --print only, and that makes no session that stays",
-    "--input-format": "it is for --print only, and that makes no session that stays",
-    "--sdk-url": "it is for --print only, and that makes no session that stays",
-    "--init-only": _NO_SESSION,
-    "--rewind-files": _NO_SESSION,
-    "--help": _NO_SESSION,
-    "-h": _NO_SESSION,
-    "--version": _NO_SESSION,
-    "-v": _NO_SESSION,
+    **dict.fromkeys(("--name", "-n"), "the session's name is sm spawn --name"),
+    **dict.fromkeys(
+        ("--append-system-prompt", "--append-system-prompt-file"),
+        f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
+    ),
+    **dict.fromkeys(
+        ("--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr", "--teleport"),
+        "it goes on with another conversation than the session's",
+    ),
+    **dict.fromkeys(("--cloud", "--remote", "--tmux"), _ELSEWHERE),
+    **dict.fromkeys(
+        ("--worktree", "-w"), f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir"
+    ),
+    **dict.fromkeys(
+        (
+            "--bg", "--background", "--print", "-p", "--init-only", "--rewind-files", "--help", "-h", "--version", "-v",
+        ),
+        "it makes no session that stays",
+    ),
+    **dict.fromkeys(
+        ("--output-format", "--input-format", "--sdk-url"),
+        "it is for --print only, and that makes no session that stays",
+    ),
     "--no-session-persistence": _BLIND,
-    "--bare": f"{_BLIND}, since no hook runs then",
-    "--safe-mode": f"{_BLIND}, since no hook runs then",
+    **dict.fromkeys(("--bare", "--safe-mode"), f"{_BLIND}, since no hook runs then"),
     "--ax-screen-reader": f"{_BLIND}: its screen has another shape then",
-    "--prefill": "what stands in the input box holds back every message",
-    "--prefill-b64": "what stands in the input box holds back every message",
+    **dict.fromkeys(
+        ("--prefill", "--prefill-b64"), "what stands in the input box holds back every message"
+    ),
     "--": "what follows it would be a prompt",
-}
+}  # fmt: skip
 """Option: why it is refused."""
 
 
@@ -183,18 +175,6 @@ def _check(argument: str, name: str) -> None:
 def _became(argument: str) -> str:
     instead = " ".join(LEGACY[argument])
     return f"claude has no option {argument}; {f'{instead} is used instead' if instead else 'it is left out'}"
-
-
-def bypasses(arguments: Sequence[str]) -> bool:
-    """Whether claude would ask for no permission, or could be told so: what it refuses to root (measured)."""
-    mode = None
-    for index, argument in enumerate(arguments):
-        if argument in ("--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"):
-            return True
-        name, equals, value = argument.partition("=")
-        if name == "--permission-mode":
-            mode = value if equals else next(iter(arguments[index + 1 :]), None)
-    return mode == BYPASS
 
 
 def excused(environment: Mapping[str, str]) -> bool:

@@ -27,6 +27,11 @@ def mode_of(flags: Sequence[str]) -> str | None:
     return mode
 
 
+def bypasses(flags: Sequence[str]) -> bool:
+    """Whether claude would ask for no permission, or could be told so: what it refuses to root (measured)."""
+    return _MAY_SKIP in flags or mode_of(flags) == BYPASS
+
+
 def capped(
     flags: Sequence[str], parent: Sequence[str], *, program: int = 1
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -32,8 +32,8 @@ from sm.providers.claude.composer import ClaudeComposer
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
-from sm.providers.claude.options import BYPASS, bypasses, excused, gathered, kept
-from sm.providers.claude.permissions import capped
+from sm.providers.claude.options import BYPASS, excused, gathered, kept
+from sm.providers.claude.permissions import bypasses, capped
 from sm.providers.claude.pricing import context_window, cost_usd
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
@@ -138,13 +138,8 @@ class ClaudeProvider:
                 (request.model, ()),
             )
         )
-        flags = (
-            *self._claude.default_command,
-            *(() if options.model is None else ("--model", options.model)),
-            *options.arguments,
-        )
-        flags, warnings = self._at_most(flags, start)
-        self._check_root(flags, start)
+        model = () if options.model is None else ("--model", options.model)
+        flags, warnings = self._allowed((*self._claude.default_command, *model, *options.arguments), start)
         conversation = self._new_id()
         prompt, prompt_file = request.prompt or "", None
         if prompt.strip() and self._claude.prompt_via == "file":
@@ -173,8 +168,7 @@ class ClaudeProvider:
                 "no id of one",
                 "sm spawn starts a new one",
             )
-        flags, warnings = self._at_most(tuple(flags) or self._claude.default_command, start)
-        self._check_root(flags, start)
+        flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
         if fork:
             conversation = self._new_id()
@@ -255,17 +249,16 @@ class ClaudeProvider:
             text,
         )
 
-    def _at_most(self, flags: tuple[str, ...], start: PlanContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if start.at_most is None:
-            return flags, ()
-        program = self._claude.default_command
-        # Of one that was started by another program it is not known where its options begin.
-        behind = len(program) if flags[: len(program)] == program else len(flags)
-        return capped(flags, start.at_most, program=behind)
-
-    def _check_root(self, flags: Sequence[str], start: PlanContext) -> None:
+    def _allowed(self, flags: tuple[str, ...], start: PlanContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The flags with no more permissions than the parent, and warnings. Raises UsageError for a root's bypass."""
+        warnings: tuple[str, ...] = ()
+        if start.at_most is not None:
+            program = self._claude.default_command
+            # Of one that was started by another program it is not known where its options begin.
+            behind = len(program) if flags[: len(program)] == program else len(flags)
+            flags, warnings = capped(flags, start.at_most, program=behind)
         if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
-            return
+            return flags, warnings
         raise UsageError(
             f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} is started with "
             f"--permission-mode {BYPASS}",

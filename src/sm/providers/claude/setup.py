@@ -14,7 +14,8 @@ from sm.config import Claude
 from sm.errors import ExternalError, UsageError
 from sm.providers.base import Finding, Trusted
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
-from sm.providers.claude.options import bypasses, excused, gathered
+from sm.providers.claude.options import excused, gathered
+from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import trust
 
