@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sm import config
 from sm.config import AgentConfig, Definition
-from sm.config.definitions import _DESCRIPTION, MAX_BYTES, _names
+from sm.config.definitions import _DESCRIPTION, DEFINITION_MAX_BYTES, _names
 from sm.errors import ConfigError
 
 HUGE = "must be text, and a number of too many digits is not: quote it"
@@ -168,7 +168,7 @@ def test_tools_that_are_refused_are_kept_for_the_provider() -> None:
         (b"---\n---\na\n\0", "4:1: holds a NUL character"),
         (b"---\nx: \x07\n---\n", "2:4: the character U+0007 is not allowed"),
         (file("x: " + "a" * 9000), "1:1: the settings are longer than 8,192 characters"),
-        (file("", "a" * MAX_BYTES), "1:1: is larger than 64 KiB"),
+        (file("", "a" * DEFINITION_MAX_BYTES), "1:1: is larger than 64 KiB"),
     ],
 )
 def test_mistake_is_told_with_its_place(content: bytes, said: str) -> None:

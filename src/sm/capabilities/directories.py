@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sm.config import Definition, is_agent_type, read_definition, settings_length
+from sm.config import DEFINITION_MAX_BYTES, Definition, is_agent_type, read_definition, settings_length
 from sm.core.text import folded
 from sm.errors import ConfigError
 from sm.linux.files import NotRegular, directory_below, read_file
 
 _log = logging.getLogger(__name__)
 
-_FILE_MAX_BYTES = 64 * 1024
 _SETTINGS_MAX = 64 * 1024
 """Characters of settings in one directory: YAML takes up to 20 s for a million, and agents can write such files. With
 more text in them than this claude itself calls the descriptions too long."""
@@ -132,7 +131,7 @@ def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | 
     """The beginning of a file, or a sentence why it cannot be read, or None when it has just gone."""
     try:
         # One byte more than a definition may have: its reader refuses longer files.
-        return read_file(name, _FILE_MAX_BYTES + 1, directory=descriptor, follow=directory.own).data
+        return read_file(name, DEFINITION_MAX_BYTES + 1, directory=descriptor, follow=directory.own).data
     except FileNotFoundError:
         return "1:1: is a link to a file that is not there" if directory.own else None
     except NotRegular:

@@ -3,7 +3,7 @@
 Only the daemon and the commands that show or check the configuration import this: pydantic takes 100 ms.
 """
 
-from sm.config.definitions import Definition, read_definition, settings_length
+from sm.config.definitions import DEFINITION_MAX_BYTES, Definition, read_definition, settings_length
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import Loaded, load, read_briefing
@@ -11,6 +11,7 @@ from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, Mod
 from sm.config.settings import sandbox_settings
 
 __all__ = [
+    "DEFINITION_MAX_BYTES",
     "AgentConfig",
     "Claude",
     "Command",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, ValidationInfo
 
 from sm.config.fields import Model, Text
-from sm.config.loading import Document, sentence, yaml_mistake
-from sm.config.model import AgentConfig
+from sm.config.loading import Document, yaml_mistake
+from sm.config.model import AgentConfig, Section
 from sm.errors import ConfigError
 
-MAX_BYTES = 64 * 1024
+DEFINITION_MAX_BYTES = 64 * 1024
 _SETTINGS_MAX = 8 * 1024  # YAML is read at some 100 kB a second, and agents can write such files
 # Agents write what these read: they must not try again at each character of it (`++` gives nothing back).
 _DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
@@ -64,10 +64,10 @@ def _provider(value: str, info: ValidationInfo) -> str:
 Names = Annotated[tuple[Annotated[str, AfterValidator(_tool)], ...], BeforeValidator(_names)]
 
 
-class _Settings(BaseModel):
+class _Settings(Section):
     """The keys that `sm` reads. The files of agent CLIs have more, which are left alone."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
 
     name: Text | None = None
     description: Text | None = None
@@ -99,19 +99,10 @@ def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Defi
     """
     settings_text, prompt = _parts(content)
     document = _document(settings_text)
-    data = {} if document.data is None else document.data
-    settings = None
-    try:
-        settings = _Settings.model_validate(data, context=tuple(providers))
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            document.mistake(detail["loc"], sentence(detail))
+    settings = document.validated(_Settings, tuple(providers))
     if settings is None or document.mistakes:
-        mistakes = sorted(document.mistakes, key=lambda each: (each.line, each.column))
-        lines = [f"{each.line}:{each.column}: {each.what}" for each in mistakes[:_MISTAKES_MAX]]
-        if len(mistakes) > _MISTAKES_MAX:
-            lines.append(f"1:1: and {len(mistakes) - _MISTAKES_MAX:,} more mistakes")
-        raise ConfigError("\n".join(lines))
+        told, more = document.mistakes[:_MISTAKES_MAX], document.mistakes[_MISTAKES_MAX:]
+        raise ConfigError("\n".join((*told, f"1:1: and {len(more):,} more mistakes") if more else told))
     return _defined(settings, prompt, name)
 
 
@@ -135,8 +126,8 @@ def _document(text: str) -> Document:
 
 def _parts(content: bytes) -> tuple[str, str]:
     """The settings, on the lines that they have in the file, and the prompt. Raises ConfigError."""
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"1:1: is larger than {MAX_BYTES // 1024} KiB")
+    if len(content) > DEFINITION_MAX_BYTES:
+        raise ConfigError(f"1:1: is larger than {DEFINITION_MAX_BYTES // 1024} KiB")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

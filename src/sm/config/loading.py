@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -32,6 +32,7 @@ class Loaded:
 
 
 _Path = tuple[str | int, ...]
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Document:
 
     def __init__(self, text: str) -> None:
         """Raises yaml.YAMLError."""
-        self.mistakes: list[_Mistake] = []
+        self._mistakes: list[_Mistake] = []
         self._keys: dict[_Path, yaml.Mark] = {}
         self._values: dict[_Path, yaml.Mark] = {}
         self._loader = _Loader(text)
@@ -107,7 +108,24 @@ class Document:
             ) from None
 
     def _mistake(self, mark: yaml.Mark, path: _Path, what: str) -> None:
-        self.mistakes.append(_Mistake(mark.line + 1, mark.column + 1, f"{_dotted(path)}{what}"))
+        self._mistakes.append(_Mistake(mark.line + 1, mark.column + 1, f"{_dotted(path)}{what}"))
+
+    @property
+    def mistakes(self) -> list[str]:
+        """LINE:COLUMN: and what is wrong there, in their order."""
+        ordered = sorted(self._mistakes, key=lambda each: (each.line, each.column))
+        return [f"{each.line}:{each.column}: {each.what}" for each in ordered]
+
+    def validated(self, model: type[_Model], context: object = None) -> _Model | None:
+        """The data as this model, or None and a mistake for everything that is wrong."""
+        try:
+            return model.model_validate(self.data, context=context)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                of_key = detail["loc"][-1:] == ("[key]",)
+                in_key = of_key or detail["type"] == "extra_forbidden"
+                self.mistake(detail["loc"][:-1] if of_key else detail["loc"], sentence(detail), in_key=in_key)
+            return None
 
     def mistake(self, path: _Path, what: str, *, in_key: bool = False) -> None:
         """Note a mistake at `path`, or at the nearest thing above it that is in the file."""
@@ -145,14 +163,7 @@ def load(path: str) -> Loaded:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
     warnings += _take_not_yet(document.data)
-    config = None
-    try:
-        config = Config.model_validate(document.data)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            in_key = detail["type"] == "extra_forbidden" or detail["loc"][-1:] == ("[key]",)
-            place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
-            document.mistake(place, sentence(detail), in_key=in_key)
+    config = document.validated(Config)
     for path_of, what in _twins(document.data):
         document.mistake(path_of, what, in_key=True)
     if config is not None and config.claude.briefing is not None:
@@ -161,9 +172,7 @@ def load(path: str) -> Loaded:
         except ConfigError as error:
             document.mistake(("claude", "briefing"), error.message)
     if config is None or document.mistakes:
-        mistakes = sorted(document.mistakes, key=lambda each: (each.line, each.column))
-        lines = (f"{path}:{each.line}:{each.column}: {each.what}" for each in mistakes)
-        raise ConfigError("\n".join(lines), _HINT)
+        raise ConfigError("\n".join(f"{path}:{each}" for each in document.mistakes), _HINT)
     return Loaded(config, (*warnings, *_overridden(config)))
 
 

@@ -41,7 +41,9 @@ SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
 """Variables that are assigned last, over whatever a configuration says."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """Keys with their defaults; the docstring below each key says what it means."""
+
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
@@ -51,7 +53,7 @@ class _Section(BaseModel):
         return {} if data is None else data
 
 
-class TmuxSection(_Section):
+class TmuxSection(Section):
     socket_name: FileName | None = None
     """Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows."""
     history_limit: int = Field(default=50000, ge=0, le=10_000_000)
@@ -62,7 +64,7 @@ class TmuxSection(_Section):
     """Its lines."""
 
 
-class Command(_Section):
+class Command(Section):
     """An agent type that is any program."""
 
     command: Program
@@ -76,7 +78,7 @@ class Command(_Section):
     """Added to its environment."""
 
 
-class ModelArgs(_Section):
+class ModelArgs(Section):
     """What `sm spawn --preset` adds to an agent type."""
 
     model: Model | None = None
@@ -107,7 +109,7 @@ class AgentConfig(ModelArgs):
     is."""
 
 
-class What(_Section):
+class What(Section):
     enabled: bool = False
     """Whether a model may be asked; it costs tokens of your account."""
     model: Model = "haiku"
@@ -116,7 +118,7 @@ class What(_Section):
     """How long it may take."""
 
 
-class ModelPrices(_Section):
+class ModelPrices(Section):
     """US dollars for a million tokens."""
 
     input: Price
@@ -133,7 +135,7 @@ _BYPASS = ("--permission-mode", "bypassPermissions")
 _PLAN = ("--permission-mode", "plan")
 
 
-class Claude(_Section):
+class Claude(Section):
     default_command: ProgramOrName = ("claude",)
     """The program: its name, its absolute path, or a list with its first arguments."""
     default_args: tuple[Text, ...] = ()
@@ -166,7 +168,7 @@ class Claude(_Section):
     """Prices that differ from the public ones, by the beginning of the model's full name."""
 
 
-class Cleanup(_Section):
+class Cleanup(Section):
     auto_kill_on_complete: bool = False
     """End the process of a session that has reported its completion."""
     auto_archive_transcript: bool = True
@@ -177,7 +179,7 @@ class Cleanup(_Section):
     """Remove the terminal of a session whose process has ended."""
 
 
-class Notifications(_Section):
+class Notifications(Section):
     """The endings that are no error and no completion, and requests, are always told."""
 
     notify_parent_on_complete: bool = True
@@ -190,7 +192,7 @@ class Notifications(_Section):
     """Tell a session of its child's checkpoints (not the operator)."""
 
 
-class Progress(_Section):
+class Progress(Section):
     enable_token_tracking: bool = True
     """Count tokens, and what they cost."""
     enable_tool_tracking: bool = True
@@ -199,7 +201,7 @@ class Progress(_Section):
     """Seconds after which a transcript is looked at although nothing told of a change."""
 
 
-class ChildAgents(_Section):
+class ChildAgents(Section):
     mode: Literal["auto", "manual", "supervised"] = "auto"
     """Who decides that a session is finished; supervised: `sm complete` waits for sm approve."""
     on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
@@ -215,7 +217,7 @@ class ChildAgents(_Section):
     """Whether sessions, too, may use `sm spawn --args`."""
 
 
-class Limits(_Section):
+class Limits(Section):
     """Those for children and messages bind sessions, not the operator."""
 
     max_children: int = Field(default=10, ge=0, le=10_000)
@@ -231,7 +233,7 @@ class Limits(_Section):
     """Messages that one session may send."""
 
 
-class DefaultCapabilities(_Section):
+class DefaultCapabilities(Section):
     """What sessions without a workspace are given; those of one: `sm workspace set`."""
 
     mcps: Names = "all"
@@ -242,7 +244,7 @@ class DefaultCapabilities(_Section):
     """Agent types, by name; or all."""
 
 
-class SandboxOptions(_Section):
+class SandboxOptions(Section):
     """Settings of a workspace's container that differ from those of the configuration."""
 
     image: Text | None = None
@@ -255,7 +257,7 @@ class SandboxOptions(_Section):
     mounts: tuple[AbsolutePath, ...] | None = None
 
 
-class Webhook(_Section):
+class Webhook(Section):
     """Told by POST, with a signature, until it answers 2xx or a day has passed."""
 
     url: Url
@@ -279,21 +281,21 @@ def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
     return value
 
 
-class Notify(_Section):
+class Notify(Section):
     command: Program | None = None
     """Run for every ending and request that the operator's inbox is told, with a JSON object on its stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """Each told the same: url, secret_file (HMAC-SHA256), events."""
 
 
-class Naming(_Section):
+class Naming(Section):
     pattern: FriendlyNamePattern = "{agent_type}-{friendly_name}"
     """For a session with --name."""
     fallback: ShortIdPattern = "{agent_type}-{short_id}"
     """For every session."""
 
 
-class SessionSettings(_Section):
+class SessionSettings(Section):
     default_working_dir_behavior: Literal["inherit", "specify"] = "inherit"
     """Without --working-dir: the caller's directory, or an error."""
     inherit_environment_vars: tuple[Variable, ...] = (
@@ -311,7 +313,7 @@ class SessionSettings(_Section):
     """Names of sessions; always in lower case."""
 
 
-class DaemonSection(_Section):
+class DaemonSection(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What `sm daemon logs` shows."""
     ignore_evidence: tuple[EvidenceSource, ...] = ()
@@ -319,7 +321,7 @@ class DaemonSection(_Section):
     each is worth, or when a new version of an agent makes one of them lie."""
 
 
-class Config(_Section):
+class Config(Section):
     """The whole configuration; without a file all of it is as it stands here."""
 
     default_trust: Trust = TrustLevel.SANDBOXED

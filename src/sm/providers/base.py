@@ -237,25 +237,25 @@ class Provider(Protocol):
     interrupt_key: str
     """The key (tmux(1), send-keys) that interrupts an agent."""
 
-    install_hint: str | None
+    install_hint: str | None = None
     """The command that installs its program; None: unknown."""
 
-    readers: Readers
+    readers: Readers = Readers()
     """How its agents are observed. Without any reader `sm` knows only whether they run."""
 
-    composer: Composer | None
+    composer: Composer | None = None
     """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
 
-    setup: Setup | None
+    setup: Setup | None = None
     """Its program on this machine; None: there is nothing to check."""
 
-    summarizer: Summarizer | None
+    summarizer: Summarizer | None = None
     """The program that summarizes sessions; None: this provider has none."""
 
-    never_inherited: frozenset[str]
+    never_inherited: frozenset[str] = frozenset()
     """Variables that an agent never inherits from a shell, whatever the configuration says."""
 
-    definitions: Definitions | None
+    definitions: Definitions | None = None
     """How files define its agent types; None: only the configuration does."""
 
     @property

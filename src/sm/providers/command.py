@@ -8,23 +8,15 @@ from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind
 from sm.core.usage import Usage
 from sm.errors import UsageError
-from sm.providers.base import AgentPlan, Composer, Definitions, InputMethod, PlanContext, Setup, Summarizer
-from sm.providers.readers import Readers
+from sm.providers.base import AgentPlan, InputMethod, PlanContext, Provider
 
 
-class CommandProvider:
+class CommandProvider(Provider):
     """Starts a program, hands it the prompt as configured, and reads its exit code: 0 is completed."""
 
     name = "command"
     has_turns = False
     interrupt_key = "C-c"
-    install_hint: str | None = None
-    readers = Readers()
-    composer: Composer | None = None
-    definitions: Definitions | None = None
-    setup: Setup | None = None
-    summarizer: Summarizer | None = None
-    never_inherited: frozenset[str] = frozenset()
 
     def __init__(self, commands: Mapping[str, Command]) -> None:
         self._commands = commands

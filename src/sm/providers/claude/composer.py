@@ -38,9 +38,8 @@ class ClaudeComposer:
                 return Box(None, _ABOVE + end, _is_stashed(shown))
             return Box(seen.what, unknown=unknown and _is_framed(shown))
         draft = seen.composer
-        if draft.startswith(
-            "!"
-        ):  # what is typed there is run, and no key that we know puts it aside with its mode
+        # What is typed there is run, and no known key puts it aside with its mode.
+        if draft.startswith("!"):
             return Box("its input box is in shell mode")
         if draft:  # or a suggestion, which only its style tells from one
             draft = read_screen(list(_plain(lines, suggestions=False))).composer or ""
@@ -207,20 +206,9 @@ def _styled(parameters: str, dim: bool, reversed_: bool) -> tuple[bool, bool]:
     """Whether text is dim and reversed after a style (ECMA-48, SGR; 38 and 48 bring parameters of their own)."""
     numbers = iter(parameters.split(";"))
     for number in numbers:
-        match number:
-            case "" | "0":
-                dim = reversed_ = False
-            case "2":
-                dim = True
-            case "22":
-                dim = False
-            case "7":
-                reversed_ = True
-            case "27":
-                reversed_ = False
-            case "38" | "48" | "58":
-                for _ in range({"5": 1, "2": 3}.get(next(numbers, ""), 0)):
-                    next(numbers, "")
-            case _:
-                pass
+        if number in ("38", "48", "58"):
+            for _ in range({"5": 1, "2": 3}.get(next(numbers, ""), 0)):
+                next(numbers, "")
+        dim = {"": False, "0": False, "2": True, "22": False}.get(number, dim)
+        reversed_ = {"": False, "0": False, "7": True, "27": False}.get(number, reversed_)
     return dim, reversed_

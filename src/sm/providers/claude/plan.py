@@ -16,16 +16,7 @@ from sm.core.states import SignalKind, Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
-from sm.providers.base import (
-    AgentPlan,
-    CapabilitySources,
-    Composer,
-    Definitions,
-    InputMethod,
-    PlanContext,
-    Setup,
-    Summarizer,
-)
+from sm.providers.base import AgentPlan, CapabilitySources, InputMethod, PlanContext, Provider
 from sm.providers.claude import trouble
 from sm.providers.claude.briefing import TEMPLATE, briefing
 from sm.providers.claude.composer import ClaudeComposer
@@ -66,7 +57,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 
 
-class ClaudeProvider:
+class ClaudeProvider(Provider):
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
     `agents` are their names; what they say, and what files define, comes with each `PlanContext`. `is_root`: the
@@ -78,6 +69,7 @@ class ClaudeProvider:
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED
+    composer = ClaudeComposer()
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
 
     def __init__(
@@ -98,10 +90,9 @@ class ClaudeProvider:
         named = os.path.basename(claude.default_command[0])
         self.install_hint = trouble.INSTALL if named == "claude" else None
         self._prices = prices or {}
-        self.composer: Composer | None = ClaudeComposer()
-        self.definitions: Definitions | None = ClaudeDefinitions(claude.env)
-        self.setup: Setup | None = ClaudeSetup(claude, self._agents, inherited)
-        self.summarizer: Summarizer | None = ClaudeSummarizer(claude.what, claude.default_command)
+        self.definitions = ClaudeDefinitions(claude.env)
+        self.setup = ClaudeSetup(claude, self._agents, inherited)
+        self.summarizer = ClaudeSummarizer(claude.what, claude.default_command)
         self._template = template
         self._new_id = new_id
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
-from sm.core.usage import ActionLine, Todo, ToolUse, Usage
+from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
 from sm.providers.claude.home import config_dir
@@ -61,8 +61,7 @@ class ClaudeTranscriptReader:
             ended,
         )
 
-    def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
-        return last_actions(lines, count, working_dir)
+    actions = staticmethod(last_actions)
 
 
 def _accepted(fact: Fact) -> AcceptedInput | None:

@@ -69,9 +69,8 @@ def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
         return None
     above = rows[: box.top]
     parts = _footer(rows[box.bottom + 1 :], box)
-    if any(
-        part.startswith("Enter to ") for part in parts
-    ):  # to view tasks: it takes the keys, and drops a paste
+    # Enter to view tasks: it takes the keys, and drops a paste.
+    if any(part.startswith("Enter to ") for part in parts):
         return ScreenContent(
             State.DIALOG, "its footer has the keyboard", hint="leave it in its terminal: the up arrow"
         )
