@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import PurePath
 
 from sm.capabilities.mcp import (
     NAME_SHOWN,
@@ -147,7 +148,12 @@ class Granter:
                 for name, server in chosen.items()
                 if not _of_the_host(server, name in own, directory)
             }
-            warnings += (_left_on_host(name) for name in chosen if name not in kept)
+            warnings += (
+                f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
+                "the session runs in a sandbox"
+                for name in chosen
+                if name not in kept
+            )
             chosen = kept
         # Whatever is left out the agent CLI would find by itself, in these and in other places that it has.
         strict = strict or allowed.mcps is not None or len(chosen) < len(found)
@@ -219,13 +225,6 @@ def _nowhere(name: str, found: Servers) -> str:
     return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
 
 
-def _left_on_host(name: str) -> str:
-    return (
-        f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
-        "the session runs in a sandbox"
-    )
-
-
 # --------------------------------------------------------------------------------------------------------- the skills
 
 
@@ -256,14 +255,13 @@ class _SkillSearch:
         self._left = _ENTRIES_MAX
 
     def skills(self, directory: str) -> Iterator[str]:
-        top = self._top(directory)
-        for entry in self._entries(top, directory):
+        for entry in self._entries(self._top(directory), directory):
             yield entry.name
 
     def commands(self, directory: str) -> Iterator[str]:
         """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`; links are followed, but for loops (measured)."""
-        top = self._top(directory)
-        waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]] = [(top, (), frozenset())]
+        waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]]
+        waiting = [(self._top(directory), (), frozenset())]
         while waiting:
             path, prefix, above = waiting.pop()
             try:
@@ -331,9 +329,5 @@ def _fitting(names: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 def _around(working_dir: str) -> tuple[str, ...]:
     """The directory, without links, and all above it: agent CLIs look for what is a project's in each of them."""
-    path = os.path.realpath(working_dir)
-    found = [path]
-    while path != "/":
-        path = os.path.dirname(path)
-        found.append(path)
-    return tuple(found)
+    path = PurePath(os.path.realpath(working_dir))
+    return tuple(map(str, (path, *path.parents)))

@@ -1,5 +1,6 @@
 """Generates config.yaml.example from the model."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 
 import yaml
@@ -36,7 +37,11 @@ def _example_of(section: BaseModel, depth: int, *, told: bool = True) -> Iterato
         if not told and value == field.default:
             continue
         if told:
-            yield from _comment(field.description or "", space)
+            comment = " ".join((field.description or "").split())
+            lines = textwrap.wrap(
+                comment, 98 - len(space) - 2, break_long_words=False, break_on_hyphens=False
+            )
+            yield from (f"{space}# {line}" for line in lines)
         if isinstance(value, BaseModel):
             yield f"{space}{name}:"
             yield from _example_of(value, depth + 1)
@@ -58,16 +63,6 @@ def _named(sections: Mapping[str, BaseModel], depth: int) -> Iterator[str]:
     for index, (name, section) in enumerate(sections.items()):
         yield f"{'  ' * depth}{name}:"
         yield from _example_of(section, depth + 1, told=index == 0)
-
-
-def _comment(text: str, space: str) -> Iterator[str]:
-    line = ""
-    for word in text.split():
-        if len(space) + len(line) + len(word) > 96:
-            yield f"{space}#{line}"
-            line = ""
-        line += " " + word
-    yield f"{space}#{line}"
 
 
 def _entry(name: str, value: object, space: str) -> Iterator[str]:

@@ -17,6 +17,5 @@ def configured(config: Config) -> ClaudeProvider:
         config.claude_agents,
         is_root=os.geteuid() == 0,
         inherited=config.sessions.inherit_environment_vars,
-        prices=config.claude.prices,
         template=TEMPLATE if path is None else read_briefing(path),
     )

@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from sm.config import AgentConfig, Claude, ModelArgs, ModelPrices
+from sm.config import AgentConfig, Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SpawnRequest
 from sm.core.states import SignalKind, Status
 from sm.core.text import folded
@@ -61,8 +61,7 @@ class ClaudeProvider(Provider):
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
     `agents` are their names; what they say, and what files define, comes with each `PlanContext`. `is_root`: the
-    daemon's user is. `inherited`: the variables that agents get from a shell. `prices`: configured ones, by the
-    beginning of a model's name. `template`: the briefing's.
+    daemon's user is. `inherited`: the variables that agents get from a shell. `template`: the briefing's.
     """
 
     name = "claude"
@@ -79,7 +78,6 @@ class ClaudeProvider(Provider):
         *,
         is_root: bool,
         inherited: Collection[str] = (),
-        prices: Mapping[str, ModelPrices] | None = None,
         template: str = TEMPLATE,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -89,7 +87,6 @@ class ClaudeProvider(Provider):
         # A launcher of somebody's own comes from elsewhere.
         named = os.path.basename(claude.default_command[0])
         self.install_hint = trouble.INSTALL if named == "claude" else None
-        self._prices = prices or {}
         self.definitions = ClaudeDefinitions(claude.env)
         self.setup = ClaudeSetup(claude, self._agents, inherited)
         self.summarizer = ClaudeSummarizer(claude.what, claude.default_command)
@@ -120,10 +117,13 @@ class ClaudeProvider(Provider):
         its subcommands (`doctor`) or for the wish to end (`exit`).
         """
         agent, preset = start.agent, self._preset(request.preset)
+        # No other built-in tools than these, and no permission for them. An empty text is none at all, unknown names
+        # count for nothing, and the tools of MCP servers stay (measured).
+        only = () if agent.tools is None else ("--tools", ",".join(agent.tools))
         options = gathered(
             (
                 (None, self._claude.default_args),
-                (agent.model, (*agent.args, *_only(agent.tools))),
+                (agent.model, (*agent.args, *only)),
                 (preset.model, preset.args),
                 (None, request.extra_args),
                 (request.model, ()),
@@ -209,7 +209,7 @@ class ClaudeProvider(Provider):
         return is_claude and speaks
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
-        return cost_usd(usages, self._prices)
+        return cost_usd(usages, self._claude.prices)
 
     def context_window(self, model: str) -> int:
         return context_window(model)
@@ -263,26 +263,12 @@ def _words(argv: Sequence[str]) -> Sequence[str]:
     return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
 
 
-def _only(tools: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The option with which claude has no other built-in tools than these; it grants none of them.
-
-    Measured: an empty text is none at all, a name that is none of a built-in tool counts for nothing, and the tools
-    of MCP servers stay.
-    """
-    return () if tools is None else ("--tools", ",".join(tools))
-
-
 def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
     """The model that the session has run on, where its options name none: a resumed claude takes the user's own one
     and forgets the size of the window (`[1m]`; measured). The agent has said it, and could choose an option.
     """
-    if (
-        model is None
-        or not _MODEL.fullmatch(model)
-        or any(each.partition("=")[0] == "--model" for each in flags)
-    ):
-        return ()
-    return ("--model", model)
+    named = any(each.partition("=")[0] == "--model" for each in flags)
+    return () if named or model is None or not _MODEL.fullmatch(model) else ("--model", model)
 
 
 def as_text(prompt: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from sm.core.models import Process
 from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
+from sm.providers.claude import values
 from sm.providers.claude.home import config_dir, is_of
 from sm.providers.claude.hooks import conversation_id
-from sm.providers.claude.values import is_time
 
 
 class ClaudeStateReader:
@@ -44,26 +44,21 @@ def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
     return value if is_of(value, process) else None
 
 
+_STATUSES: Mapping[str, tuple[Activity, str]] = {
+    "idle": (Activity.IDLE, "it says idle"),
+    "shell": (Activity.IDLE, "it says idle, with a shell in the background"),
+    "busy": (Activity.BUSY, "it says busy"),
+    "waiting": (Activity.BLOCKED, "it waits: {awaited}"),
+}
+
+
 def _observation(published: Mapping[str, Any]) -> Observation | None:
-    at = _updated_at(published)
-    if at is None:
+    at, status = _updated_at(published), values.name(published.get("status"))
+    if at is None or status not in _STATUSES:
         return None
-    match published.get("status"):
-        case "idle":
-            activity, reason = Activity.IDLE, "it says idle"
-        case "shell":
-            activity, reason = Activity.IDLE, "it says idle, with a shell in the background"
-        case "busy":
-            activity, reason = Activity.BUSY, "it says busy"
-        case "waiting":
-            activity, reason = Activity.BLOCKED, f"it waits: {_awaited(published.get('waitingFor'))}"
-        case _:
-            return None
-    return Observation(Source.STATE_FILE, activity, at, reason)
-
-
-def _awaited(waiting_for: object) -> str:
-    return folded((waiting_for if isinstance(waiting_for, str) else "") or "an answer", 80)
+    activity, reason = _STATUSES[status]
+    awaited = folded(values.string(published.get("waitingFor")) or "an answer", 80)
+    return Observation(Source.STATE_FILE, activity, at, reason.format(awaited=awaited))
 
 
 def _updated_at(published: Mapping[str, Any]) -> float | None:
@@ -72,4 +67,4 @@ def _updated_at(published: Mapping[str, Any]) -> float | None:
     if isinstance(at_ms, bool) or not isinstance(at_ms, int | float):
         return None
     # Compared before it is divided: an integer may be larger than any float.
-    return at_ms / 1000 if 0 < at_ms < 1e14 and is_time(at_ms / 1000) else None
+    return at_ms / 1000 if 0 < at_ms < 1e14 and values.is_time(at_ms / 1000) else None

@@ -104,15 +104,11 @@ def _in_the_way(parts: Sequence[str], composer: str) -> ScreenContent | None:
 
 def _idle(composer: str, background: bool, bad_model: str) -> ScreenContent:
     what = "it is at its prompt, a draft stands in it" if composer else "it is at its prompt"
-    if not bad_model:
-        return ScreenContent(State.IDLE, what, composer, background=background)
+    if bad_model:
+        what += f"; it cannot use the model {bad_model}"
+    obstacle = Obstacle.BAD_MODEL if bad_model else None
     return ScreenContent(
-        State.IDLE,
-        f"{what}; it cannot use the model {bad_model}",
-        composer,
-        background=background,
-        obstacle=Obstacle.BAD_MODEL,
-        detail=bad_model,
+        State.IDLE, what, composer, background=background, obstacle=obstacle, detail=bad_model
     )
 
 
