@@ -1,7 +1,7 @@
 """What refuses one more child, process or message: the whole grid, without a daemon."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -22,20 +22,6 @@ from sm.policy.limits import (
 from tests.samples import session
 
 PROCESS = Process(42, "boot/1")
-
-
-@dataclass(frozen=True)
-class Set:
-    """The shipped limits."""
-
-    max_children: int = 10
-    spawn_interval_s: float = 1.0
-    max_depth: int = 4
-    max_per_workspace: int = 50
-    messages_per_minute: int = 120
-
-
-SHIPPED = Set()
 
 
 @pytest.mark.parametrize("status", Status)
@@ -66,7 +52,7 @@ def test_a_live_child_counts_and_a_process_that_runs_or_is_about_to(
 def test_a_parent_has_so_many_live_children_and_so_many_generations(
     most: int, children: int, deepest: int
 ) -> None:
-    refusal = refused_place("1a2b3c4d", children, deepest, Set(max_children=most))
+    refusal = refused_place("1a2b3c4d", children, deepest, max_children=most, max_depth=4)
     assert (refusal is None) == (children < most and deepest <= 4)
     if refusal is not None:
         assert type(refusal) is LimitReached
@@ -77,10 +63,10 @@ def test_a_parent_has_so_many_live_children_and_so_many_generations(
 
 
 def test_a_refusal_says_how_many_there_are_and_may_be() -> None:
-    full = refused_place("1a2b3c4d", 10, 1, SHIPPED)
+    full = refused_place("1a2b3c4d", 10, 1, max_children=10, max_depth=4)
     assert full is not None
     assert full.message == "session 1a2b3c4d has 10 live children, at most 10 are allowed"
-    deep = refused_place("1a2b3c4d", 0, 5, SHIPPED)
+    deep = refused_place("1a2b3c4d", 0, 5, max_children=10, max_depth=4)
     assert deep is not None
     assert deep.message == "a child of session 1a2b3c4d is generation 5, at most 4 are allowed"
 
@@ -90,7 +76,7 @@ def test_a_refusal_says_how_many_there_are_and_may_be() -> None:
 )
 @pytest.mark.parametrize("processes", [0, 49, 50, 51])
 def test_a_workspace_has_so_many_agent_processes(workspace: str | None, where: str, processes: int) -> None:
-    refusal = refused_process(workspace, processes, SHIPPED)
+    refusal = refused_process(workspace, processes, 50)
     assert (refusal is None) == (processes < 50)
     if refusal is not None:
         assert type(refusal) is LimitReached
@@ -100,7 +86,7 @@ def test_a_workspace_has_so_many_agent_processes(workspace: str | None, where: s
 @pytest.mark.parametrize("interval_s", [0, 0.5, 1.0, 60])
 @pytest.mark.parametrize("since_s", [None, 0, 0.001, 0.5, 0.999, 1.0, 59.999, 60, 1e9])
 def test_two_children_of_a_parent_are_so_far_apart(interval_s: float, since_s: float | None) -> None:
-    refusal = refused_pace("1a2b3c4d", since_s, Set(spawn_interval_s=interval_s))
+    refusal = refused_pace("1a2b3c4d", since_s, interval_s)
     assert (refusal is None) == (since_s is None or since_s >= interval_s)
     if refusal is not None and since_s is not None:
         assert refusal.retry_after_s == pytest.approx(interval_s - since_s)
@@ -110,7 +96,7 @@ def test_two_children_of_a_parent_are_so_far_apart(interval_s: float, since_s: f
     ("interval_s", "words"), [(1.0, "one child per second"), (2.5, "one child every 2.5 seconds")]
 )
 def test_how_often_a_child_may_come_is_said_with_the_key_that_sets_it(interval_s: float, words: str) -> None:
-    refusal = refused_pace("1a2b3c4d", 0.27, Set(spawn_interval_s=interval_s))
+    refusal = refused_pace("1a2b3c4d", 0.27, interval_s)
     assert isinstance(refusal, RateLimited)
     assert refusal.message == f"{words} (limits.spawn_interval_s)"
     assert refusal.hint == f"session 1a2b3c4d may have the next in {interval_s - 0.27:.2f} s"
@@ -118,7 +104,7 @@ def test_how_often_a_child_may_come_is_said_with_the_key_that_sets_it(interval_s
 
 @pytest.mark.parametrize("since_s", [None, 0, 1, 59.999, 60, 1e9])
 def test_a_minute_has_so_many_messages_of_one_sender(since_s: float | None) -> None:
-    refusal = refused_message("1a2b3c4d", since_s, SHIPPED)
+    refusal = refused_message("1a2b3c4d", since_s, 120)
     assert (refusal is None) == (since_s is None or since_s >= 60)
     if refusal is not None and since_s is not None:
         assert refusal.message == "120 messages per minute (limits.messages_per_minute)"

@@ -3,11 +3,12 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sm.config import Limits
 from sm.core.messages import Message
 from sm.core.models import OPERATOR, Caller, Session
 from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Status
@@ -22,13 +23,11 @@ MINE = Caller(CallerKind.SESSION, PARENT.id)
 OTHERS = Caller(CallerKind.SESSION, "bbbb1111")
 
 
-@dataclass(frozen=True)
-class Set:
-    max_children: int = 10
-    spawn_interval_s: float = 0.0
-    max_depth: int = 4
-    max_per_workspace: int = 50
-    messages_per_minute: int = 3
+LIMITS = Limits(spawn_interval_s=0.0, messages_per_minute=3)
+
+
+def set_to(**values: float) -> Limits:
+    return LIMITS.model_copy(update=values)
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ async def store(path: str) -> AsyncIterator[Store]:
 
 
 async def born(
-    store: Store, bounds: Set, session_id: str, *, after_s: float = 0, caller: Caller = MINE
+    store: Store, bounds: Limits, session_id: str, *, after_s: float = 0, caller: Caller = MINE
 ) -> Session:
     """A child of PARENT, `after_s` after it; it is counted and inserted as by a spawn."""
     at = later(AT, after_s)
@@ -56,7 +55,7 @@ async def born(
     return child
 
 
-async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: float = 0) -> None:
+async def sent(store: Store, bounds: Limits, caller: Caller = MINE, *, after_s: float = 0) -> None:
     at = later(AT, after_s)
     async with store.transaction() as tx:
         await Quota(bounds).sent(tx, caller, at)
@@ -73,7 +72,7 @@ async def sent(store: Store, bounds: Set, caller: Caller = MINE, *, after_s: flo
 
 
 async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> None:
-    coming = [born(store, Set(), f"cccc{n:04x}") for n in range(30)]
+    coming = [born(store, LIMITS, f"cccc{n:04x}") for n in range(30)]
     found = await asyncio.gather(*coming, return_exceptions=True)
     assert sum(isinstance(each, Session) for each in found) == 10
     assert sum(isinstance(each, LimitReached) for each in found) == 20
@@ -81,7 +80,7 @@ async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> No
 
 
 async def test_of_units_that_come_at_the_same_time_one_is_in_time(store: Store) -> None:
-    bounds = Set(spawn_interval_s=1.0)
+    bounds = set_to(spawn_interval_s=1.0)
     found = await asyncio.gather(
         *(born(store, bounds, f"cccc{n:04x}") for n in range(5)), return_exceptions=True
     )
@@ -98,7 +97,7 @@ async def test_of_units_that_come_at_the_same_time_one_is_in_time(store: Store) 
 
 
 async def test_a_clock_that_was_set_back_keeps_nobody_waiting(store: Store) -> None:
-    bounds = Set(spawn_interval_s=1.0)
+    bounds = set_to(spawn_interval_s=1.0)
     await born(store, bounds, "cccc0001", after_s=3600)
     await born(store, bounds, "cccc0002", after_s=0)
     with pytest.raises(RateLimited):  # and from then on it holds again
@@ -107,7 +106,7 @@ async def test_a_clock_that_was_set_back_keeps_nobody_waiting(store: Store) -> N
 
 @pytest.mark.parametrize("what", ["removed", "given away"])
 async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, what: str) -> None:
-    bounds = Set(spawn_interval_s=1.0)
+    bounds = set_to(spawn_interval_s=1.0)
     child = await born(store, bounds, "cccc0001")
     async with store.transaction() as tx:
         if what == "removed":
@@ -120,25 +119,25 @@ async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, w
 
 async def test_a_minute_slides(store: Store) -> None:
     for after_s in (0.0, 20.0, 40.0):
-        await sent(store, Set(), after_s=after_s)
+        await sent(store, LIMITS, after_s=after_s)
     for after_s, left_s in ((40, 20), (59.5, 0.5)):
         with pytest.raises(RateLimited) as raised:
-            await sent(store, Set(), after_s=after_s)
+            await sent(store, LIMITS, after_s=after_s)
         assert raised.value.retry_after_s == pytest.approx(left_s)
-    await sent(store, Set(), after_s=60)
+    await sent(store, LIMITS, after_s=60)
     with pytest.raises(RateLimited) as raised:
-        await sent(store, Set(), after_s=60)
+        await sent(store, LIMITS, after_s=60)
     assert raised.value.retry_after_s == pytest.approx(20)
 
 
 async def test_a_minute_is_each_senders_own_and_the_operators_has_no_end(store: Store) -> None:
     for caller in (MINE, OTHERS, OPERATOR):
         for _ in range(3):
-            await sent(store, Set(), caller)
+            await sent(store, LIMITS, caller)
     for caller in (MINE, OTHERS):
         with pytest.raises(RateLimited):
-            await sent(store, Set(), caller)
-    await sent(store, Set(), OPERATOR)
+            await sent(store, LIMITS, caller)
+    await sent(store, LIMITS, OPERATOR)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,17 @@ from sm.config.definitions import DEFINITION_MAX_BYTES, Definition, read_definit
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
 from sm.config.loading import Loaded, load, read_briefing
-from sm.config.model import AgentConfig, Claude, Command, Config, ModelArgs, ModelPrices, Webhook, What
+from sm.config.model import (
+    AgentConfig,
+    Claude,
+    Command,
+    Config,
+    Limits,
+    ModelArgs,
+    ModelPrices,
+    Webhook,
+    What,
+)
 from sm.config.settings import sandbox_settings
 
 __all__ = [
@@ -17,6 +27,7 @@ __all__ = [
     "Command",
     "Config",
     "Definition",
+    "Limits",
     "Loaded",
     "ModelArgs",
     "ModelPrices",

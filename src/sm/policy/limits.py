@@ -3,28 +3,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
 from sm.errors import LimitReached, RateLimited
 
 MESSAGES_WINDOW_S = 60.0
-
-
-class SessionLimits(Protocol):
-    """What is allowed: `limits` of the configuration."""
-
-    @property
-    def max_children(self) -> int: ...
-    @property
-    def spawn_interval_s(self) -> float: ...
-    @property
-    def max_depth(self) -> int: ...
-    @property
-    def max_per_workspace(self) -> int: ...
-    @property
-    def messages_per_minute(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +58,8 @@ def elapsed_s(before: str | None, at: str) -> float | None:
     return seconds if seconds >= 0 else None
 
 
-def refused_process(workspace: str | None, processes: int, bounds: SessionLimits) -> LimitReached | None:
+def refused_process(workspace: str | None, processes: int, most: int) -> LimitReached | None:
     """What keeps one more agent process from running in a workspace; also the operator's."""
-    most = bounds.max_per_workspace
     if processes < most:
         return None
     where = "outside of workspaces" if workspace is None else f"in workspace {workspace}"
@@ -86,24 +69,25 @@ def refused_process(workspace: str | None, processes: int, bounds: SessionLimits
     )
 
 
-def refused_place(parent_id: str, children: int, deepest: int, bounds: SessionLimits) -> LimitReached | None:
+def refused_place(
+    parent_id: str, children: int, deepest: int, *, max_children: int, max_depth: int
+) -> LimitReached | None:
     """What keeps a live session from being a child of this parent, as generation `deepest`, or reaching down to it."""
-    if deepest > bounds.max_depth:
+    if deepest > max_depth:
         return LimitReached(
-            f"a child of session {parent_id} is generation {deepest}, at most {bounds.max_depth} are allowed",
+            f"a child of session {parent_id} is generation {deepest}, at most {max_depth} are allowed",
             "a session above it may start it; limits.max_depth sets how many",
         )
-    if children >= bounds.max_children:
+    if children >= max_children:
         return LimitReached(
-            f"session {parent_id} has {children} live children, at most {bounds.max_children} are allowed",
+            f"session {parent_id} has {children} live children, at most {max_children} are allowed",
             "sm wait for one of them, or sm kill it; limits.max_children sets how many",
         )
     return None
 
 
-def refused_pace(parent_id: str, since_last_s: float | None, bounds: SessionLimits) -> RateLimited | None:
+def refused_pace(parent_id: str, since_last_s: float | None, interval_s: float) -> RateLimited | None:
     """What keeps a parent from having one more child now, `since_last_s` after the newest, whatever became of that."""
-    interval_s = bounds.spawn_interval_s
     if since_last_s is None or since_last_s >= interval_s:
         return None
     left_s = interval_s - since_last_s
@@ -115,13 +99,13 @@ def refused_pace(parent_id: str, since_last_s: float | None, bounds: SessionLimi
     )
 
 
-def refused_message(sender: str, since_first_s: float | None, bounds: SessionLimits) -> RateLimited | None:
+def refused_message(sender: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
     """What keeps a session from sending now: it sent as many as a minute may have, the first `since_first_s` ago."""
     if since_first_s is None or since_first_s >= MESSAGES_WINDOW_S:
         return None
     left_s = MESSAGES_WINDOW_S - since_first_s
     return RateLimited(
-        f"{bounds.messages_per_minute} messages per minute (limits.messages_per_minute)",
+        f"{per_minute} messages per minute (limits.messages_per_minute)",
         f"session {sender} may send the next in {left_s:.2f} s",
         retry_after_s=left_s,
     )

@@ -1,10 +1,10 @@
 """Limits inside a transaction: counts what there is, and refuses one more where `limits` says so."""
 
+from sm.config import Limits
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.policy.limits import (
-    SessionLimits,
     counted,
     elapsed_s,
     generation,
@@ -24,7 +24,7 @@ class Quota:
     get one. What is about parents and messages does not bind the operator.
     """
 
-    def __init__(self, bounds: SessionLimits) -> None:
+    def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
 
     async def born(self, tx: Transaction, caller: Caller, session: Session) -> None:
@@ -33,20 +33,21 @@ class Quota:
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             # What no waiting helps against comes first.
-            _check(refused_place(parent.id, counts.children, generation(parent, tx.find), self._bounds))
-        _check(refused_process(session.workspace, counts.processes, self._bounds))
-        if parent is not None and self._bounds.spawn_interval_s > 0:
+            self._check_place(parent.id, counts.children, generation(parent, tx.find))
+        _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
+        interval_s = self._bounds.spawn_interval_s
+        if parent is not None and interval_s > 0:
             newest_at = await tx.newest_child_at(parent.id)
             since_s = elapsed_s(newest_at, session.created_at)
-            _check(refused_pace(parent.id, since_s, self._bounds))
+            _check(refused_pace(parent.id, since_s, interval_s))
 
     def again(self, tx: Transaction, caller: Caller, session: Session) -> None:
         """An ended session that is about to get a new process."""
         counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
-            _check(refused_place(parent.id, counts.children, 0, self._bounds))
-        _check(refused_process(session.workspace, counts.processes, self._bounds))
+            self._check_place(parent.id, counts.children, 0)
+        _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
     def moved(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
         """A session that is about to get another parent, with all that is below it."""
@@ -56,14 +57,19 @@ class Quota:
         sessions = tx.all_sessions()
         children = counted(sessions, parent.id, None).children if is_live(session.status) else -1
         deepest = generation(parent, tx.find) + height(session.id, sessions)
-        _check(refused_place(parent.id, children, deepest, self._bounds))
+        self._check_place(parent.id, children, deepest)
 
     async def sent(self, tx: Transaction, caller: Caller, at: str) -> None:
         """A message that the caller is about to send."""
         if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
             return
-        first_at = await tx.mail.sent_at(caller.session_id, self._bounds.messages_per_minute)
-        _check(refused_message(caller.session_id, elapsed_s(first_at, at), self._bounds))
+        per_minute = self._bounds.messages_per_minute
+        first_at = await tx.mail.sent_at(caller.session_id, per_minute)
+        _check(refused_message(caller.session_id, elapsed_s(first_at, at), per_minute))
+
+    def _check_place(self, parent_id: str, children: int, deepest: int) -> None:
+        most, generations = self._bounds.max_children, self._bounds.max_depth
+        _check(refused_place(parent_id, children, deepest, max_children=most, max_depth=generations))
 
 
 def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:
