@@ -54,12 +54,7 @@ def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
     }
     assert [
         p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
-    ] == [
-        2,
-        1,
-        9,
-        None,
-    ]
+    ] == [2, 1, 9, None]
     for name, prices in PRICES.items():
         an_hour = Usage("", name, "", cache_write=1_000_000, cache_write_1h=1_000_000)
         assert cost_usd([an_hour]) == prices.input * 2
