@@ -329,3 +329,15 @@ def test_an_agent_that_starts_with_a_prompt_is_not_idle_before_its_first_turn() 
     assert believed(ledger, 3) is BLOCKED
     ledger = after(starts, published(1.2, IDLE), hook(4, BUSY, "p1"), hook(6, IDLE, "p1", final=True))
     assert believed(ledger, 6) is IDLE
+
+
+def test_published_idle_of_before_the_first_turn_does_not_end_it_on_a_busy_machine() -> None:
+    starts = Observation(HOOK, BUSY, 1, "it starts", patience_s=30)
+    # The title changes before the hook of the prompt comes, and before the state file is written.
+    ledger = after(starts, published(1.2, IDLE), title(9, BUSY))
+    ledger.seen(FILE, 9.9)
+    assert believed(ledger, 9.9) is BUSY
+    ledger.seen(FILE, 10.6)
+    assert believed(ledger, 10.6) is IDLE
+    # The whole turn was shorter than the time between two looks at the file.
+    assert believed(after(starts, published(1.2, IDLE), title(9, BUSY), published(9.3, IDLE)), 9.9) is IDLE

@@ -163,7 +163,10 @@ class Ledger:
         """Why the weaker `entry`, which says something else, is believed nevertheless; None: it is not."""
         said, at = entry.said, believed.said.at
         awaited = now - at < believed.said.patience_s and self._worked_at <= at
-        if awaited and said.activity is Activity.IDLE and not said.final:
+        # On a busy machine the title shows the turn's begin before the hook and the state file tell of it.
+        begun = now - at < believed.said.patience_s and said.at <= self._worked_at
+        stale = begun and entry.seen - self._worked_at < AGREEMENT_S
+        if (awaited or stale) and said.activity is Activity.IDLE and not said.final:
             return None
         match said.source:
             case Source.STATE_FILE:
@@ -223,6 +226,8 @@ class Ledger:
             if entry.said.activity is not believed.said.activity
             for wait in (*waits, believed.said.patience_s)
         ]
+        if now - believed.said.at < believed.said.patience_s:
+            dues.append(self._worked_at + AGREEMENT_S)
         return min((due - now for due in dues if due > now), default=None)
 
     def is_stale(self, now: float) -> bool:
