@@ -89,7 +89,7 @@ def main() -> "NoReturn":
     except BaseException as error:  # noqa: BLE001  the edge of the program: no traceback may reach the user
         from sm.cli.display.errors import print_error
 
-        code = print_error(error, sys.argv[1:])
+        code = print_error(error)
     _end(code)
 
 
@@ -121,7 +121,7 @@ def _end(code: int) -> "NoReturn":
         if code == 0:  # else this is only the rest of what has been told
             from sm.cli.display.errors import print_error
 
-            code = print_error(error, sys.argv[1:])
+            code = print_error(error)
     try:
         if sys.stderr is not None:
             sys.stderr.flush()

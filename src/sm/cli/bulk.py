@@ -1,34 +1,47 @@
 """Applies one action to several sessions, for `sm kill`, `archive`, `unarchive`, `rm` and `interrupt`."""
 
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from sm.cli.display.errors import print_error
+from sm.cli.call import Call, json_option
+from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.instance import Instance
+from sm.cli.display.text import Shown
+from sm.cli.options import session_arguments
 from sm.client.http import TIMEOUT_S, new_key, session_path
 from sm.errors import SmError
+from sm.wire import decode
+
+
+def bulk_command(help: str | None, action: str, done: Callable[[Shown], str]) -> click.Command:
+    """A command that does `action` to each session named and takes no other options."""
+
+    @click.command(help=help)
+    @session_arguments
+    @json_option
+    def command(sessions: tuple[str, ...], call: Call) -> int:
+        return act_on_each(call, sessions, action, done)
+
+    return command
 
 
 def act_on_each(
+    call: Call,
     sessions: Sequence[str],
     action: str,
-    done: Callable[[str], str],
-    *,
-    as_json: bool,
+    done: Callable[[Shown], str],
     body: Mapping[str, object] | None = None,
+    *,
     timeout_s: float = TIMEOUT_S,
 ) -> int:
-    """Do `action` to each session, say of each what `done` makes of the answer, and return the exit code.
+    """Do `action` to each session, print what `done` makes of each answer, and return the exit code.
 
-    One that fails does not keep the others from being tried; the first failure gives the exit code.
+    A failure does not keep the other sessions from being tried.
     """
-    client = Instance(os.environ).client()
+    client = call.client
+    failures = Failures()
     answers = []
-    code = 0
     for session in sessions:
         try:
             path = session_path(session, f"/{action}")
@@ -36,13 +49,12 @@ def act_on_each(
         except SmError as error:
             if len(sessions) == 1:
                 raise
-            failed = print_error(error, sys.argv)
-            code = code or failed
+            failures.add(error)
             continue
         answers.append(text)
-        said = done(text)
-        if not as_json:
+        said = done(decode(text))
+        if not call.as_json:
             click.echo(said)
-    if as_json:
+    if call.as_json:
         print_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
-    return code
+    return failures.code

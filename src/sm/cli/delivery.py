@@ -1,20 +1,20 @@
 """Sends a text to several sessions, follows the messages and prints their outcome, for `sm send` and `broadcast`."""
 
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from sm.cli.display.errors import print_error
-from sm.cli.display.text import Shown, json_text, line
-from sm.cli.instance import Instance
+from sm.cli.call import Call
+from sm.cli.display.errors import Failures
+from sm.cli.display.output import print_json
+from sm.cli.display.text import Shown, line
 from sm.cli.options import rate_wait_option
-from sm.client.http import Client, new_key
+from sm.client.http import Client
 from sm.core.states import OPEN_STATES, MessageState
 from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
-from sm.wire import decode, encode
+from sm.wire import encode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -67,54 +67,41 @@ def delivery_options(command: Command) -> Command:
 
 
 def deliver(
-    instance: Instance,
-    sessions: Sequence[str],
-    text: str,
-    options: DeliveryOptions,
-    *,
-    as_json: bool,
-    several: bool,
+    call: Call, sessions: Sequence[str], text: str, options: DeliveryOptions, *, several: bool
 ) -> int:
     """Send one text to each session, print the outcome of each message, and return the exit code."""
     body = options.body(text)
-    client = instance.client(rate_wait_s=options.rate_wait_s)
-    sent: list[Shown] = []
-    code = 0
+    client = call.instance.client(rate_wait_s=options.rate_wait_s)
+    messages: list[Shown] = []
+    failures = Failures()
     for session in sessions:
         try:
-            sent.append(client.post("/v1/messages", {**body, "to": session}, key=new_key()))
+            messages.append(client.post("/v1/messages", {**body, "to": session}))
         except SmError as error:
             if not several:
                 raise
-            failed = print_error(error, sys.argv)
-            code = code or failed
-    messages, interrupted = _followed_all(client, sent, time.monotonic() + options.wait_s())
+            failures.add(error)
+    deadline = time.monotonic() + options.wait_s()
+    interrupted = False
+    try:
+        for place, message in enumerate(messages):
+            messages[place] = _followed(client, message, deadline)
+    except KeyboardInterrupt:  # they are on their way
+        interrupted = True
     for message in messages:
         try:
-            text = outcome(message, must_arrive=interrupted or options.wait is not None)
+            shown = outcome(message, must_arrive=interrupted or options.wait is not None)
         except SmError as error:
-            if not several and not as_json and not interrupted:
+            if not several and not call.as_json and not interrupted:
                 raise
-            failed = error.exit_code if as_json else print_error(error, sys.argv)
-            code = code or failed
+            failures.add(error, is_shown=not call.as_json)
         else:
-            if not as_json:
-                named = f"session {message['session_id']}" in text or not several
-                click.echo(text if named else f"{message['session_id']}: {text}")
-    if as_json:
-        click.echo(json_text(encode(messages if several else messages[0])))
-    return INTERRUPTED if interrupted else code
-
-
-def _followed_all(client: Client, sent: Sequence[Shown], deadline: float) -> tuple[list[Shown], bool]:
-    """The messages as they are at the deadline, and whether Ctrl-C came before: they are on their way then."""
-    messages = list(sent)
-    try:
-        for place, message in enumerate(sent):
-            messages[place] = _followed(client, message, deadline)
-    except KeyboardInterrupt:
-        return messages, True
-    return messages, False
+            if not call.as_json:
+                named = f"session {message['session_id']}" in shown or not several
+                click.echo(shown if named else f"{message['session_id']}: {shown}")
+    if call.as_json:
+        print_json(encode(messages if several else messages[0]))
+    return INTERRUPTED if interrupted else failures.code
 
 
 def _followed(client: Client, message: Shown, deadline: float) -> Shown:
@@ -124,8 +111,8 @@ def _followed(client: Client, message: Shown, deadline: float) -> Shown:
         if left_s <= 0:
             break
         # Whole seconds are what the daemon takes: rounded up, and the last one may take a little longer.
-        query: Mapping[str, object] = {"wait_s": int(min(left_s, _HELD_S)) + 1}
-        message = decode(client.text("GET", f"/v1/messages/{message['message_id']}", query))
+        wait_s = int(min(left_s, _HELD_S)) + 1
+        message = client.get(f"/v1/messages/{message['message_id']}", {"wait_s": wait_s})
     return message
 
 

@@ -1,66 +1,59 @@
 """Builds the commands that list sessions: `sm children`, `all`, `who` and `others`."""
 
-import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import click
 
-from sm.cli.display.output import print_json, print_sessions
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import Table, now
+from sm.cli.display.sessions import session_table
 from sm.cli.display.text import Shown
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, narrowing_options, session_argument
+from sm.cli.options import optional_session, workspace_option
 from sm.client.http import session_path
 from sm.core.statuses import Status
-from sm.wire import decode
 
 _QUERY = ("recursive", "status", "archived", "search", "workspace")
-"""The options that go to the daemon under their own names."""
+"""The options that go to the daemon, under their own names."""
 
 
-def flat(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
-    """Sessions as rows without indentation."""
-    return [("", session) for session in sessions]
+def list_command(
+    help: str | None,
+    path: str,
+    rows: Callable[[Sequence[Shown]], Iterable[tuple[str, Shown]]],
+    empty: str,
+    *,
+    has_status: bool = False,
+    of_session: bool = False,
+) -> click.Command:
+    """A command that prints the sessions that the daemon lists at `path`.
 
+    `has_status`: it has --status. `of_session`: it has --recursive and ID, and `path` is below that session.
+    """
 
-class SessionList(NamedTuple):
-    """One list of sessions: the differences between the commands."""
-
-    help: str
-    path: str
-    """Its route. With `of_session` the rest of the route below one session."""
-    rows: Callable[[Sequence[Shown]], list[tuple[str, Shown]]]
-    empty: str
-    has_status: bool = False
-    """Whether the command has --status."""
-    of_session: bool = False
-    """Whether the command takes the ID of a session, and --recursive."""
-
-
-def list_command(sessions: SessionList) -> click.Command:
-    """The command that prints this list."""
-
-    def command(*, as_json: bool, session: str | None = None, **options: Any) -> None:
-        path = session_path(session or "-", sessions.path) if sessions.of_session else sessions.path
+    def command(*, call: Call, session: str | None = None, **options: Any) -> None:
         if options.get("status") == "all":
             del options["status"]
         query = {name: options[name] for name in _QUERY if name in options}
-        text = Instance(os.environ).client().text("GET", path, query)
-        if as_json:
-            print_json(text)
-        else:
+
+        def layout(sessions: Sequence[Shown]) -> Table:
             # Seed 003 shows the tree of `sm children --recursive` without words: `sm all` has both.
-            with_words = not options.get("recursive")
-            print_sessions(sessions.rows(decode(text)), sessions.empty, with_words=with_words)
+            return session_table(rows(sessions), now(), empty, with_words=not query.get("recursive"))
 
-    command = narrowing_options(json_option(command))
-    if sessions.has_status:
-        command = _status_option(command)
-    if sessions.of_session:
-        command = session_argument(required=False)(_recursive_option(command))
-    return click.command(help=sessions.help)(command)
+        call.get(session_path(session or "-", path) if of_session else path, layout, query)
+
+    options = [json_option, workspace_option, _search_option, _archived_option]
+    options += [_status_option] if has_status else []
+    options += [_recursive_option, optional_session] if of_session else []
+    for option in options:
+        command = option(command)
+    return click.command(help=help)(command)
 
 
+_search_option = click.option(
+    "--search", metavar="WORDS", help="Only those whose names, notes, results or directory hold all of these."
+)
+_archived_option = click.option("--archived", is_flag=True, help="The archived ones too.")
 _status_option = click.option(
     "--status", type=click.Choice([*map(str, Status), "all"]), help="Only those with this status."
 )

@@ -1,39 +1,31 @@
 """Answers a request: builds `sm approve`, `reject` and `deny`, and sends what `sm answer` says."""
 
-import os
 from collections.abc import Mapping
 
 import click
 
-from sm.cli.display.text import Shown, json_text
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, request_argument
-from sm.client.http import new_key, quoted
+from sm.cli.call import Call, json_option
+from sm.cli.options import request_argument
+from sm.client.http import quoted
 from sm.errors import NotFound
-from sm.wire import encode
 
 
-def verdict_command(text: str, *, approved: bool, done: str) -> click.Command:
-    """A command with the help `text` that approves or declines a request and prints that this was `done`."""
+def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Command:
+    """A command that approves or declines a request and prints that this was `done`."""
 
-    @click.command(help=text)
+    @click.command(help=help)
     @request_argument
     @click.argument("message", required=False)
     @json_option
-    def command(request: str, message: str | None, as_json: bool) -> None:
-        send_verdict(request, {"approved": approved, "message": message}, done, as_json=as_json)
+    def command(request: str, message: str | None, call: Call) -> None:
+        send_verdict(call, request, {"approved": approved, "message": message}, done)
 
     return command
 
 
-def send_verdict(reference: str, verdict: Mapping[str, object], done: str, *, as_json: bool) -> None:
+def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
     """Answer a request, named by its id or by the session that has exactly one open, and print the result."""
     if reference in ("", ".", ".."):
         raise NotFound(f"no request {reference!r}", "sm requests")
-    request: Shown = (
-        Instance(os.environ).client().post(f"/v1/requests/{quoted(reference)}/answer", verdict, key=new_key())
-    )
-    if as_json:
-        click.echo(json_text(encode(request)))
-    else:
-        click.echo(f"{done} {request['request_id']} of session {request['session_id']}")
+    path = f"/v1/requests/{quoted(reference)}/answer"
+    call.post(path, lambda r: [f"{done} {r['request_id']} of session {r['session_id']}"], verdict)

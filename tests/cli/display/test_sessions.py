@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sm.cli.display.output import table_lines
 from sm.cli.display.overview import log_line
 from sm.cli.display.progress import progress_block
 from sm.cli.display.sessions import (
@@ -16,7 +17,6 @@ from sm.cli.display.sessions import (
     status_of,
     tree,
 )
-from sm.cli.display.table import table_lines
 from sm.cli.display.text import event_line, plain_line
 from tests.cli.samples import AT, CLAIMS, EVIL, ago, event, progress, session
 

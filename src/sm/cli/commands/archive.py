@@ -1,24 +1,14 @@
-"""`sm archive`: the records of ended sessions."""
+"""Put ended sessions out of sight.
 
-import click
+They stay readable with --archived; sm unarchive brings them back. With several IDs every one is
+tried; the JSON is then an array.
 
-from sm.cli.bulk import act_on_each
+\b
+Example:
+  sm archive engineer-login
+"""
+
+from sm.cli.bulk import bulk_command
 from sm.cli.display.sessions import label
-from sm.cli.options import json_option, session_names
-from sm.wire import decode
 
-
-@click.command()
-@click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
-@json_option
-def command(sessions: tuple[str, ...], as_json: bool) -> int:
-    """Put ended sessions out of sight.
-
-    They stay readable with --archived; sm unarchive brings them back. With several IDs every one is
-    tried; the JSON is then an array.
-
-    \b
-    Example:
-      sm archive engineer-login
-    """
-    return act_on_each(sessions, "archive", lambda text: f"Archived {label(decode(text))}", as_json=as_json)
+command = bulk_command(__doc__, "archive", lambda session: f"Archived {label(session)}")

@@ -1,4 +1,11 @@
-"""`sm attach`: a person's terminal on an agent's."""
+"""Put an agent's terminal on yours.
+
+Leave it again with the prefix key and d (C-b d unless your tmux is set otherwise); the agent works on.
+
+\b
+Example:
+  sm attach engineer-login
+"""
 
 import os
 import shlex
@@ -12,17 +19,9 @@ from sm.client.http import Client, session_path
 from sm.errors import ExternalError, UsageError
 
 
-@click.command()
-@session_argument()
+@click.command(help=__doc__)
+@session_argument
 def command(session: str) -> None:
-    """Put an agent's terminal on yours.
-
-    Leave it again with the prefix key and d (C-b d unless your tmux is set otherwise); the agent works on.
-
-    \b
-    Example:
-      sm attach engineer-login
-    """
     attach(Instance(os.environ).client(), session)
 
 
@@ -49,10 +48,11 @@ def attach(client: Client, session: str) -> None:
 
 def _same_server(inside: str, argv: list[str]) -> bool:
     """Whether `TMUX` (SOCKET,PID,SESSION; tmux(1), ENVIRONMENT) is the server that `argv` names by -L or -S."""
-    name = argv[argv.index("-L") + 1] if "-L" in argv else "default"
-    path = f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.geteuid()}/{name}"
     if "-S" in argv:
         path = argv[argv.index("-S") + 1]
+    else:
+        name = argv[argv.index("-L") + 1] if "-L" in argv else "default"
+        path = f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.geteuid()}/{name}"
     try:
         return os.path.samefile(inside.rsplit(",", 2)[0], path)
     except OSError:

@@ -1,32 +1,26 @@
-"""`sm checkpoints`: the milestones of a session."""
+"""List the milestones a session reported.
 
-import os
+\b
+Example:
+  sm checkpoints engineer-login
+"""
 
 import click
 
-from sm.cli.display.output import print_json, print_lines
-from sm.cli.display.text import checkpoint_line
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_argument
+from sm.cli.call import Call, json_option
+from sm.cli.display.text import Shown, checkpoint_line
+from sm.cli.options import session_argument
 from sm.client.http import session_path
-from sm.wire import decode
 
 
-@click.command()
-@session_argument()
+@click.command(help=__doc__)
+@session_argument
 @json_option
-def command(session: str, as_json: bool) -> None:
-    """List the milestones a session reported.
+def command(session: str, call: Call) -> None:
+    call.get(session_path(session, "/checkpoints"), _lines)
 
-    \b
-    Example:
-      sm checkpoints engineer-login
-    """
-    text = Instance(os.environ).client().text("GET", session_path(session, "/checkpoints"))
-    if as_json:
-        print_json(text)
-        return
-    checkpoints = decode(text)
+
+def _lines(checkpoints: list[Shown]) -> list[str]:
     if not checkpoints:
         click.echo("no checkpoints", err=True)
-    print_lines(checkpoint_line(checkpoint, None) for checkpoint in checkpoints)
+    return [checkpoint_line(checkpoint, None) for checkpoint in checkpoints]

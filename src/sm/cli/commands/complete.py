@@ -1,8 +1,14 @@
-"""`sm complete`: an agent reports its end."""
+"""Report that the work is done, or why not.
+
+\b
+Example:
+  sm complete "Feature X implemented, all 26 tests pass"
+  sm complete "No API key here" --status error
+"""
 
 import click
 
-from sm.cli.display.errors import warning_text
+from sm.cli.display.errors import print_warnings
 from sm.cli.report import send_report
 from sm.core.states import ENDED, Status
 
@@ -13,24 +19,16 @@ _MARKED: dict[str, str] = {
 }
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("message", required=False)
 @click.option(
     "--status", type=click.Choice([*map(str, _MARKED)]), default=str(Status.COMPLETED), show_default=True
 )
 def command(message: str | None, status: str) -> None:
-    """Report that the work is done, or why not.
-
-    \b
-    Example:
-      sm complete "Feature X implemented, all 26 tests pass"
-      sm complete "No API key here" --status error
-    """
     session = send_report("complete", "complete", {"message": message, "status": status})
     if session is None:
         return
-    for warning in session.get("warnings") or []:
-        click.echo(warning_text(warning), nl=False, err=True)
+    print_warnings(session.get("warnings") or [])
     if session["status"] not in ENDED:
         click.echo("Completion proposed; waiting for approval.")
         return

@@ -1,29 +1,28 @@
-"""`sm config`: what is configured, and whether it is right."""
+"""Show the configuration in effect.
+
+As YAML, with every key that has a default; a comment says which file it came from. Nothing is sent to the daemon,
+which reads the file when it starts: sm daemon restart.
+
+\b
+Example:
+  sm config --check
+"""
 
 import os
 
 import click
 
-from sm.cli.display.errors import warning_text
+from sm.cli.display.errors import print_warnings
 from sm.cli.display.text import plain_line
 from sm.cli.instance import Instance
 from sm.errors import UsageError
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.option("--path", "path_only", is_flag=True, help="Print only where the file is or would be.")
 @click.option("--example", is_flag=True, help="Print an example with every key, its meaning and its default.")
 @click.option("--check", is_flag=True, help="Only check the file; exit code 2 with every error in it.")
 def command(path_only: bool, example: bool, check: bool) -> None:
-    """Show the configuration in effect.
-
-    As YAML, with every key that has a default; a comment says which file it came from. Nothing is sent to the daemon,
-    which reads the file when it starts: sm daemon restart.
-
-    \b
-    Example:
-      sm config --check
-    """
     if path_only + example + check > 1:
         raise UsageError("--path, --example and --check exclude each other")
     path = Instance(os.environ).places.config
@@ -36,8 +35,7 @@ def command(path_only: bool, example: bool, check: bool) -> None:
         click.echo(config.example(), nl=False)
         return
     loaded = config.load(path)
-    for warning in loaded.warnings:
-        click.echo(warning_text(warning), nl=False, err=True)
+    print_warnings(loaded.warnings)
     source = path if os.path.lexists(path) else f"{path}, which is not there: these are the defaults"
     if check:
         click.echo(f"ok: {source}")

@@ -11,11 +11,11 @@ from typing import TextIO
 
 import click
 
-from sm.cli.display.output import print_json, print_lines
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import print_lines
 from sm.cli.display.overview import log_line
-from sm.cli.display.text import json_text, line, plural, span
+from sm.cli.display.text import Shown, json_text, line, plural, span
 from sm.cli.instance import Instance, start, stopped
-from sm.cli.options import json_option
 from sm.client.http import Away, Client
 from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
 from sm.wire import decode
@@ -114,29 +114,27 @@ def restart() -> None:
 
 @command.command()
 @json_option
-def status(as_json: bool) -> None:
+def status(call: Call) -> None:
     """Show whether the daemon runs; exit code 7 when it does not.
 
     \b
     Example:
       sm daemon status --json
     """
-    instance = Instance(os.environ)
+    instance = call.instance
     try:
         text = instance.client(start=False).text("GET", "/v1/health")
     except Away as away:
         raise (stopped() if instance.was_stopped else away) from None
-    if as_json:
-        print_json(text)
-        return
-    health = decode(text)
-    print_lines(
-        [
-            f"running, pid {health['pid']}, version {line(health['version'])}, up {span(health['uptime_s'])}",
-            f"socket {line(health['socket'])}",
-            plural(health["sessions"], "live session"),
-        ]
-    )
+    call.show(text, _health)
+
+
+def _health(health: Shown) -> list[str]:
+    return [
+        f"running, pid {health['pid']}, version {line(health['version'])}, up {span(health['uptime_s'])}",
+        f"socket {line(health['socket'])}",
+        plural(health["sessions"], "live session"),
+    ]
 
 
 @command.command()
@@ -151,18 +149,17 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
       sm daemon logs --follow
     """
     path = f"{Instance(os.environ).places.log}/daemon.log"
-    file: TextIO
     try:
-        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115  it changes when the log is rotated
+        file = _opened(path)
     except FileNotFoundError:
         click.echo(f"there is no log yet in {path}", err=True)
         if not following:
             return
-        file = _appeared(path)
+        while not os.path.exists(path):
+            time.sleep(_LOOK_EVERY_S)
+        file = _opened(path)
     kept = file.readlines()
-    print_lines(
-        _shown(record, as_json=as_json) for record in kept[len(kept) - lines if lines < len(kept) else 0 :]
-    )
+    print_lines(_shown(record, as_json=as_json) for record in kept[max(0, len(kept) - lines) :])
     if following:
         for record in _written(path, file):
             click.echo(_shown(record, as_json=as_json))
@@ -233,9 +230,7 @@ def _shown(record: str, *, as_json: bool) -> str:
         return line(record, 4000)
 
 
-def _appeared(path: str) -> TextIO:
-    while not os.path.exists(path):
-        time.sleep(_LOOK_EVERY_S)
+def _opened(path: str) -> TextIO:
     return open(path, encoding="utf-8", errors="replace")
 
 
@@ -257,7 +252,7 @@ def _written(path: str, file: TextIO) -> Iterator[str]:
             rotated = False  # in the middle of it
         if rotated and not (piece := file.readline()):
             file.close()
-            file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115
+            file = _opened(path)
         elif rotated:
             rest += piece
         else:

@@ -1,4 +1,12 @@
-"""`sm demo`: a small team at work in an instance of its own, which leaves nothing behind."""
+"""Watch a small team of agents work, then clean up.
+
+Real processes in real terminals: one delegates, one fails, one crashes. All of it happens in a directory, a
+daemon and a tmux server of its own, which are gone afterwards, also after Ctrl-C.
+
+\b
+Example:
+  sm demo
+"""
 
 import json
 import os
@@ -16,11 +24,11 @@ from types import FrameType
 import click
 
 from sm.cli.commands.daemon import stop
-from sm.cli.display.output import print_sessions
-from sm.cli.display.sessions import label, tree
+from sm.cli.display.output import now, print_table
+from sm.cli.display.sessions import label, session_table, tree
 from sm.cli.display.text import Shown, event_line, line
-from sm.cli.event_stream import follow
 from sm.cli.instance import Instance, start
+from sm.cli.outage import follow
 from sm.client.http import Client, session_path
 from sm.core.states import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
@@ -31,6 +39,7 @@ _LAST_WORDS_S = 3.0
 _PACE_S = 2.0
 _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
+_AGENT = "sm.cli.commands.demo_agent"
 
 EXPECTED = {
     "Coordinator": (Status.COMPLETED, None),
@@ -42,18 +51,9 @@ EXPECTED = {
 """Agent type: (how it must end, whose child it must be)."""
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.option("--fast", is_flag=True, help="Without the pauses in which they pretend to work.")
 def command(fast: bool) -> None:
-    """Watch a small team of agents work, then clean up.
-
-    Real processes in real terminals: one delegates, one fails, one crashes. All of it happens in a directory, a
-    daemon and a tmux server of its own, which are gone afterwards, also after Ctrl-C.
-
-    \b
-    Example:
-      sm demo
-    """
     if "SM_SESSION_ID" in os.environ:
         # The kernel tells the demo's daemon whose child we are by the environment that we were started with.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
@@ -91,7 +91,7 @@ def _watched(client: Client) -> list[Shown]:
 
 def _report(sessions: Sequence[Shown]) -> None:
     click.echo()
-    print_sessions(tree(sessions), "no sessions")
+    print_table(session_table(tree(sessions), now(), "no sessions"))
     click.echo("\nWhat happened:")
     for session in sessions:
         click.echo(f"  {label(session)} {_fate(session)}")
@@ -178,14 +178,7 @@ def _config(socket_name: str, pace_s: float) -> dict[str, object]:
         "tmux": {"socket_name": socket_name},
         "commands": {
             kind: {
-                "command": [
-                    sys.executable,
-                    "-m",
-                    "sm.cli.commands.demo_agent",
-                    kind.lower(),
-                    "--pace",
-                    str(pace_s),
-                ],
+                "command": [sys.executable, "-m", _AGENT, kind.lower(), "--pace", str(pace_s)],
                 "prompt": "argv",
             }
             for kind in EXPECTED

@@ -1,4 +1,12 @@
-"""`sm doctor`: is everything there that is needed, and if not, what to type."""
+"""Check that everything needed is there.
+
+Ends with exit code 9 when something is missing that sm cannot work without. The JSON is
+{"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
+
+\b
+Example:
+  sm doctor
+"""
 
 import os
 import re
@@ -7,25 +15,22 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import click
 
 from sm import __version__
-from sm.cli.display.output import print_lines
+from sm.cli.call import Call, json_option
 from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
-from sm.cli.options import json_option
 from sm.client.http import Away
 from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES
-from sm.wire import encode
 
 _TMUX = (3, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One thing looked at. `todo` is what to type; `needed` False: sm works without it."""
 
     ok: bool
@@ -34,19 +39,10 @@ class Check:
     needed: bool = True
 
 
-@click.command()
+@click.command(help=__doc__)
 @json_option
-def command(as_json: bool) -> int:
-    """Check that everything needed is there.
-
-    Ends with exit code 9 when something is missing that sm cannot work without. The JSON is
-    {"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
-
-    \b
-    Example:
-      sm doctor
-    """
-    instance = Instance(os.environ)
+def command(call: Call) -> int:
+    instance = call.instance
     checks = [
         *_platform(),
         *_tmux(),
@@ -57,10 +53,8 @@ def command(as_json: bool) -> int:
         *_agent_clis(instance),
     ]
     ok = all(check.ok for check in checks if check.needed)
-    if as_json:
-        click.echo(encode({"ok": ok, "checks": [asdict(check) for check in checks]}))
-    else:
-        print_lines(_line(check) for check in checks)
+    answer = {"ok": ok, "checks": [check._asdict() for check in checks]}
+    call.show_value(answer, lambda _: map(_line, checks))
     return 0 if ok else ExternalError.exit_code
 
 
@@ -71,7 +65,7 @@ def _line(check: Check) -> str:
 
 def _platform() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check(sys.version_info >= (3, 11), f"Python {version} at {sys.executable}", None)
+    yield Check(sys.version_info >= (3, 11), f"Python {version} at {sys.executable}")
     from sm.linux.platform import check_platform
 
     system = os.uname()
@@ -111,14 +105,9 @@ def _tmux() -> Iterator[Check]:
 def _install(package: str) -> str:
     """How this machine's package manager is told to install `package`."""
     sudo = "" if os.geteuid() == 0 else "sudo "
-    for manager, arguments in (
-        ("apt-get", "install"),
-        ("dnf", "install"),
-        ("pacman", "-S"),
-        ("zypper", "install"),
-    ):
-        if shutil.which(manager):
-            return f"{sudo}{manager} {arguments} {package}"
+    for install in ("apt-get install", "dnf install", "pacman -S", "zypper install"):
+        if shutil.which(install.split()[0]):
+            return f"{sudo}{install} {package}"
     return f"install {package} with your package manager"
 
 
@@ -139,26 +128,23 @@ def _config(instance: Instance) -> Iterator[Check]:
 
 def _state(instance: Instance) -> Iterator[Check]:
     path = instance.places.state
+    about = f"state directory {path}"
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        yield Check(True, f"state directory {path} (not made yet)")
+        yield Check(True, f"{about} (not made yet)")
     except OSError as error:
-        yield Check(
-            False, f"state directory {path}: {error.strerror}", "set SM_HOME to a directory of your own"
-        )
+        yield Check(False, f"{about}: {error.strerror}", "set SM_HOME to a directory of your own")
     else:
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISDIR(found.st_mode):
             yield Check(False, f"{path} is not a directory", f"rm {path}")
         elif found.st_uid != os.geteuid():
-            yield Check(
-                False, f"state directory {path} belongs to user {found.st_uid}", "run sm as its owner"
-            )
+            yield Check(False, f"{about} belongs to user {found.st_uid}", "run sm as its owner")
         elif mode != 0o700:
-            yield Check(False, f"state directory {path} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
+            yield Check(False, f"{about} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
         else:
-            yield Check(True, f"state directory {path}")
+            yield Check(True, about)
     length = len(os.fsencode(instance.socket_path))
     yield Check(
         length <= SOCKET_PATH_MAX_BYTES,
@@ -203,6 +189,6 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     except SmError:
         return  # told already
     for make in PROVIDERS.values():
-        setup = make(config).setup
-        for found in () if setup is None else setup.checks(os.environ, os.getcwd()):
-            yield Check(found.ok, found.what, found.todo, needed=False)
+        if (setup := make(config).setup) is not None:
+            for found in setup.checks(os.environ, os.getcwd()):
+                yield Check(found.ok, found.what, found.todo, needed=False)

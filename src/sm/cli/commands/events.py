@@ -1,23 +1,27 @@
-"""`sm events`: what happened."""
+"""Show or follow what happened.
 
-import os
+With ID: to that session and its children. The JSON is an array; with --follow one object per line.
+
+\b
+Example:
+  sm events --follow --type completed
+"""
 
 import click
 
-from sm.cli.display.output import print_lines
-from sm.cli.display.text import event_line, json_text
-from sm.cli.event_stream import follow
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_names, workspace_option
+from sm.cli.call import Call, json_option
+from sm.cli.display.text import Shown, event_line
+from sm.cli.options import session_names, workspace_option
+from sm.cli.outage import follow
 from sm.client.http import session_path
 from sm.core.states import EventType
 from sm.errors import UsageError
-from sm.wire import decode, encode
+from sm.wire import encode
 
 _BEFORE_FOLLOWING = 10
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("session", metavar="[ID]", required=False, shell_complete=session_names)
 @click.option(
     "--type",
@@ -40,22 +44,12 @@ def command(
     recursive: bool,
     following: bool,
     workspace: str | None,
-    as_json: bool,
+    call: Call,
 ) -> None:
-    """Show or follow what happened.
-
-    With ID: to that session and its children. The JSON is an array; with --follow one object per line.
-
-    \b
-    Example:
-      sm events --follow --type completed
-    """
-    instance = Instance(os.environ)
-    client = instance.client()
+    client = call.client
     if session is not None and following:
-        session = client.get(session_path(session))[
-            "session_id"
-        ]  # a name may pass to another session meanwhile
+        # A name may pass to another session meanwhile.
+        session = client.get(session_path(session))["session_id"]
     if session is not None and workspace is not None:
         raise UsageError("--workspace is for all sessions, and an ID names one")
     query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
@@ -64,15 +58,16 @@ def command(
             limit = _BEFORE_FOLLOWING if following else 50
         answer = client.get("/v1/events", {**query, "limit": limit, "since": since})
         if not following:
-            events = answer["events"]
-            print_lines(
-                [json_text(encode(events))] if as_json else [event_line(event, None) for event in events]
-            )
+            call.show(encode(answer["events"]), lambda events: [event_line(event, None) for event in events])
             return
         for event in answer["events"]:
-            click.echo(json_text(encode(event)) if as_json else event_line(event, None))
+            call.show(encode(event), _line)
         since = answer["last_seq"]
     else:
         client.get("/v1/health")  # starts the daemon, which following alone never does
-    for text in follow(instance.client(start=False), query, since):
-        click.echo(json_text(text) if as_json else event_line(decode(text), None))
+    for text in follow(call.instance.client(start=False), query, since):
+        call.show(text, _line)
+
+
+def _line(event: Shown) -> list[str]:
+    return [event_line(event, None)]

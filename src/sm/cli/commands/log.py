@@ -1,37 +1,28 @@
-"""`sm log`: what was sent, and what became of it."""
+"""Show the last messages, and what became of them.
 
-import os
+Those from and to session ID; without it in an agent its own, for a person all. The JSON is an array of messages.
+
+\b
+Example:
+  sm log engineer-login
+"""
 
 import click
 
-from sm.cli.display.output import print_json, print_table
-from sm.cli.display.table import Table
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import Table
 from sm.cli.display.text import Shown, clock, line
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_argument
-from sm.wire import decode
+from sm.cli.options import optional_session
 
 
-@click.command()
-@session_argument(required=False)
+@click.command(help=__doc__)
+@optional_session
 @click.option(
     "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @json_option
-def command(session: str | None, limit: int, as_json: bool) -> None:
-    """Show the last messages, and what became of them.
-
-    Those from and to session ID; without it in an agent its own, for a person all. The JSON is an array of messages.
-
-    \b
-    Example:
-      sm log engineer-login
-    """
-    text = Instance(os.environ).client().text("GET", "/v1/messages", {"session": session, "limit": limit})
-    if as_json:
-        print_json(text)
-    else:
-        print_table(_table(decode(text)), "no messages")
+def command(session: str | None, limit: int, call: Call) -> None:
+    call.get("/v1/messages", _table, {"session": session, "limit": limit})
 
 
 def _table(messages: list[Shown]) -> Table:
@@ -45,4 +36,4 @@ def _table(messages: list[Shown]) -> Table:
         )
         for m in messages
     ]
-    return Table(rows, aligned=4, is_cut=False)
+    return Table(rows, aligned=4, empty="no messages", is_cut=False)

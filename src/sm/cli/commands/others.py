@@ -1,17 +1,11 @@
-"""`sm others`: lists the other sessions of the caller's workspace."""
+"""List every other session of my workspace.
 
-from sm.cli.session_list import SessionList, flat, list_command
+\b
+Example:
+  sm others
+"""
 
-command = list_command(
-    SessionList(
-        """List every other session of my workspace.
+from sm.cli.display.sessions import flat
+from sm.cli.session_list import list_command
 
-        \b
-        Example:
-          sm others
-        """,
-        "/v1/others",
-        flat,
-        "nobody else",
-    )
-)
+command = list_command(__doc__, "/v1/others", flat, "nobody else")

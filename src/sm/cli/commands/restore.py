@@ -1,18 +1,26 @@
-"""`sm restore`: ended sessions go on in a new process."""
+"""Start ended sessions again, where they left off.
 
-import os
-import sys
-from collections.abc import Mapping
+Each gets a new process and goes on as the same session: id, names, terminal, directory, conversation; a program
+is started as it was. What the old process has left running is ended. One that was archived is brought back into
+sight. With --tree a parent comes before its children. With several IDs every one is tried. The JSON is the session,
+its descendants in `restored_too`; with several IDs or --all an array of those that run again.
+
+\b
+Example:
+  sm restore engineer-login
+"""
+
 from typing import Any
 
 import click
 
-from sm.cli.display.errors import print_error
+from sm.cli.call import Call, json_option
+from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.display.sessions import label
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_names
-from sm.client.http import new_key, session_path
+from sm.cli.display.text import Shown
+from sm.cli.options import session_names
+from sm.client.http import session_path
 from sm.errors import SmError, UsageError, from_wire
 from sm.wire import encode
 
@@ -20,58 +28,41 @@ from sm.wire import encode
 _START_S = 120.0
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("sessions", metavar="[ID...]", nargs=-1, shell_complete=session_names)
 @click.option(
     "--all", "every", is_flag=True, help="All that ran when the machine, or the tmux server, went down."
 )
 @click.option("--tree", is_flag=True, help="With all their ended descendants.")
 @json_option
-def command(sessions: tuple[str, ...], every: bool, tree: bool, as_json: bool) -> int:
-    """Start ended sessions again, where they left off.
-
-    Each gets a new process and goes on as the same session: id, names, terminal, directory, conversation; a program
-    is started as it was. What the old process has left running is ended. One that was archived is brought back into
-    sight. With --tree a parent comes before its children. With several IDs every one is tried. The JSON is the session,
-    its descendants in `restored_too`; with several IDs or --all an array of those that run again.
-
-    \b
-    Example:
-      sm restore engineer-login
-    """
+def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> int:
     if bool(sessions) is every:
         raise UsageError("either ID or --all is needed", "sm restore --help")
     if every and tree:
         raise UsageError("--all takes the descendants that were lost anyway; --tree is for an ID")
-    client = Instance(os.environ).client()
+    client = call.client
     answers: list[Any] = []
-    code = 0
-
-    def failed(error: SmError) -> None:
-        nonlocal code
-        this = print_error(error, sys.argv)
-        code = code or this
-
-    for path in ["/v1/restore"] if every else [session_path(session, "/restore") for session in sessions]:
-        body = {} if every else {"tree": tree}
+    failures = Failures()
+    for session in [None] if every else sessions:
         try:
-            answer = client.post(path, body, key=new_key(), timeout_s=_START_S)
+            path = "/v1/restore" if session is None else session_path(session, "/restore")
+            answer = client.post(path, {} if every else {"tree": tree}, timeout_s=_START_S)
         except SmError as error:
-            if every or len(sessions) == 1:
+            if len(sessions) <= 1:
                 raise
-            failed(error)
+            failures.add(error)
             continue
         answers += answer["restored"] if every else [answer]
-        if not as_json:
-            _say(answer, every=every)
+        if not call.as_json:
+            _print(answer, every=every)
         for each in answer["failed"]:
-            failed(from_wire(each["code"], each["message"], each["hint"]))
-    if as_json:
+            failures.add(from_wire(each["code"], each["message"], each["hint"]))
+    if call.as_json:
         print_json(encode(answers[0] if len(sessions) == 1 else answers))
-    return code
+    return failures.code
 
 
-def _say(answer: Mapping[str, Any], *, every: bool) -> None:
+def _print(answer: Shown, *, every: bool) -> None:
     if every:
         restored = answer["restored"]
     else:

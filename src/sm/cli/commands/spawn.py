@@ -1,27 +1,30 @@
-"""`sm spawn`: start an agent."""
+"""Start an agent in a terminal of its own.
+
+AGENT_TYPE is one that sm agents lists (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
+standard input; without one the agent is interactive and waits for you.
+
+\b
+Example:
+  sm spawn Engineer "Implement the login endpoint" --name login
+"""
 
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from sm.cli.display.errors import warning_text
-from sm.cli.display.output import print_json
+from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
 from sm.cli.display.text import line
-from sm.cli.instance import Instance
-from sm.cli.options import agent_types, json_option, rate_wait_option, session_names, workspaces
-from sm.client.http import TIMEOUT_S, Client, new_key
+from sm.cli.options import absolute, agent_types, rate_wait_option, session_names, workspaces
+from sm.client.http import TIMEOUT_S, new_key
 from sm.errors import InvalidText, SmError, UsageError
 from sm.wire import decode
 
-if TYPE_CHECKING:
-    from sm.cli.worktrees import Worktree
 
-
-@click.command()
+@click.command(help=__doc__)
 @click.argument("agent_type", shell_complete=agent_types)
 @click.argument("prompt", required=False)
 @click.option("--model", metavar="MODEL", help="Another model than the agent type's.")
@@ -52,98 +55,48 @@ if TYPE_CHECKING:
 @click.option("--attach", is_flag=True, help="Put its terminal on yours at once.")
 @json_option
 def command(
-    agent_type: str,
     prompt: str | None,
-    model: str | None,
     arguments: str | None,
-    preset: str | None,
-    parent: str | None,
     working_dir: str | None,
-    workspace: str | None,
     worktree: bool,
-    title: str | None,
-    name: str | None,
-    trust: str | None,
-    wait_s: float | None,
     rate_wait_s: float,
     attach: bool,
-    as_json: bool,
+    call: Call,
+    **settings: Any,
 ) -> None:
-    """Start an agent in a terminal of its own.
-
-    AGENT_TYPE is one that sm agents lists (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
-    standard input; without one the agent is interactive and waits for you.
-
-    \b
-    Example:
-      sm spawn Engineer "Implement the login endpoint" --name login
-    """
-    if attach and as_json:
+    if attach and call.as_json:
         raise UsageError("--attach and --json exclude each other")
     if attach and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("--attach needs a terminal", "leave it out, and type sm attach ID in one")
-    instance = Instance(os.environ)
+    instance = call.instance
     client = instance.client(rate_wait_s=rate_wait_s)
-    body: dict[str, object] = {
-        "agent_type": agent_type,
+    body = {
+        **settings,
         "prompt": _prompt(prompt),
-        "name": name,
-        "model": model,
-        "preset": preset,
         "args": _split(arguments),
-        "parent": parent,
-        "trust": trust,
-        "title": title,
-        "workspace": workspace,
-        "wait_s": wait_s,
         **_directory(working_dir, instance.session_id),
     }
     if instance.session_id is None:
         body["environment"] = _environment()
     made = None
     if worktree:
-        made = _worktree(client, body, working_dir, parent, workspace, name, instance.session_id)
+        from sm.cli.worktrees import make_for_spawn
+
+        made = make_for_spawn(client, body, instance.session_id)
     try:
-        text = client.text(
-            "POST", "/v1/sessions", body=body, key=new_key(), timeout_s=TIMEOUT_S + (wait_s or 0)
-        )
+        timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
+        text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
     except SmError as error:
         if made is not None and not client.repeated:  # else an earlier try may have been carried out
-            made.taken_back(client, error)
+            made.take_back(client, error)
         raise
-    session = decode(text)
-    for warning in session.get("warnings") or []:
-        click.echo(warning_text(warning), nl=False, err=True)
-    if as_json:
-        print_json(text)
-    else:
-        click.echo(f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}")
+    call.show_changed(
+        text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
+    )
     if attach:
-        _attach(client, session["session_id"])
+        from sm.cli.commands import attach as attachment
 
-
-def _worktree(
-    client: Client,
-    body: dict[str, object],
-    working_dir: str | None,
-    parent: str | None,
-    workspace: str | None,
-    name: str | None,
-    session_id: str | None,
-) -> "Worktree":
-    """Make one for the session that `body` asks for, and say so in it."""
-    from sm.cli.worktrees import directory_of, make
-
-    directory = directory_of(client, working_dir, parent, workspace, session_id)
-    made = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
-    body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
-    return made
-
-
-def _attach(client: Client, session_id: str) -> None:
-    from sm.cli.commands.attach import attach
-
-    attach(client, session_id)
+        attachment.attach(client, decode(text)["session_id"])
 
 
 def _prompt(prompt: str | None) -> str | None:
@@ -158,10 +111,8 @@ def _prompt(prompt: str | None) -> str | None:
 
 
 def _split(arguments: str | None) -> list[str]:
-    if arguments is None:
-        return []
     try:
-        return shlex.split(arguments)
+        return shlex.split(arguments or "")
     except ValueError as error:
         raise UsageError(
             f"--args: {str(error).lower()}", "quote it as for a shell: --args '--flag \"two words\"'"
@@ -171,7 +122,7 @@ def _split(arguments: str | None) -> list[str]:
 def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str]:
     """Where the agent shall work; a session's child works where its parent does unless told otherwise."""
     if working_dir is not None:
-        return {"working_dir": os.path.abspath(os.path.expanduser(working_dir))}
+        return {"working_dir": absolute(working_dir)}
     if session_id is not None:
         return {}
     try:

@@ -1,35 +1,30 @@
-"""`sm status`: the whole system, or one session. It only reads; an agent's own line is `sm note`."""
+"""Show the whole system, or everything about one session.
 
-import os
+\b
+Example:
+  sm status engineer-login
+"""
 
 import click
 
-from sm.cli.display.output import now, print_answer
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import now
 from sm.cli.display.overview import overview
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_argument, workspace_option
+from sm.cli.options import optional_session, workspace_option
 from sm.client.http import session_path
 from sm.errors import UsageError
 
 
-@click.command()
-@session_argument(required=False)
+@click.command(help=__doc__)
+@optional_session
 @workspace_option
 @json_option
-def command(session: str | None, workspace: str | None, as_json: bool) -> None:
-    """Show the whole system, or everything about one session.
-
-    \b
-    Example:
-      sm status engineer-login
-    """
-    if session is not None and workspace is not None:
-        raise UsageError("--workspace is for the whole system, and an ID names one session")
-    client = Instance(os.environ).client()
+def command(session: str | None, workspace: str | None, call: Call) -> None:
     if session is None:
-        print_answer(client.text("GET", "/v1/status", {"workspace": workspace}), overview, as_json=as_json)
-        return
-    from sm.cli.display.sessions import session_block  # the overview starts faster without
+        call.get("/v1/status", overview, {"workspace": workspace})
+    elif workspace is not None:
+        raise UsageError("--workspace is for the whole system, and an ID names one session")
+    else:
+        from sm.cli.display.sessions import session_block  # the overview starts faster without
 
-    text = client.text("GET", session_path(session))
-    print_answer(text, lambda answer: session_block(answer, now()), as_json=as_json)
+        call.get(session_path(session), lambda answer: session_block(answer, now()))

@@ -1,6 +1,15 @@
-"""`sm tail`: what one session did last."""
+"""Show the last things one session did.
 
-import os
+What it was told (>), what it said (in quotes), its tools, its own checkpoints, notes and moves (*), newest
+last. `sm events ID` has its children's too, `sm output ID` what stands in its terminal. The JSON is an array; with
+--follow one object per line.
+
+\b
+Example:
+  sm tail engineer-login --follow
+"""
+
+import select
 import sys
 import time
 from collections import Counter
@@ -9,14 +18,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import click
 
-from sm.cli.display.output import print_json, print_lines, width
-from sm.cli.display.text import Shown, cut, json_text, line
-from sm.cli.instance import Instance
-from sm.cli.long_poll import until_answered
-from sm.cli.options import json_option, session_argument
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import width
+from sm.cli.display.text import Shown, cut, line
+from sm.cli.options import session_argument
+from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
 from sm.core.states import ENDED
-from sm.wire import decode, encode
 
 _LINES_MAX = 10_000
 _EVERY_S = 1.0
@@ -26,34 +34,23 @@ _LATE_S = 60.0
 """How late an action may come to be known: an agent CLI writes what it said when the whole message is done."""
 
 
-@click.command()
-@session_argument()
+@click.command(help=__doc__)
+@session_argument
 @click.option("--lines", "-n", type=click.IntRange(0, _LINES_MAX), default=10, show_default=True)
 @click.option("--follow", "-f", "following", is_flag=True, help="Go on until it has ended, or Ctrl-C.")
 @json_option
-def command(session: str, lines: int, following: bool, as_json: bool) -> None:
-    """Show the last things one session did.
-
-    What it was told (>), what it said (in quotes), its tools, its own checkpoints, notes and moves (*), newest
-    last. `sm events ID` has its children's too, `sm output ID` what stands in its terminal. The JSON is an array; with
-    --follow one object per line.
-
-    \b
-    Example:
-      sm tail engineer-login --follow
-    """
-    instance = Instance(os.environ)
+def command(session: str, lines: int, following: bool, call: Call) -> None:
     if following:
-        _follow(instance, session, lines, as_json=as_json)
-        return
-    text = instance.client().text("GET", session_path(session, "/actions"), {"lines": lines})
-    if as_json:
-        print_json(text)
+        _follow(call, session, lines)
     else:
-        print_lines(action_line(action, None, width()) for action in decode(text))
+        call.get(session_path(session, "/actions"), _layout, {"lines": lines})
 
 
-def _follow(instance: Instance, session: str, lines: int, *, as_json: bool) -> None:
+def _layout(actions: Iterable[Shown]) -> list[str]:
+    return [action_line(action, None, width()) for action in actions]
+
+
+def _follow(call: Call, session: str, lines: int) -> None:
     shown: Cursor | None = None
     ends = False
     session_id = ""
@@ -75,21 +72,15 @@ def _follow(instance: Instance, session: str, lines: int, *, as_json: bool) -> N
             news = found[max(0, len(found) - lines) :]
         else:
             news = shown.news(client.get(path, {"lines": _READ, "after": shown.after}))
-        _say(news, as_json=as_json)
+        for action in news:
+            call.show_value(action, lambda action: _layout([action]))
         return True if last and ends else None  # once more, for what it wrote while it ended
 
-    until_answered(instance, ask, None)
-
-
-def _say(actions: Iterable[Shown], *, as_json: bool) -> None:
-    for action in actions:
-        click.echo(json_text(encode(action)) if as_json else action_line(action, None, width()))
+    until_answered(call.instance, ask, None)
 
 
 def _pause(seconds: float) -> None:
     """Wait. Raises BrokenPipeError at once when nobody reads stdout any more: the next action may be hours away."""
-    import select
-
     try:
         reader = sys.stdout.fileno()
     except OSError:  # no file at all
@@ -143,17 +134,7 @@ def _identity(action: Shown) -> tuple[str, str, str]:
 
 def action_line(action: Shown, zone: tzinfo | None, columns: int | None) -> str:
     """`[15:10:02] Bash: npm test`, cut to so many columns."""
-    text = line(action["text"], 2000)
-    match action["kind"]:
-        case "tool":
-            shown = text
-        case "prompt":
-            shown = f"> {text}"
-        case "text":
-            shown = f'"{text}"'
-        case "event":
-            shown = f"* {text}"
-        case kind:
-            shown = f"{line(kind)}: {text}"
+    text, kind = line(action["text"], 2000), action["kind"]
+    known = {"tool": text, "prompt": f"> {text}", "text": f'"{text}"', "event": f"* {text}"}
     at = _when(action).astimezone(zone).strftime("%H:%M:%S")
-    return cut(f"[{at}] {shown}", columns)
+    return cut(f"[{at}] {known.get(kind, f'{line(kind)}: {text}')}", columns)

@@ -1,65 +1,56 @@
-"""`sm trust`: tell an agent CLI, once and for all agents, that a directory may be worked in."""
+"""Answer claude's question whether it may work in a directory.
+
+An agent in a directory that nobody has trusted waits at that question. The answer is for all below DIR, too, and
+is written where the claudes of agents keep it (.claude.json); nothing else is changed. An agent that waits
+already has to be answered there (sm attach ID) or started again. Only for the operator. The JSON is
+{"directory", "trusted_by", "changed", "file"}.
+
+\b
+Example:
+  sm trust ~/projects
+"""
 
 import os
 
 import click
 
+from sm.cli.call import Call, json_option
 from sm.cli.display.text import line
-from sm.cli.instance import Instance
-from sm.cli.options import json_option
 from sm.errors import IllegalState, InvalidPath, NotPermitted
-from sm.wire import encode
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
+    from sm.cli.instance import Instance
     from sm.providers.base import Setup
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("directory", metavar="DIR")
 @json_option
-def command(directory: str, as_json: bool) -> None:
-    """Answer claude's question whether it may work in a directory.
-
-    An agent in a directory that nobody has trusted waits at that question. The answer is for all below DIR, too, and
-    is written where the claudes of agents keep it (.claude.json); nothing else is changed. An agent that waits
-    already has to be answered there (sm attach ID) or started again. Only for the operator. The JSON is
-    {"directory", "trusted_by", "changed", "file"}.
-
-    \b
-    Example:
-      sm trust ~/projects
-    """
+def command(directory: str, call: Call) -> None:
     if os.environ.get("SM_SESSION_ID"):
         raise NotPermitted("only the operator says what may be trusted", "ask for it: sm ask")
     path = _directory(directory)
-    provider, setup = _setup()
+    provider, setup = _setup(call.instance)
     found = setup.trust(os.environ, path)
-    if as_json:
-        answer = {
-            "directory": path,
-            "trusted_by": found.by,
-            "changed": found.changed,
-            "file": found.file,
-        }
-        click.echo(encode(answer))
-        return
-    file = line(found.file, 4096)
+    shown, file = line(path, 4096), line(found.file, 4096)
     if found.changed:
         pids = ", ".join(map(str, found.running[:5]))
         stands = f"; {provider}s are running (pid {pids}), and the entry stands" if pids else ""
-        click.echo(f"{provider} trusts {line(path, 4096)} and all below it (written to {file}){stands}")
+        text = f"{provider} trusts {shown} and all below it (written to {file}){stands}"
     else:
         by = "" if found.by == path else f", because it trusts {line(found.by, 4096)}"
-        click.echo(f"{provider} trusts {line(path, 4096)} already{by} (in {file})")
+        text = f"{provider} trusts {shown} already{by} (in {file})"
+    answer = {"directory": path, "trusted_by": found.by, "changed": found.changed, "file": found.file}
+    call.show_value(answer, lambda _: [text])
 
 
-def _setup() -> "tuple[str, Setup]":
+def _setup(instance: "Instance") -> "tuple[str, Setup]":
     """The provider whose agents ask for trust. Raises ConfigError, and IllegalState when there is none."""
     from sm.config import load
     from sm.providers import PROVIDERS
 
-    config = load(Instance(os.environ).places.config).config
+    config = load(instance.places.config).config
     for name, make in PROVIDERS.items():
         setup = make(config).setup
         if setup is not None:

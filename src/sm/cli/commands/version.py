@@ -1,16 +1,15 @@
-"""`sm version`."""
+"""Show the version.
+
+\b
+Example:
+  sm version
+"""
 
 import click
 
 from sm import __version__
 
 
-@click.command()
+@click.command(help=__doc__)
 def command() -> None:
-    """Show the version.
-
-    \b
-    Example:
-      sm version
-    """
     click.echo(f"sm {__version__}")

@@ -1,24 +1,32 @@
-"""`sm wait`: until sessions have come to a status."""
+"""Wait until sessions have ended, or have come to another status.
 
-import os
+Exit code 0: they have; 4: it can be no more; 10: not in time. An ending that this command has told comes in no
+message any more. The JSON is an array of all the sessions named.
+
+\b
+Example:
+  sm wait engineer-login engineer-api --any --timeout 600
+"""
+
 import sys
 from contextlib import suppress
 
 import click
 
-from sm.cli.display.output import print_sessions
-from sm.cli.display.text import Shown, json_text, plural
-from sm.cli.instance import Instance
-from sm.cli.long_poll import until_answered
-from sm.cli.options import json_option, session_names
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import now, print_json, print_table
+from sm.cli.display.sessions import flat, session_table
+from sm.cli.display.text import Shown, plural
+from sm.cli.options import session_arguments
+from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.states import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
 
-@click.command()
-@click.argument("sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names)
+@click.command(help=__doc__)
+@session_arguments
 @click.option("--any", "any_of", is_flag=True, help="Until the first of them has.")
 @click.option("--all", "all_of", is_flag=True, help="Until all of them have (so it is without an option).")
 @click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=ENDED_OF_ANY_KIND,
@@ -27,20 +35,10 @@ from sm.wire import encode
 @click.option("--timeout", type=click.FloatRange(min=0, max=86_400 * 7), metavar="SECONDS", help="No longer.")
 @json_option
 def command(
-    sessions: tuple[str, ...], any_of: bool, all_of: bool, until: str, timeout: float | None, as_json: bool
-) -> int:
-    """Wait until sessions have ended, or have come to another status.
-
-    Exit code 0: they have; 4: it can be no more; 10: not in time. An ending that this command has told comes in no
-    message any more. The JSON is an array of all the sessions named.
-
-    \b
-    Example:
-      sm wait engineer-login engineer-api --any --timeout 600
-    """
+    sessions: tuple[str, ...], any_of: bool, all_of: bool, until: str, timeout: float | None, call: Call
+) -> None:
     if any_of and all_of:
         raise click.UsageError("--any and --all exclude each other")
-    instance = Instance(os.environ)
     names = list(dict.fromkeys(sessions))
     found: list[Shown] = []
 
@@ -54,18 +52,17 @@ def command(
         reached: bool | None = answer["reached"]
         return reached
 
-    reached = until_answered(instance, ask, timeout)
-    if as_json:
-        click.echo(json_text(encode(found)))
+    reached = until_answered(call.instance, ask, timeout)
+    if call.as_json:
+        print_json(encode(found))
     elif found or reached is not None:
-        print_sessions([("", session) for session in found], "no such sessions any more")
+        print_table(session_table(flat(found), now(), "no such sessions any more"))
     sys.stdout.flush()
     ended = [session["session_id"] for session in found if session["status"] in ENDED]
     if ended:
         with suppress(DaemonUnavailable):  # it will tell them once more
-            instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
+            call.instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
     if reached is None:
         raise WaitTimeout(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
     if not reached:
         raise IllegalState(f"it cannot come to {until} any more")
-    return 0

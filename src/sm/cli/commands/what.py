@@ -1,36 +1,29 @@
-"""`sm what`: what one session is about, in a few sentences."""
+"""Say in a few sentences what a session is about.
 
-import os
+By a model when the configuration names one (claude.what), else by its last words and tools; the last line says
+by whom. Either way it is made of what agents wrote: believe it as far as you believe them.
+
+\b
+Example:
+  sm what engineer-login
+"""
 
 import click
 
-from sm.cli.display.output import print_answer
+from sm.cli.call import Call, json_option
 from sm.cli.display.text import Shown, line, their_line
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, session_argument
-from sm.client.http import new_key, session_path
+from sm.cli.options import session_argument
+from sm.client.http import session_path
 
 _WITHIN_S = 1260.0
 """The daemon has a limit of its own: twice claude.what.timeout_s, when another summary is made first."""
 
 
-@click.command()
-@session_argument()
+@click.command(help=__doc__)
+@session_argument
 @json_option
-def command(session: str, as_json: bool) -> None:
-    """Say in a few sentences what a session is about.
-
-    By a model when the configuration names one (claude.what), else by its last words and tools; the last line says
-    by whom. Either way it is made of what agents wrote: believe it as far as you believe them.
-
-    \b
-    Example:
-      sm what engineer-login
-    """
-    client = Instance(os.environ).client()
-    path = session_path(session, "/what")
-    text = client.text("POST", path, body={}, key=new_key(), timeout_s=_WITHIN_S)
-    print_answer(text, what_block, as_json=as_json)
+def command(session: str, call: Call) -> None:
+    call.post(session_path(session, "/what"), what_block, timeout_s=_WITHIN_S)
 
 
 def what_block(what: Shown) -> list[str]:

@@ -1,19 +1,13 @@
-"""`sm who`: lists the siblings of the caller."""
+"""List the other children of my parent.
 
-from sm.cli.session_list import SessionList, flat, list_command
+For a person: the sessions without a parent.
 
-command = list_command(
-    SessionList(
-        """List the other children of my parent.
+\b
+Example:
+  sm who
+"""
 
-        For a person: the sessions without a parent.
+from sm.cli.display.sessions import flat
+from sm.cli.session_list import list_command
 
-        \b
-        Example:
-          sm who
-        """,
-        "/v1/who",
-        flat,
-        "nobody else",
-    )
-)
+command = list_command(__doc__, "/v1/who", flat, "nobody else")

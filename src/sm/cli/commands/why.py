@@ -1,42 +1,38 @@
-"""`sm why`: what a status rests on, or how it stands with a request."""
+"""Show what a session's status rests on.
 
-import os
+Each source with what it says, since when, and whether it was believed. Or, of a request (r57), how it stands and
+who decided: a person, a session, whoever sat at the terminal, or a rule of the configuration and what it matched.
+
+\b
+Example:
+  sm why engineer-login
+  sm why r57
+"""
+
 import re
 from datetime import datetime
 
 import click
 
-from sm.cli.display.output import now, print_answer
-from sm.cli.display.requests import expires, request_head, verdict
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import Table, now, table_lines
+from sm.cli.display.requests import because, expires, request_head
 from sm.cli.display.sessions import label, status_of
-from sm.cli.display.table import Table, table_lines
 from sm.cli.display.text import Shown, age, line, seconds_since, span
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, requests_and_sessions
+from sm.cli.options import requests_and_sessions
 from sm.client.http import quoted, session_path
 
 _A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
-@click.command()
+@click.command(help=__doc__)
 @click.argument("session", metavar="REQUEST|ID", shell_complete=requests_and_sessions)
 @json_option
-def command(session: str, as_json: bool) -> None:
-    """Show what a session's status rests on.
-
-    Each source with what it says, since when, and whether it was believed. Or, of a request (r57), how it stands and
-    who decided: a person, a session, whoever sat at the terminal, or a rule of the configuration and what it matched.
-
-    \b
-    Example:
-      sm why engineer-login
-      sm why r57
-    """
-    client = Instance(os.environ).client()
-    request = _A_REQUEST.fullmatch(session) is not None
-    text = client.text("GET", f"/v1/requests/{quoted(session)}" if request else session_path(session, "/why"))
-    block = request_block if request else why_block
-    print_answer(text, lambda answer: block(answer, now()), as_json=as_json)
+def command(session: str, call: Call) -> None:
+    if _A_REQUEST.fullmatch(session):
+        call.get(f"/v1/requests/{quoted(session)}", lambda request: request_block(request, now()))
+    else:
+        call.get(session_path(session, "/why"), lambda why: why_block(why, now()))
 
 
 def why_block(why: Shown, at: datetime) -> list[str]:
@@ -49,18 +45,14 @@ def why_block(why: Shown, at: datetime) -> list[str]:
     if why["status_stale"]:
         lines.append("Doubt:    nothing has confirmed it for too long; it may be otherwise by now")
     if why["evidence"]:
-        lines += ["Evidence:", *_evidence(why["evidence"], at)]
+        rows = [
+            (line(each["source"]), f"says {line(each['says'])}", _when(each, at), _believed(each))
+            for each in why["evidence"]
+        ]
+        lines += ["Evidence:", *(f"  {row}" for row in table_lines(Table(rows, aligned=3), "  "))]
     if why["facts"]:
         lines += ["Facts:", *(f"  {line(fact)}" for fact in why["facts"])]
     return lines
-
-
-def _evidence(evidence: list[Shown], at: datetime) -> list[str]:
-    rows = [
-        (line(each["source"]), f"says {line(each['says'])}", _when(each, at), _believed(each))
-        for each in evidence
-    ]
-    return [f"  {row}" for row in table_lines(Table(rows, aligned=3), "  ")]
 
 
 def _when(each: Shown, at: datetime) -> str:
@@ -79,14 +71,7 @@ def _believed(each: Shown) -> str:
 
 def request_block(request: Shown, at: datetime) -> list[str]:
     """How a request stands; `sm requests` has what is asked and what to type."""
-    name = request["request_id"]
-    if request["state"] == "open":
-        because = f"nobody has answered yet (sm requests {name} shows what to type)"
-        if request["answer"] is not None:
-            because = f"{verdict(request)}; its dialog has not taken it yet"
-    else:
-        because = verdict(request)
-    lines = [request_head(request, at), f"Because:  {because}"]
+    lines = [request_head(request, at), f"Because:  {because(request)}"]
     if request["state"] == "open" and request["expires_at"]:
         lines.append(f"Expires:  {expires(request, at)}")
     return lines

@@ -1,20 +1,16 @@
 """`sm workspace`: team boundaries, each a directory."""
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from sm.cli.display.errors import warning_text
-from sm.cli.display.output import print_answer, print_json, print_table
-from sm.cli.display.table import Table
-from sm.cli.display.text import line, plural
-from sm.cli.instance import Instance
-from sm.cli.options import json_option, workspaces
-from sm.client.http import new_key, workspace_path
+from sm.cli.call import Call, json_option
+from sm.cli.display.output import Table
+from sm.cli.display.text import Shown, line, plural
+from sm.cli.options import absolute, key_value, workspaces
+from sm.client.http import workspace_path
 from sm.errors import UsageError
-from sm.wire import decode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,37 +29,22 @@ def command() -> None:
     """
 
 
-def _slug(command: Command) -> Command:
-    return click.argument("slug", metavar="SLUG", shell_complete=workspaces)(command)
+_slug = click.argument("slug", metavar="SLUG", shell_complete=workspaces)
 
 
 def _settings(command: Command) -> Command:
     """The options of `create` and `set`, but for the directory."""
     names = "names with commas between, all, or none"
-    for option in reversed(
-        (
-            click.option(
-                "--trust",
-                metavar="LEVEL",
-                help="Of its sessions: sandboxed or direct; default: as configured.",
-            ),
-            click.option("--mcps", metavar="NAMES", help=f"MCP servers that its sessions get: {names}."),
-            click.option("--skills", metavar="NAMES", help="Skills, likewise."),
-            click.option("--agents", metavar="NAMES", help="Agent types, likewise."),
-            click.option(
-                "--strict-mcps/--no-strict-mcps",
-                default=None,
-                help="Whether its sessions get no MCP servers but those that sm gives them.",
-            ),
-            click.option(
-                "--sandbox",
-                "sandbox",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="A setting of its container, as under sandbox: in the configuration; KEY= takes it away.",
-            ),
-        )
-    ):
+    for option in (
+        click.option("--sandbox", metavar="KEY=VALUE", multiple=True,
+                     help="A setting of its container, as under sandbox: in the configuration; KEY= takes it away."),
+        click.option("--strict-mcps/--no-strict-mcps", default=None,
+                     help="Whether its sessions get no MCP servers but those that sm gives them."),
+        click.option("--agents", metavar="NAMES", help="Agent types, likewise."),
+        click.option("--skills", metavar="NAMES", help="Skills, likewise."),
+        click.option("--mcps", metavar="NAMES", help=f"MCP servers that its sessions get: {names}."),
+        click.option("--trust", metavar="LEVEL", help="Of its sessions: sandboxed or direct; default: as configured."),
+    ):  # fmt: skip
         command = option(command)
     return command
 
@@ -73,7 +54,7 @@ def _settings(command: Command) -> Command:
 @click.option("--working-dir", metavar="DIR", required=True, help="Its directory.")
 @_settings
 @json_option
-def create(slug: str, working_dir: str, as_json: bool, **settings: Any) -> None:
+def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
     """Make a workspace.
 
     SLUG is 2 to 64 of a-z, 0-9 and dash. A workspace that was deleted comes back, with the sessions that it had.
@@ -82,43 +63,34 @@ def create(slug: str, working_dir: str, as_json: bool, **settings: Any) -> None:
     Example:
       sm workspace create shop --working-dir ~/projects/shop --trust direct
     """
-    body = {"slug": slug, "working_dir": _directory(working_dir), **_body(settings)}
-    _told(_client().text("POST", "/v1/workspaces", body=body, key=new_key()), "Created", as_json)
+    body = {"slug": slug, "working_dir": absolute(working_dir), **_body(settings)}
+    call.post("/v1/workspaces", lambda workspace: _changed("Created", workspace), body)
 
 
 @command.command("list")
 @click.option("--deleted", is_flag=True, help="The deleted ones too.")
 @json_option
-def list_command(deleted: bool, as_json: bool) -> None:
+def list_command(deleted: bool, call: Call) -> None:
     """List the workspaces; in an agent, its own.
 
     \b
     Example:
       sm workspace list
     """
-    text = _client().text("GET", "/v1/workspaces", {"deleted": deleted})
-    if as_json:
-        print_json(text)
-        return
-    rows = [
-        (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"]))
-        for w in decode(text)
-    ]
-    print_table(Table(rows, aligned=3, is_cut=False), "no workspaces")
+    call.get("/v1/workspaces", _table, {"deleted": deleted})
 
 
 @command.command()
 @_slug
 @json_option
-def show(slug: str, as_json: bool) -> None:
+def show(slug: str, call: Call) -> None:
     """Show everything about a workspace.
 
     \b
     Example:
       sm workspace show shop
     """
-    text = _client().text("GET", workspace_path(slug))
-    print_answer(text, _block, as_json=as_json)
+    call.get(workspace_path(slug), _block)
 
 
 @command.command("set")
@@ -126,7 +98,7 @@ def show(slug: str, as_json: bool) -> None:
 @click.option("--working-dir", metavar="DIR", help="Another directory.")
 @_settings
 @json_option
-def set_command(slug: str, working_dir: str | None, as_json: bool, **settings: Any) -> None:
+def set_command(slug: str, working_dir: str | None, call: Call, **settings: Any) -> None:
     """Change a workspace; it counts for what is started from then on.
 
     \b
@@ -135,16 +107,16 @@ def set_command(slug: str, working_dir: str | None, as_json: bool, **settings: A
     """
     body = _body(settings)
     if working_dir is not None:
-        body["working_dir"] = _directory(working_dir)
+        body["working_dir"] = absolute(working_dir)
     if not body:
         raise UsageError("nothing to change", "sm workspace set --help shows what there is")
-    _told(_client().text("POST", workspace_path(slug), body=body, key=new_key()), "Changed", as_json)
+    call.post(workspace_path(slug), lambda workspace: _changed("Changed", workspace), body)
 
 
 @command.command()
 @_slug
 @json_option
-def delete(slug: str, as_json: bool) -> None:
+def delete(slug: str, call: Call) -> None:
     """Delete a workspace none of whose agents runs any more.
 
     Its sessions stay readable and its directory as it is; nothing new is started in it.
@@ -153,16 +125,7 @@ def delete(slug: str, as_json: bool) -> None:
     Example:
       sm workspace delete shop
     """
-    text = _client().text("POST", workspace_path(slug, "/delete"), key=new_key())
-    _told(text, "Deleted", as_json)
-
-
-def _client() -> Any:
-    return Instance(os.environ).client()
-
-
-def _directory(given: str) -> str:
-    return os.path.abspath(os.path.expanduser(given))
+    call.post(workspace_path(slug, "/delete"), lambda workspace: _changed("Deleted", workspace))
 
 
 def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +139,8 @@ def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings["strict_mcps"] is not None:
         body["strict_mcps"] = settings["strict_mcps"]
     if settings["sandbox"]:
-        body["sandbox"] = dict(_pair(text) for text in settings["sandbox"])
+        pairs = key_value("--sandbox", settings["sandbox"], "--sandbox memory=2g")
+        body["sandbox"] = {key.strip(): value.strip() for key, value in pairs.items()}
     return body
 
 
@@ -191,39 +155,33 @@ def _names(kind: str, text: str) -> str | list[str]:
     return names
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise UsageError(f"--sandbox {text!r} is not KEY=VALUE", "--sandbox memory=2g")
-    return key.strip(), value.strip()
+def _changed(done: str, workspace: Shown) -> list[str]:
+    return [f"{done} workspace {workspace['slug']} ({line(workspace['working_dir'], 4096)})"]
 
 
-def _told(text: str, done: str, as_json: bool) -> None:
-    workspace = decode(text)
-    for warning in workspace.get("warnings") or []:
-        click.echo(warning_text(warning), nl=False, err=True)
-    if as_json:
-        print_json(text)
-    else:
-        click.echo(f"{done} workspace {workspace['slug']} ({line(workspace['working_dir'], 4096)})")
+def _table(workspaces: list[Shown]) -> Table:
+    rows = [
+        (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"]))
+        for w in workspaces
+    ]
+    return Table(rows, aligned=3, empty="no workspaces", is_cut=False)
 
 
-def _count(workspace: Mapping[str, Any]) -> str:
+def _count(workspace: Shown) -> str:
     if workspace["deleted_at"]:
         return "deleted"
     return f"{workspace['live']} of {plural(workspace['sessions'], 'session')} live"
 
 
-def _block(workspace: Mapping[str, Any]) -> list[str]:
+def _block(workspace: Shown) -> list[str]:
     given = workspace["capabilities"]
     facts = [
         ("Directory", workspace["working_dir"]),
         ("Trust", workspace["trust_level"] or "as configured (default_trust)"),
         ("Sessions", _count(workspace)),
-        *(
-            (kind, _said(given[key]))
-            for kind, key in (("MCPs", "mcps"), ("Skills", "skills"), ("Agents", "agents"))
-        ),
+        ("MCPs", _said(given["mcps"])),
+        ("Skills", _said(given["skills"])),
+        ("Agents", _said(given["agents"])),
         ("Strict", "no other MCP servers than these" if workspace["strict_mcps"] else None),
         ("Sandbox", ", ".join(f"{key}={value}" for key, value in workspace["sandbox"].items())),
         ("Created", workspace["created_at"]),

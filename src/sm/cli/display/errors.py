@@ -1,8 +1,9 @@
 """Prints the error of a command on stderr and chooses its exit code."""
 
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import click
 
@@ -11,8 +12,19 @@ from sm.paths import places
 from sm.wire import encode
 
 
-def print_error(error: BaseException, arguments: Sequence[str]) -> int:
-    """Say on stderr what went wrong, as JSON when `arguments` ask for that, and return the exit code."""
+class Failures:
+    """The errors of a command that goes on after each of them: the first one gives its exit code."""
+
+    def __init__(self) -> None:
+        self.code = 0
+
+    def add(self, error: SmError, *, is_shown: bool = True) -> None:
+        code = print_error(error) if is_shown else error.exit_code
+        self.code = self.code or code
+
+
+def print_error(error: BaseException) -> int:
+    """Print what went wrong on stderr, as JSON after --json, and return the exit code."""
     match error:
         case click.exceptions.Exit():
             return error.exit_code
@@ -31,13 +43,13 @@ def print_error(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return said.exit_code
-    as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     if sys.stderr is not None:
-        sys.stderr.write(error_text(said, as_json=as_json))
+        options = itertools.takewhile(lambda word: word != "--", sys.argv)
+        sys.stderr.write(_text(said, as_json="--json" in options))
     return said.exit_code
 
 
-def error_text(error: SmError, *, as_json: bool) -> str:
+def _text(error: SmError, *, as_json: bool) -> str:
     """What stderr shows of an error: for people, or the object of design section 13. Ends with a newline.
 
     An error may quote an agent, so nothing in it can drive the terminal; its own lines stay lines.
@@ -54,10 +66,11 @@ def error_text(error: SmError, *, as_json: bool) -> str:
     return text + (f"hint: {folded(error.hint, 4000)}\n" if error.hint else "")
 
 
-def warning_text(warning: str) -> str:
+def print_warnings(warnings: Iterable[str]) -> None:
     from sm.core.text import folded
 
-    return f"warning: {folded(warning, 4000)}\n"
+    for warning in warnings:
+        click.echo(f"warning: {folded(warning, 4000)}", err=True)
 
 
 def _usage(error: click.ClickException) -> UsageError:

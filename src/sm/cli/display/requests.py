@@ -20,12 +20,13 @@ _PLAN = "ExitPlanMode"
 
 def asked_line(request: Shown) -> str:
     """What is asked, how to answer while that helps, and what was answered."""
-    what = _what(request)
     if request["state"] != "open":
-        return f"{what} - {became(request)}"
-    if request["answer"] is not None:
-        return f"{what} - {became(request)}, being handed over"
-    return f"{what} - {', or: '.join(_to_type(request))}"
+        then = became(request)
+    elif request["answer"] is not None:
+        then = f"{became(request)}, being handed over"
+    else:
+        then = ", or: ".join(_to_type(request))
+    return f"{_what(request)} - {then}"
 
 
 def _what(request: Shown) -> str:
@@ -74,32 +75,46 @@ def became(request: Shown) -> str:
     """What was decided and by whom, or why nothing was."""
     from sm.core.text import quoted
 
-    answer, reason, by = request["answer"], line(request["reason"] or ""), request["answered_by"]
-    whose = _BY.get(by or "", f"by {line(by or '-')}")
+    answer = request["answer"]
     if answer is None:
-        return f"answered {whose}{_interrupted(request)}" if by == "terminal" else reason or "-"
+        return _without_answer(request, "-")
     said = " / ".join(answer["answers"]) or answer["message"]
-    decided = "" if answer["answers"] else "approved" if answer["approved"] else "declined"
-    if request["kind"] == "question" and answer["approved"] and not answer["answers"]:
-        decided = "answered"
-    parts = [part for part in (decided, quoted(said) if said else "") if part]
-    return f"{': '.join(parts)} {whose}{f' ({reason})' if by == 'rule' and reason else ''}{_interrupted(request)}"
+    parts = ["" if answer["answers"] else _decided(request), quoted(said) if said else ""]
+    rule = line(request["reason"] or "") if request["answered_by"] == "rule" else ""
+    return f"{': '.join(filter(None, parts))} {_whose(request)}{f' ({rule})' if rule else ''}{_interrupted(request)}"
+
+
+def because(request: Shown) -> str:
+    """How a request stands, for those who ask why: first who has decided."""
+    if request["answer"] is None and request["state"] == "open":
+        return f"nobody has answered yet (sm requests {request['request_id']} shows what to type)"
+    return verdict(request) + ("; its dialog has not taken it yet" if request["state"] == "open" else "")
 
 
 def verdict(request: Shown) -> str:
-    """The same, for those who ask why: first who has decided."""
-    answer, reason, by = request["answer"], line(request["reason"] or ""), request["answered_by"]
-    whose = _BY.get(by or "", f"by {line(by or '-')}")
+    answer = request["answer"]
     if answer is None:
-        return (
-            f"answered {whose}{_interrupted(request)}"
-            if by == "terminal"
-            else reason or "nobody has said why"
-        )
-    is_question = request["kind"] == "question"
-    verb = "declined" if not answer["approved"] else "answered" if is_question else "approved"
-    said = reason if by == "rule" else line(" / ".join(answer["answers"]) or answer["message"] or "")
-    return f"{verb} {whose}{f': {said}' if said else ''}{_interrupted(request)}"
+        return _without_answer(request, "nobody has said why")
+    is_rule = request["answered_by"] == "rule"
+    said = line((request["reason"] if is_rule else " / ".join(answer["answers"]) or answer["message"]) or "")
+    return f"{_decided(request)} {_whose(request)}{f': {said}' if said else ''}{_interrupted(request)}"
+
+
+def _decided(request: Shown) -> str:
+    if not request["answer"]["approved"]:
+        return "declined"
+    return "answered" if request["kind"] == "question" else "approved"
+
+
+def _without_answer(request: Shown, unexplained: str) -> str:
+    if request["answered_by"] == "terminal":
+        return f"answered {_whose(request)}{_interrupted(request)}"
+    return line(request["reason"] or "") or unexplained
+
+
+def _whose(request: Shown) -> str:
+    by = request["answered_by"] or "-"
+    return _BY.get(by, f"by {line(by)}")
 
 
 def _interrupted(request: Shown) -> str:
@@ -134,18 +149,15 @@ def asked_block(request: Shown, at: datetime, width: int | None = None) -> list[
         plan = _plan(request)
         if plan is not None:
             lines += ["Plan:", *_theirs(plan, 1, width)]
-        lines += _named(
-            {k: v for k, v in (request["arguments"] or {}).items() if plan is None or k != "plan"}, 1, width
-        )
+        arguments = request["arguments"] or {}
+        lines += _named({k: v for k, v in arguments.items() if plan is None or k != "plan"}, 1, width)
     else:
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)
     if request.get("cut"):
         lines.append(f"Cut:       this is not all of it; sm attach {request['session_id']} shows the dialog")
-    if request["state"] != "open":
-        return [*lines, f"Because:   {verdict(request)}"]
-    if request["answer"] is not None:
-        return [*lines, f"Because:   {verdict(request)}; its dialog has not taken it yet"]
+    if request["state"] != "open" or request["answer"] is not None:
+        return [*lines, f"Because:   {because(request)}"]
     typed = _answers(request) if request["kind"] == "question" else _to_type(request)
     lines += [f"{'' if number else 'Type:':<10} {each}" for number, each in enumerate(typed)]
     if request["expires_at"]:
@@ -216,14 +228,12 @@ def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
 
 def _theirs(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
     """An agent's text behind a bar, so that no line of it, nor what a terminal wraps, passes for one of ours."""
-    bar = f"{'  ' * depth}| "
-    for number, each in enumerate(text.split("\n")):
-        start = first if number == 0 else " " * len(first)
-        for piece in _wrapped(
-            visible(each), None if width is None else max(20, width - len(bar) - len(first))
-        ):
-            yield f"{bar}{start}{piece}".rstrip(" ") if not piece else f"{bar}{start}{piece}"
-            start = " " * len(first)
+    start = f"{'  ' * depth}| {first}"
+    left = None if width is None else max(20, width - len(start))
+    for each in text.split("\n"):
+        for piece in _wrapped(visible(each), left):
+            yield f"{start}{piece}" if piece else start.rstrip(" ")
+            start = f"{'  ' * depth}| {' ' * len(first)}"
 
 
 def _wrapped(text: str, width: int | None) -> Iterator[str]:

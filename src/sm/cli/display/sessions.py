@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sm.cli.display.table import Table
+from sm.cli.display.output import Table
 from sm.cli.display.text import Shown, age, line, seconds_since, span, their_line
 from sm.core.statuses import ENDED, Status
 
@@ -46,18 +46,22 @@ def last_words(session: Shown) -> str:
     return line(session["note"] or ("In progress" if session["status"] == Status.RUNNING else ""))
 
 
-def session_table(rows: Iterable[tuple[str, Shown]], now: datetime, *, with_words: bool = True) -> Table:
+def session_table(
+    rows: Iterable[tuple[str, Shown]], now: datetime, empty: str = "", *, with_words: bool = True
+) -> Table:
     """`name (id) | status | 5min ago | "message"` for each (indentation, session)."""
     cells, colours = [], {}
     for number, (indent, session) in enumerate(rows):
         words = last_words(session) if with_words else ""
-        cells.append(
-            (indent + label(session), status_of(session, now), age(session["status_at"], now), words)
-        )
-        colour = _COLOURS.get(str(session["status"]))
-        if colour is not None:
-            colours[number, 1] = colour
-    return Table(cells, aligned=2, colours=colours)
+        since = age(session["status_at"], now)
+        cells.append((indent + label(session), status_of(session, now), since, words))
+        colours[number, 1] = _COLOURS.get(session["status"], "")
+    return Table(cells, aligned=2, empty=empty, colours=colours)
+
+
+def flat(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
+    """Sessions as rows without indentation."""
+    return [("", session) for session in sessions]
 
 
 def nested(sessions: Sequence[Shown], depth: int = 0) -> list[tuple[str, Shown]]:
@@ -74,19 +78,12 @@ def tree(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
 
     A session whose parent is not in the list is a root.
     """
-    known = {session["session_id"] for session in sessions}
-    below: dict[str | None, list[Shown]] = {}
-    for session in sessions:
-        parent = session["parent_session_id"]
-        below.setdefault(parent if parent in known else None, []).append(session)
-
-    def with_children(session: Shown) -> Shown:
-        return {
-            **session,
-            "children": [with_children(child) for child in below.get(session["session_id"], [])],
-        }
-
-    return nested([with_children(session) for session in below.get(None, [])])
+    known = {session["session_id"]: {**session, "children": []} for session in sessions}
+    roots: list[Shown] = []
+    for session in known.values():
+        parent = known.get(session["parent_session_id"])
+        (roots if parent is None else parent["children"]).append(session)
+    return nested(roots)
 
 
 def session_block(session: Shown, now: datetime) -> list[str]:
@@ -107,10 +104,7 @@ def session_block(session: Shown, now: datetime) -> list[str]:
         ("Process", process_of(session)),
         ("Parent", session["parent_session_id"] or "none"),
         ("Directory", session["working_dir"]),
-        (
-            "Worktree",
-            session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"]),
-        ),
+        ("Worktree", session["worktree"] and "{path}, branch {branch}".format_map(session["worktree"])),
         ("Workspace", session["workspace"]),
         ("Trust", f"{trust}, mode {line(session['mode'])}, created by {line(session['created_by'])}"),
         ("Started", session["started_at"] and age(session["started_at"], now)),

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from sm.cli.display.table import Table, table_lines
+from sm.cli.display.output import Table, table_lines
 from sm.cli.display.text import columns, cut
 
 _BARS = Box("  | \n" * 8, ascii=True)

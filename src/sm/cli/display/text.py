@@ -4,6 +4,7 @@ An agent's own words (messages, notes, titles, output) go through `line` or `the
 the reader's terminal nor pass for the daemon's words.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 Shown = Mapping[str, Any]
 """An object of the daemon's answer (design section 13)."""
 
+# C0 but for the tab, DEL, C1, surrogates; bidirectional overrides and isolates would show the text in another order.
+_CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
 # DEL and C1, which JSON leaves as they are; a terminal takes U+009B for the start of an escape sequence.
 _JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
 
@@ -27,22 +30,7 @@ def line(text: object, limit: int = 500) -> str:
 
 def plain_line(text: str) -> str:
     """One line of a terminal's text without anything that could move a cursor; tabs stay."""
-    if text.isprintable():
-        return text
-    return "\t".join(_without_controls(part) for part in text.split("\t"))
-
-
-def _without_controls(text: str) -> str:
-    return "".join(
-        c
-        for c in text
-        if c >= " "
-        and not "\x7f" <= c <= "\x9f"
-        and not "\ud800" <= c <= "\udfff"
-        and not (
-            "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
-        )  # they would show it in another order
-    )
+    return text if text.isprintable() else re.sub(_CONTROLS, "", text)
 
 
 def unclaimed(text: str) -> str:
@@ -70,14 +58,10 @@ def seconds_since(timestamp: str, now: datetime) -> float:
 
 def span(seconds: float) -> str:
     """`10s`, `5min`, `2h`, `3d`: whole units, rounded down."""
-    seconds = int(seconds)
-    if seconds < 60:
-        return f"{seconds}s"
-    if seconds < 3600:
-        return f"{seconds // 60}min"
-    if seconds < 86400:
-        return f"{seconds // 3600}h"
-    return f"{seconds // 86400}d"
+    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{int(seconds) // unit_s}{unit}"
+    return f"{int(seconds)}s"
 
 
 def plural(count: int, noun: str) -> str:
@@ -100,10 +84,6 @@ def columns(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def padded(text: str, width: int) -> str:
-    return text + " " * (width - columns(text))
 
 
 def event_line(event: Shown, zone: tzinfo | None) -> str:

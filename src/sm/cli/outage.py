@@ -1,0 +1,93 @@
+"""Waits for answers and events of the daemon over its restarts. It is never started from here."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+import click
+
+from sm.cli.instance import Instance, stopped
+from sm.client.http import Away, Client
+from sm.core.backoff import Backoff
+
+T = TypeVar("T")
+
+_HELD_S = 20.0  # the daemon holds no request longer than 25 s
+
+
+class _Outage:
+    """Says on stderr that the daemon is away and that it is back, once each."""
+
+    def __init__(self) -> None:
+        self._backoff = Backoff(0.05, 1.0)
+        self._is_on = False
+
+    def pause_s(self) -> float:
+        """How long to wait before the next try."""
+        if not self._is_on:
+            self._is_on = True
+            click.echo("the daemon is away; waiting for it", err=True)
+        return self._backoff.next_s()
+
+    def end(self) -> None:
+        self._backoff.reset()
+        if self._is_on:
+            self._is_on = False
+            click.echo("the daemon is back", err=True)
+
+
+def until_answered(
+    instance: Instance, ask: Callable[[Client, float], T | None], timeout_s: float | None
+) -> T | None:
+    """What `ask(client, wait_s)` returns once that is not None; None when `timeout_s` is over (None: never).
+
+    The daemon is started first, as by any command. From then on `ask` is repeated while the daemon is away, and
+    must bear that. A person's command ends when the daemon was stopped on purpose; an agent's goes on.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    found = False
+    outage = _Outage()
+    while True:
+        try:
+            if not found:
+                instance.client().get("/v1/health")
+                found = True
+            answer = ask(instance.client(start=False), _at_most(_HELD_S, deadline))
+            outage.end()
+        except Away:
+            if instance.session_id is None and instance.was_stopped:
+                raise stopped() from None
+            answer = None
+            time.sleep(_at_most(outage.pause_s(), deadline))
+        if answer is not None:
+            return answer
+        if deadline is not None and time.monotonic() >= deadline:
+            return None
+
+
+def _at_most(seconds: float, deadline: float | None) -> float:
+    return seconds if deadline is None else max(0.0, min(seconds, deadline - time.monotonic()))
+
+
+def follow(client: Client, query: Mapping[str, object], since: int) -> Iterator[str]:
+    """Events after `since` as JSON, for ever, without losing or repeating one.
+
+    Raises BrokenPipeError as soon as nobody reads stdout any more.
+    """
+    cursor = since
+    outage = _Outage()
+    while True:
+        try:
+            events = client.events(
+                "/v1/events/stream",
+                {**query, "since": cursor},
+                opened=outage.end,
+                reader_fd=sys.stdout.fileno(),
+            )
+            for seq, event in events:
+                if seq > cursor:
+                    cursor = seq
+                    yield event
+        except Away:
+            time.sleep(outage.pause_s())
