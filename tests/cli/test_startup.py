@@ -71,9 +71,14 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
     assert not found & (HEAVY | FOREIGN)
     commands = {name for name in found if name.startswith("sm.cli.")}
     plumbing = {"group", "instance", "call", "display", "commands", f"commands.{words[0]}"}
-    plumbing |= {"display.text", "display.sessions", "display.output"}
-    lists = {"session_list", "options"}
-    own = {"children": lists, "all": lists, "status": {"display.overview", "options"}, "me": set[str]()}
+    plumbing |= {"display.text", "display.output"}
+    lists = {"session_list", "options", "display.sessions"}
+    own = {
+        "children": lists,
+        "all": lists,
+        "status": {"display.overview", "options"},
+        "me": {"display.sessions"},
+    }
     assert commands == {f"sm.cli.{name}" for name in plumbing | own[words[0]]}
 
 

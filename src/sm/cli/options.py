@@ -1,6 +1,7 @@
 """Defines arguments and options that several commands share, and the completion of names."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -98,6 +99,7 @@ optional_session = click.argument("session", metavar="[ID]", required=False, she
 session_arguments = click.argument(
     "sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names
 )
+REQUEST_NAME = re.compile(r"[rR][0-9]+")
 request_argument = click.argument("request", metavar="REQUEST|ID", shell_complete=open_requests)
 """REQUEST|ID: the name of an open request, or a session that has exactly one."""
 rate_wait_option = click.option(

@@ -16,27 +16,15 @@ from sm.wire import decode
 START_S = 15.0
 _AGAIN_S = 0.25
 _ERRORS_MAX_BYTES = 1 << 20
-_KEPT = frozenset(
-    [
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "PATH",
-        "LANG",
-        "TZ",
-        "SM_HOME",
-        "TMUX_TMPDIR",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-    ],
-)
+_KEPT = (
+    "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "SM_HOME", "TMUX_TMPDIR", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+_KEPT_BEGINNINGS = ("LC_", "XDG_", "DOCKER_")
 # What `nohup`, a shell in the background, or Python itself ignores would stay ignored over exec, agents included.
 _RESET = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD,
     signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGXFSZ,
 )  # fmt: skip
-_KEPT_BEGINNINGS = ("LC_", "XDG_", "DOCKER_")
 
 
 def launch(places: Places, environ: Mapping[str, str]) -> None:
@@ -119,7 +107,7 @@ def _launched(places: Places, environ: Mapping[str, str], deadline: float) -> di
     try:
         answer = decode(line.decode("utf-8", "replace"))
     except ValueError:
-        answer = None
+        return {}
     return answer if isinstance(answer, dict) else {}
 
 

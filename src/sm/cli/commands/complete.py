@@ -10,7 +10,7 @@ import click
 
 from sm.cli.display.errors import print_warnings
 from sm.cli.report import send_report
-from sm.core.states import ENDED, Status
+from sm.core.statuses import ENDED, Status
 
 _MARKED: dict[str, str] = {
     Status.COMPLETED: "complete",

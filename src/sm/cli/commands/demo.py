@@ -30,7 +30,7 @@ from sm.cli.display.text import Shown, event_line, line
 from sm.cli.instance import Instance, start
 from sm.cli.outage import follow
 from sm.client.http import Client, session_path
-from sm.core.states import ENDED, Status
+from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
 from sm.wire import decode
 

@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
 
 _REPORT_S = 90.0
 
@@ -22,11 +21,9 @@ class Crash(Exception):
 def sm(*arguments: str) -> str:
     """Run `sm`, show it as a person would see it typed, and return what it printed. Raises CalledProcessError."""
     _show("$ sm " + " ".join(f'"{a}"' if " " in a else a for a in arguments))
-    done = subprocess.run(
-        ["sm", *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=_REPORT_S
-    )
-    _show(done.stdout.rstrip())
-    return done.stdout
+    output = subprocess.check_output(["sm", *arguments], text=True, timeout=_REPORT_S)
+    _show(output.rstrip())
+    return output
 
 
 def spawn(agent_type: str, task: str, name: str) -> str:
@@ -96,13 +93,7 @@ def fetcher(task: str, pace_s: float) -> None:
     raise Crash("the icon server does not answer")
 
 
-ROLES: dict[str, Callable[[str, float], None]] = {
-    "coordinator": coordinator,
-    "builder": builder,
-    "linter": linter,
-    "tester": tester,
-    "fetcher": fetcher,
-}
+ROLES = {role.__name__: role for role in (coordinator, builder, linter, tester, fetcher)}
 
 
 def _work(what: str, seconds: float) -> None:
@@ -116,17 +107,11 @@ def _show(text: str) -> None:
         print(text, flush=True)  # noqa: T201  its terminal is what a person attaches to
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m sm.cli.commands.demo_agent", description="One agent of `sm demo`."
-    )
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m sm.cli.commands.demo_agent")
     parser.add_argument("role", choices=list(ROLES))
     parser.add_argument("--pace", type=float, default=1.0, metavar="SECONDS", help="how long one step takes")
     parser.add_argument("task")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     _show(f"{options.role}: {options.task}")
     ROLES[options.role](options.task, options.pace)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ Example:
   sm requests r57
 """
 
-import re
 from datetime import datetime
 
 import click
@@ -18,9 +17,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
 from sm.cli.display.requests import asked_block, asked_line
 from sm.cli.display.text import Shown, age, line
-from sm.cli.options import requests_and_sessions
-
-_A_REQUEST = re.compile(r"[rR][0-9]+")
+from sm.cli.options import REQUEST_NAME, requests_and_sessions
 
 
 @click.command(help=__doc__)
@@ -39,7 +36,7 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
         blocks = ["\n".join(asked_block(each, now(), width())) for each in requests]
         return ["\n\n".join(blocks)]
 
-    if asked is not None and _A_REQUEST.fullmatch(asked):
+    if asked is not None and REQUEST_NAME.fullmatch(asked):
         call.get(f"/v1/requests/{asked}", lambda request: layout([request]))
     else:
         call.get("/v1/requests", layout, {"session": asked, "all": everything, "limit": limit})

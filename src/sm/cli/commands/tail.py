@@ -24,7 +24,7 @@ from sm.cli.display.text import Shown, cut, line
 from sm.cli.options import session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
-from sm.core.states import ENDED
+from sm.core.statuses import ENDED
 
 _LINES_MAX = 10_000
 _EVERY_S = 1.0

@@ -20,7 +20,7 @@ from sm.cli.display.text import Shown, plural
 from sm.cli.options import session_arguments
 from sm.cli.outage import until_answered
 from sm.client.http import Client
-from sm.core.states import ENDED, ENDED_OF_ANY_KIND, Status
+from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
 from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 

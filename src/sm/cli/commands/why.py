@@ -9,7 +9,6 @@ Example:
   sm why r57
 """
 
-import re
 from datetime import datetime
 
 import click
@@ -19,17 +18,15 @@ from sm.cli.display.output import Table, now, table_lines
 from sm.cli.display.requests import because, expires, request_head
 from sm.cli.display.sessions import label, status_of
 from sm.cli.display.text import Shown, age, line, seconds_since, span
-from sm.cli.options import requests_and_sessions
+from sm.cli.options import REQUEST_NAME, requests_and_sessions
 from sm.client.http import quoted, session_path
-
-_A_REQUEST = re.compile(r"[rR][0-9]+")
 
 
 @click.command(help=__doc__)
 @click.argument("session", metavar="REQUEST|ID", shell_complete=requests_and_sessions)
 @json_option
 def command(session: str, call: Call) -> None:
-    if _A_REQUEST.fullmatch(session):
+    if REQUEST_NAME.fullmatch(session):
         call.get(f"/v1/requests/{quoted(session)}", lambda request: request_block(request, now()))
     else:
         call.get(session_path(session, "/why"), lambda why: why_block(why, now()))

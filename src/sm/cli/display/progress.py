@@ -14,9 +14,7 @@ def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[
     name = line(progress.get("name") or progress["session_id"])
     elapsed = span(progress["elapsed_seconds"])
     lines = [f"{name} ({progress['session_id']}) | {line(progress['status'])} | {elapsed} elapsed"]
-    tokens = _tokens(progress)
-    if tokens:
-        lines.append(tokens)
+    lines += _tokens(progress)
     if progress.get("tools_used"):
         used = " ".join(f"{line(tool)}({count})" for tool, count in progress["tools_used"].items())
         lines.append(f"Tools: {used}")
@@ -42,11 +40,11 @@ def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[
     return lines
 
 
-def _tokens(progress: Shown) -> str:
+def _tokens(progress: Shown) -> list[str]:
     used = progress.get("tokens_used")
     percentage = progress.get("completion_percentage")
     if used is None:
-        return "" if percentage is None else f"Done: {percentage}%"
+        return [] if percentage is None else [f"Done: {percentage}%"]
     text = f"Tokens: {used:,}"
     remaining = progress.get("tokens_remaining_estimate")
     if remaining is not None:
@@ -55,7 +53,7 @@ def _tokens(progress: Shown) -> str:
         text += f" ({percentage}%)"
     below = (progress.get("subagents") or {}).get("tokens") or {}
     theirs = below.get("input", 0) + below.get("output", 0)
-    return f"{text}, {theirs:,} of them by sub-agents" if theirs else text
+    return [f"{text}, {theirs:,} of them by sub-agents" if theirs else text]
 
 
 def _last_tool(tool: Shown, now: datetime) -> str:
