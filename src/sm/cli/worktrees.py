@@ -7,9 +7,9 @@ and an agent may be able to write it. Where a sandboxed one may, git is not run 
 import os
 import subprocess
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from sm.client.http import Client, session_path, workspace_path
+from sm.client.http import Client
 from sm.core.text import folded
 from sm.core.worktrees import PLACE, above, is_name, main_of, overlap, placed
 from sm.errors import ExternalError, InvalidPath, NotPermitted, SandboxUnavailable, SmError, UsageError
@@ -25,15 +25,19 @@ _UNDER_WAY = (
 """What git leaves in a worktree's own directory until it is done (path.c, wt-status.c)."""
 
 
-class Worktree(NamedTuple):
-    """A worktree that was made: the directory `path`, on its own `branch` that begins at the commit `start`."""
+class Worktree:
+    """One that was made: `path` absolute, `branch` its own, `directory` where the session works in it."""
 
-    path: str
-    branch: str
-    common: str
-    start: str
+    __slots__ = ("branch", "common", "directory", "path", "start")
 
-    def take_back(self, client: Client, error: SmError) -> None:
+    def __init__(self, path: str, branch: str, directory: str, common: str, start: str) -> None:
+        self.path = path
+        self.branch = branch
+        self.directory = directory
+        self.common = common
+        self.start = start
+
+    def taken_back(self, client: Client, error: SmError) -> None:
         """Remove it after a spawn that failed with `error`, unless there may be a session that works in it.
 
         `git worktree list` shows what is left.
@@ -50,15 +54,12 @@ class Worktree(NamedTuple):
             return
 
 
-def make_for_spawn(client: Client, body: dict[str, Any], session_id: str | None) -> Worktree:
-    """Make a worktree for the session that `body` asks for, and add it to `body`.
+def make(client: Client, directory: str, name: str) -> Worktree:
+    """A worktree beside the others of the repository around `directory`, on a new branch from what is checked out.
 
-    It lies beside the others of the repository around the session's directory, on a new branch from what is checked
-    out. Raises UsageError where there is no repository, or one with a worktree or branch of that name; NotPermitted
-    where a sandboxed session may have changed what git runs.
+    Raises UsageError where there is no repository, or one with a worktree or branch of that name; NotPermitted where
+    a sandboxed session may have changed what git runs.
     """
-    directory = _directory_of(client, body, session_id)
-    name = os.urandom(4).hex() if body["name"] is None else body["name"].lower()
     if not is_name(name):
         raise UsageError(f"name {folded(name, 80)!r} is not usable for a branch")
     try:
@@ -87,8 +88,7 @@ def make_for_spawn(client: Client, body: dict[str, Any], session_id: str | None)
         hint = "choose another --name" if "already exists" in error.message else None
         raise UsageError(f"no worktree for {name}: {error.message}", hint) from None
     works = os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), top)))
-    body |= {"working_dir": works if os.path.isdir(works) else path, "worktree": path, "branch": branch}
-    return Worktree(path, branch, common, start)
+    return Worktree(path, branch, works if os.path.isdir(works) else path, common, start)
 
 
 def clean(session: Mapping[str, Any]) -> str | None:
@@ -191,21 +191,25 @@ def _sandboxed(client: Client, places: set[str]) -> bool:
     return any(overlap(directory, place) for directory in reached for place in places)
 
 
-def _directory_of(client: Client, body: Mapping[str, Any], session_id: str | None) -> str:
-    """Where the session that `body` asks for would work, as the daemon decides it."""
-    if "working_dir" in body:
-        directory = body["working_dir"]
-    elif body["parent"] is not None:
-        directory = client.get(session_path(body["parent"]))["working_dir"]
+def directory_of(
+    client: Client, working_dir: str | None, parent: str | None, workspace: str | None, session_id: str | None
+) -> str:
+    """Where a session with these options would work, as the daemon decides it."""
+    from sm.client.http import session_path, workspace_path
+
+    if working_dir is not None:
+        directory = os.path.abspath(os.path.expanduser(working_dir))
+    elif parent is not None:
+        directory = str(client.get(session_path(parent))["working_dir"])
     elif session_id is not None:
-        directory = client.get("/v1/me")["working_dir"]
-    elif body["workspace"] not in (None, "-"):
-        directory = client.get(workspace_path(body["workspace"]))["working_dir"]
+        directory = str(client.get("/v1/me")["working_dir"])
+    elif workspace is not None and workspace != "-":
+        directory = str(client.get(workspace_path(workspace))["working_dir"])
     else:
-        directory = body["cwd"]
+        directory = os.getcwd()
     if not os.path.isdir(directory):
         raise InvalidPath(f"working directory {folded(directory, 200)} does not exist")
-    return str(directory)
+    return directory
 
 
 def _hide(common: str) -> None:

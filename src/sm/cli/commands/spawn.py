@@ -80,15 +80,18 @@ def command(
         body["environment"] = _environment()
     made = None
     if worktree:
-        from sm.cli.worktrees import make_for_spawn
+        from sm.cli.worktrees import directory_of, make
 
-        made = make_for_spawn(client, body, instance.session_id)
+        parent, workspace, name = settings["parent"], settings["workspace"], settings["name"]
+        directory = directory_of(client, working_dir, parent, workspace, instance.session_id)
+        made = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
+        body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
     try:
         timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
         text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
     except SmError as error:
         if made is not None and not client.repeated:  # else an earlier try may have been carried out
-            made.take_back(client, error)
+            made.taken_back(client, error)
         raise
     call.show_changed(
         text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
