@@ -372,7 +372,8 @@ class DaemonInfo:
     started_s: float
     """time.monotonic() at the start."""
     trouble: Sequence[str]
-    stop: Callable[[], None]
+    stopping: asyncio.Event
+    """Set to stop the daemon."""
 
 
 @dataclass(frozen=True, slots=True)

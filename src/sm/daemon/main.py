@@ -27,7 +27,7 @@ from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
 from sm.daemon.spool import replay
 from sm.daemon.upkeep import upkeep
-from sm.daemon.wiring import Parts, build, terminals_of
+from sm.daemon.wiring import Parts, terminals_of
 from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
 from sm.paths import Places, places
@@ -111,31 +111,25 @@ async def run(
     place: Places,
     loaded: Loaded,
     ready: "Ready",
-    stopping: asyncio.Event,
-    *,
     umask: int,
     bounds: SocketLimits,
     agent_bounds: SocketLimits,
 ) -> None:
-    """Serve until `stopping` is set; the caller holds the lock. Agents keep running afterwards.
+    """Serve until a caller or SIGTERM stops the daemon; the caller holds the lock. Agents keep running afterwards.
 
     `umask`: that of a tmux server which the daemon has to start, and so of its agents. `bounds`: limits for the
     callers of `sm.sock`; `agent_bounds`: limits for the callers of each agent socket.
     """
-    started_s = time.monotonic()
+    started_s, stopping = time.monotonic(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     write_command(place)
     async with (
         await Store.open(place.database) as store,
         terminals_of(loaded.config, place, store, umask) as terminals,
     ):
-        parts = build(
-            place,
-            loaded,
-            store,
-            terminals,
-            agent_bounds=agent_bounds,
-            started_s=started_s,
-            stop=stopping.set,
+        parts = Parts(
+            place, loaded, store, terminals, agent_bounds=agent_bounds, started_s=started_s, stopping=stopping
         )
         with listen(place.socket) as sock:
             await remove_strays(place, store, parts.sandbox)
@@ -150,20 +144,18 @@ async def run(
             await parts.agent_sockets.serve()
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.tell({"ready": True})
-            tasks = [
-                asyncio.create_task(part, name=name)
-                for name, part in (
-                    ("outbox", parts.outbox.run()),
-                    ("watcher", parts.watcher.run(later)),
-                    ("store", store.ended()),
-                    ("delivery", parts.worker.run()),
-                    ("timers", parts.timers.run()),
-                    ("waiting", parts.waiting.run()),
-                    ("dialogs", parts.dialogs.run()),
-                    ("upkeep", upkeep(place, store, parts.reports, parts.observer)),
-                    ("stop", stopping.wait()),
-                )
-            ]
+            running = {
+                "outbox": parts.outbox.run(),
+                "watcher": parts.watcher.run(later),
+                "store": store.ended(),
+                "delivery": parts.worker.run(),
+                "timers": parts.timers.run(),
+                "waiting": parts.waiting.run(),
+                "dialogs": parts.dialogs.run(),
+                "upkeep": upkeep(place, store, parts.reports, parts.observer),
+                "stop": stopping.wait(),
+            }
+            tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in tasks:  # either the stop has come or a part has failed: then all parts must end
@@ -203,16 +195,6 @@ class Ready:
             self._descriptor = None
 
 
-async def _serve(
-    place: Places, loaded: Loaded, ready: Ready, umask: int, bounds: SocketLimits, agent_bounds: SocketLimits
-) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    await run(place, loaded, ready, stopping, umask=umask, bounds=bounds, agent_bounds=agent_bounds)
-
-
 def main(
     arguments: Sequence[str] | None = None,
     *,
@@ -236,7 +218,7 @@ def main(
             loaded = load(place.config)
             start_logging(place, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
-            asyncio.run(_serve(place, loaded, ready, umask, bounds, agent_bounds))
+            asyncio.run(run(place, loaded, ready, umask, bounds, agent_bounds))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _unable(failure)
         log.error("could not run: %s", error.message)

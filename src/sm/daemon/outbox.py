@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from sm.api.agent_sockets import AgentSockets
 from sm.core.backoff import Backoff
@@ -46,7 +47,7 @@ from sm.sessions.spawn import Spawner, process_of
 from sm.state.endings import LossCause
 from sm.store import Effect, Store, durable
 from sm.terminals.archives import Archives
-from sm.terminals.base import ForeignPane, Keyboard, Lifecycle, Pane
+from sm.terminals.base import ForeignPane, Pane, Terminals
 
 log = logging.getLogger(__name__)
 
@@ -72,43 +73,27 @@ def _end_queue(session_id: str) -> str:
     return f"{session_id}/end"
 
 
-class OutboxTerminals(Keyboard, Lifecycle, Protocol):
-    """The parts of terminals that effects need."""
-
-
+@dataclass(eq=False)
 class Outbox:
     """Runs effects concurrently, and those of one queue in order."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        spawner: Spawner,
-        terminals: OutboxTerminals,
-        sandbox: Sandbox,
-        watcher: Watcher,
-        notifiers: Mapping[str, Notifier],
-        archives: Archives,
-        restorer: Restorer,
-        agent_sockets: AgentSockets,
-        driver: ComposerDriver,
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._spawner = spawner
-        self._terminals = terminals
-        self._sandbox = sandbox
-        self._watcher = watcher
-        self._notifiers = notifiers
-        self._archives = archives
-        self._restorer = restorer
-        self._agent_sockets = agent_sockets
-        self._driver = driver
-        self._last: dict[str, asyncio.Task[None]] = {}
-        """The newest effect of each queue that is not done: the next effect waits for that."""
-        self._waiting: Counter[str] = Counter()
-        self._kinds: Mapping[str, Callable[[Effect], Awaitable[None]]] = {
-            EffectKind.START: self._start,
+    _store: Store
+    _manager: Manager
+    _spawner: Spawner
+    _terminals: Terminals
+    _sandbox: Sandbox
+    _watcher: Watcher
+    _notifiers: Mapping[str, Notifier]
+    _archives: Archives
+    _restorer: Restorer
+    _agent_sockets: AgentSockets
+    _driver: ComposerDriver
+    _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    """The newest effect of each queue that is not done: the next effect waits for that."""
+    _waiting: Counter[str] = field(init=False, default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._kinds: Mapping[str, Callable[[Effect], Awaitable[str | None]]] = {
             EffectKind.TYPE: self._type,
             EffectKind.KILL: self._kill,
             EffectKind.INTERRUPT: self._interrupt,
@@ -124,7 +109,7 @@ class Outbox:
         """Carry out what is pending, then what comes. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                group.create_task(self._finish_cut_short(effect))
+                group.create_task(self._cut_short(effect))
             left = await self._store.effects_in("pending")
             for effect in left:
                 self._begin(group, effect)
@@ -134,23 +119,21 @@ class Outbox:
                 if effect.id > last:
                     self._begin(group, effect)
 
-    async def _finish_cut_short(self, effect: Effect) -> None:
-        await self._finish(effect, dead=await self._cut_short(effect))
-
     @durable
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """For what must not be carried out again, whatever the disk says."""
         await self._manager.finished(effect, dead=dead)
 
-    async def _cut_short(self, effect: Effect) -> str:
-        """What to say of an effect that was under way when the last daemon died."""
-        if effect.kind != EffectKind.TYPE:
-            return f"the daemon ended while it did: {effect.kind}"
-        with suppress(SmError):
-            launch = await self._store.launch(effect.session_id)
-            session = self._store.sessions[effect.session_id]
-            await self._terminals.enter_if_unsent(session.terminal, marked(launch.typed_prompt or ""))
-        return "the daemon ended while it typed the prompt: look at its terminal"
+    async def _cut_short(self, effect: Effect) -> None:
+        """Give up an effect that was under way when the last daemon died."""
+        dead = f"the daemon ended while it did: {effect.kind}"
+        if effect.kind == EffectKind.TYPE:
+            with suppress(SmError):
+                launch = await self._store.launch(effect.session_id)
+                session = self._store.sessions[effect.session_id]
+                await self._terminals.enter_if_unsent(session.terminal, marked(launch.typed_prompt or ""))
+            dead = "the daemon ended while it typed the prompt: look at its terminal"
+        await self._finish(effect, dead=dead)
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
         where = queue_of(effect)
@@ -181,10 +164,8 @@ class Outbox:
             try:
                 await self._carry_out(effect)
                 return
-            except (
-                TerminalUnreachable,
-                StorageFull,
-            ) as error:  # nothing may be concluded, or written: ask again later
+            except (TerminalUnreachable, StorageFull) as error:
+                # Nothing may be concluded, or written: ask again later.
                 log.warning("put off an effect: %s", error.message, extra={"sm_session": effect.session_id})
                 await asyncio.sleep(backoff.next_s())
             except Exception:
@@ -197,11 +178,14 @@ class Outbox:
                 return
 
     async def _carry_out(self, effect: Effect) -> None:
+        """Every kind but a start returns why the effect is given up; None: it is done."""
         carry_out = self._kinds.get(effect.kind)
-        if carry_out is None:
-            await self._manager.finished(effect, dead=f"this version does not know the effect {effect.kind}")
+        if effect.kind == EffectKind.START:
+            await self._start(effect)
+        elif carry_out is None:
+            await self._finish(effect, dead=f"this version does not know the effect {effect.kind}")
         else:
-            await carry_out(effect)
+            await self._finish(effect, dead=await carry_out(effect))
 
     async def _start(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
@@ -215,14 +199,12 @@ class Outbox:
             except ExternalError as error:
                 await self._spawner.start_failed(effect, error)
                 return
-        if not is_live(session.status) and session.id not in await self._terminals_now():
+        if not is_live(session.status) and await self._pane_of(session) is None:
             await self._manager.finished(effect)  # ended before it was started
             return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
-            launch, argv = (
-                await self._prepared_again(session.id, again=again) if prepared is None else prepared
-            )
+            launch, argv = prepared or await self._prepared_again(session.id, again=again)
         except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
             await self._spawner.start_failed(effect, error)
             return
@@ -238,17 +220,14 @@ class Outbox:
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
-            await self._spawner.start_failed(effect, self._with_remedy(session, error))
+            install = self._manager.provider(session).install_hint
+            if isinstance(error, ProgramMissing) and install is not None:
+                error = ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
+            await self._spawner.start_failed(effect, error)
             return
         await self._spawner.started(effect, process, typed=launch.typed_prompt is not None)
         # Watched also when it has ended already: then the watcher learns at once how.
         self._watcher.watch(session.id, process, pane)
-
-    def _with_remedy(self, session: Session, error: SmError) -> SmError:
-        install = self._manager.provider(session).install_hint
-        if not isinstance(error, ProgramMissing) or install is None:
-            return error
-        return ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
 
     async def _end_old(self, session: Session, payload: Mapping[str, Any]) -> None:
         """End what the old process of a restored session has left behind, and close its terminal.
@@ -257,10 +236,7 @@ class Outbox:
         process; that of the new one means that this start is repeated, and all that carries the session's mark is new.
         Raises ExternalError.
         """
-        try:
-            pane = (await self._terminals.snapshot()).get(session.id)
-        except NoServer:
-            pane = None
+        pane = await self._pane_of(session)
         if pane is not None and pane.pid != payload.get("pane_pid"):
             return
         if payload.get("process") is not None:
@@ -278,11 +254,10 @@ class Outbox:
         """Take over an agent that runs already. Repeated, it marks the same pane again."""
         adopted = effect.payload["adopt"]
         process = process_of(adopted)
-        stranger = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
+        found = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
+        foreign = found.pid != process.pid
         try:
-            pane = await self._terminals.adopt(
-                session.id, session.terminal, stranger, foreign=stranger.pid != process.pid
-            )
+            pane = await self._terminals.adopt(session.id, session.terminal, found, foreign=foreign)
         except (NoTerminal, NoServer) as error:
             await self._spawner.start_failed(effect, error)
             return
@@ -294,27 +269,24 @@ class Outbox:
         launch = await (self._restorer.launch_again(session_id) if again else self._store.launch(session_id))
         return launch, await self._sandbox.prepare(session_id, launch)
 
-    async def _terminals_now(self) -> frozenset[str]:
+    async def _pane_of(self, session: Session) -> Pane | None:
         try:
-            return frozenset(await self._terminals.snapshot())
+            return (await self._terminals.snapshot()).get(session.id)
         except NoServer:
-            return frozenset()
+            return None
 
-    async def _type(self, effect: Effect) -> None:
+    async def _type(self, effect: Effect) -> str | None:
         launch = await self._store.launch(effect.session_id)
         session = self._store.sessions[effect.session_id]
         await self._manager.taken(effect)  # from here on it is never repeated
-        if launch.typed_prompt is None or session.exit is not None:
-            await self._finish(effect)
-            return
-        try:
-            await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
-        except (NoTerminal, NoServer):  # the watcher tells of the ending
-            await self._finish(effect)
-        except SmError as error:
-            await self._finish(effect, dead=f"its prompt may not have been typed: {error.message}")
-        else:
-            await self._finish(effect)
+        if launch.typed_prompt is not None and session.exit is None:
+            try:
+                await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
+            except (NoTerminal, NoServer):
+                pass  # the watcher tells of the ending
+            except SmError as error:
+                return f"its prompt may not have been typed: {error.message}"
+        return None
 
     async def _kill(self, effect: Effect) -> None:
         session = self._store.sessions[effect.session_id]
@@ -329,49 +301,39 @@ class Outbox:
             await self._manager.terminal_lost(
                 session.id, None, LossCause.TERMINAL, "it had no process", process_gone=True
             )
-        await self._manager.finished(effect)
 
-    async def _interrupt(self, effect: Effect) -> None:
+    async def _interrupt(self, effect: Effect) -> str | None:
         session = self._store.sessions[effect.session_id]
+        provider = self._manager.provider(session)
         await self._manager.taken(effect)  # a second one could do more than the first
-        has_turns = self._manager.provider(session).has_turns
-        if "by" in effect.payload and has_turns and session.status not in INTERRUPTIBLE:
-            await self._finish(
-                effect
-            )  # it has left off by itself meanwhile, and now the key could mean something else
-            return
-        dead = None
+        if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
+            return None  # the turn has ended meanwhile, and now the key could mean something else
         try:
             async with self._driver.interrupting(session.id):
-                await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
+                await self._terminals.press(session.terminal, provider.interrupt_key)
         except (NoTerminal, NoServer):
             pass  # there is nothing to interrupt
         except SmError as error:
-            dead = f"it may not have been interrupted: {error.message}"
-        await self._finish(effect, dead=dead)
+            return f"it may not have been interrupted: {error.message}"
+        return None
 
-    async def _archive(self, effect: Effect) -> None:
-        try:
-            dead = await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
-        except (NoTerminal, NoServer):
-            dead = None  # it went with its process: there is nothing to keep
-        await self._manager.finished(effect, dead=dead)
+    async def _archive(self, effect: Effect) -> str | None:
+        with suppress(NoTerminal, NoServer):  # it went with its process: there is nothing to keep
+            return await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
+        return None
 
     async def _release(self, effect: Effect) -> None:
         await self._terminals.release(str(effect.payload["terminal"]))
-        await self._manager.finished(effect)
 
     async def _close(self, effect: Effect) -> None:
         await self._terminals.close(str(effect.payload["terminal"]))
-        await self._manager.finished(effect)
 
     async def _remove(self, effect: Effect) -> None:
-        await self._terminals.close(str(effect.payload["terminal"]))
+        await self._close(effect)
         await self._sandbox.forget(effect.session_id)
         await self._archives.remove(effect.session_id)
-        await self._manager.finished(effect)
 
-    async def _tell(self, effect: Effect) -> None:
+    async def _tell(self, effect: Effect) -> str | None:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
             await self._manager.taken(effect)
@@ -381,14 +343,12 @@ class Outbox:
         while True:
             try:
                 await notifier.tell(effect.payload.get("url"), effect.payload["body"])
-                break
+                return None
             except NotifyFailed as error:
                 if not error.again or time.time() > give_up_s:
-                    await self._finish(effect, dead=error.message)
-                    return
+                    return error.message
                 log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
             await asyncio.sleep(backoff.next_s())
-        await self._finish(effect)
 
 
 def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:

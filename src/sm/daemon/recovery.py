@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -75,7 +76,7 @@ async def recover(
     try:
         # When it is asked again, some may have been settled, and restored, meanwhile.
         left = [s for s in sessions if manager.has_process(s.id, s.process)]
-        await asyncio.gather(*(_settle(s, panes, since, boot, manager, watcher) for s in left))
+        await asyncio.gather(*(_settle(s, panes.get(s.id), since, boot, manager, watcher) for s in left))
     except StorageFull as error:
         log.warning("could not write down what has become of the sessions: %s", error.message)
         watcher.unverified.update(s.id for s in sessions)
@@ -96,18 +97,13 @@ async def recover_later(
 
 
 async def _settle(
-    session: Session,
-    panes: Mapping[str, Pane],
-    since: float | None,
-    boot: str,
-    manager: Manager,
-    watcher: Watcher,
+    session: Session, pane: Pane | None, since: float | None, boot: str, manager: Manager, watcher: Watcher
 ) -> None:
     """`since`: when the terminal server started, in seconds since the epoch; None: none runs."""
     process = session.process
-    closed = since is not None and not _began_before(session, since)
+    began_s = datetime.fromisoformat(session.started_at).timestamp() if session.started_at else math.inf
+    closed = since is not None and began_s >= since
     alive = process is not None and is_alive(process)
-    pane = panes.get(session.id)
     if pane is not None and alive and process is not None:
         watcher.watch(session.id, process, pane)
     elif pane is not None:
@@ -124,10 +120,6 @@ async def _settle(
         reason = f"{reason} while the daemon was away"
         await manager.terminal_lost(session.id, process, lost, reason, process_gone=True)
         watcher.forget(session.id)
-
-
-def _began_before(session: Session, at_s: float) -> bool:
-    return session.started_at is not None and datetime.fromisoformat(session.started_at).timestamp() < at_s
 
 
 async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:

@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import AfterValidator, BaseModel, Field, StrictStr
 
 from sm.api.body import fingerprint
 from sm.core.models import Caller, RequestKey, Session, digest
@@ -31,17 +31,24 @@ _HALF = re.compile(rf"\.{_NAME.pattern}")
 _HALF_FOR_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One spooled request."""
+def _time(text: str) -> str:
+    """The time of a report in the form of all others, and not later than now. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return iso(min(at.timestamp(), time.time()))
+
+
+class Report(BaseModel):
+    """One spooled request: a file that its session wrote, in the directory of the session."""
 
     path: str
     session_id: str
-    key: str
-    token: str = field(repr=False)
-    emitted_at: str
+    key: StrictStr
+    token: StrictStr = Field(repr=False)
+    emitted_at: Annotated[str, AfterValidator(_time)]
     action: str
-    body: Mapping[str, Any] = field(repr=False)
+    body: dict[str, Any] = Field(repr=False)
 
 
 async def replay(
@@ -62,9 +69,8 @@ async def replay(
         else:
             try:
                 await _carry_out(report, reports, observer)
-            except (
-                StorageFull
-            ) as error:  # nothing was written, so it is still to be done, and so are the rest
+            except StorageFull as error:
+                # Nothing was written, so it is still to be done, and so are the rest.
                 log.warning("put off the spooled reports: %s", error.message)
                 return
             except SmError as error:
@@ -123,40 +129,23 @@ def _of_session(session: "os.DirEntry[str]") -> list[Report]:
     found, left = [], SPOOL_MAX_BYTES
     with os.scandir(session.path) as files:
         for file in sorted(files, key=lambda f: f.name):
-            if _HALF.fullmatch(file.name):
-                _remove_half(file, session.name)
+            if _HALF.fullmatch(file.name):  # a writer was killed; one that still writes is given time
+                with suppress(FileNotFoundError):
+                    if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
+                        _remove(file.path, session.name)
             if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
                 continue
             try:
                 text = read_or_empty(file.path, left)
                 left -= len(text)
-                value = orjson.loads(text)
-                if not isinstance(value["key"], str) or not isinstance(value["token"], str):
-                    raise TypeError("a text is missing")
-                report = Report(
-                    path=file.path,
-                    session_id=session.name,
-                    key=value["key"],
-                    token=value["token"],
-                    emitted_at=_time(value["emitted_at"]),
-                    action=value["action"],
-                    body=dict(value["body"]),
-                )
-            except (ValueError, KeyError, TypeError, OverflowError):
+                value = {**orjson.loads(text), "path": file.path, "session_id": session.name}
+                found.append(Report.model_validate(value))
+            except (ValueError, TypeError, OverflowError):
                 log.warning(
                     "removed a spooled report that could not be read", extra={"sm_session": session.name}
                 )
                 _remove(file.path, session.name)
-                continue
-            found.append(report)
     return found
-
-
-def _remove_half(file: "os.DirEntry[str]", session_id: str) -> None:
-    """What a writer that was killed has left; one that still writes is given time."""
-    with suppress(FileNotFoundError):
-        if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
-            _remove(file.path, session_id)
 
 
 def _remove(path: str, session_id: str) -> None:
@@ -166,11 +155,3 @@ def _remove(path: str, session_id: str) -> None:
         pass  # its session was quicker: it has reached us by itself
     except OSError as error:
         log.warning("could not remove a spooled report: %s", error, extra={"sm_session": session_id})
-
-
-def _time(text: str) -> str:
-    """The time of a report in the form of all others, and not later than now. Raises ValueError, TypeError."""
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return iso(min(at.timestamp(), time.time()))

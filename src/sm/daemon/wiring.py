@@ -1,9 +1,8 @@
 """Builds the parts of the daemon and connects them. Parts are connected here and nowhere else."""
 
+import asyncio
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Identity, anywhere
@@ -44,27 +43,6 @@ def now() -> str:
     return iso(time.time())
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts that the daemon starts and stops. The others are reachable from these only."""
-
-    manager: Manager
-    reports: Reports
-    messages: Messages
-    dialogs: Dialogs
-    waiting: WaitingSessions
-    sandbox: HostSandbox
-    audit: Audit
-    watcher: Watcher
-    observer: Observer
-    outbox: Outbox
-    worker: DeliveryWorker
-    timers: MailTimers
-    identity: Identity
-    agent_sockets: AgentSockets
-    server: ApiServer
-
-
 class DialogListener(AgentListener):
     """Passes the end of a tool on to the dialogs: their room lies below the monitor and cannot name its protocol."""
 
@@ -90,111 +68,96 @@ def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmu
     )
 
 
-def build(
-    place: Places,
-    loaded: Loaded,
-    store: Store,
-    terminals: Terminals,
-    *,
-    agent_bounds: SocketLimits,
-    started_s: float,
-    stop: Callable[[], None],
-) -> Parts:
-    """Build every part. Nothing runs yet, and no file, process or terminal is touched.
+class Parts:
+    """Every part of the daemon, built and connected; its attributes are the parts that the daemon starts and stops.
 
-    `started_s`: when the daemon started (time.monotonic()); `stop` ends the daemon.
+    Nothing runs yet, and no file, process or terminal is touched. `started_s`: when the daemon started
+    (time.monotonic()). The daemon ends when `stopping` is set.
     """
-    config = loaded.config
-    providers = {name: make(config) for name, make in PROVIDERS.items()}
-    notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
-    audit = Audit(place.audit, now)
-    sandbox = HostSandbox(place)
 
-    manager = Manager(config, store, providers, audit.record, now)
-    planner = SpawnPlanner(config, place, providers, store, now)
-    spawner = Spawner(store, manager, planner, sandbox)
-    kills = Kills(store, manager)
-    reports = Reports(store, manager)
-    restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
-    waiting = WaitingSessions(store, manager)
-    archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
+    def __init__(
+        self,
+        place: Places,
+        loaded: Loaded,
+        store: Store,
+        terminals: Terminals,
+        *,
+        agent_bounds: SocketLimits,
+        started_s: float,
+        stopping: asyncio.Event,
+    ) -> None:
+        config = loaded.config
+        providers = {name: make(config) for name, make in PROVIDERS.items()}
+        notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
+        self.audit = audit = Audit(place.audit, now)
+        self.sandbox = sandbox = HostSandbox(place)
 
-    usage = UsageMeter(store, config, now)
-    observer = Observer(
-        store,
-        manager,
-        terminals,
-        usage,
-        transcripts_every_s=config.child_agents.progress.snapshot_interval,
-        off=config.daemon.ignore_evidence,
-    )
-    watcher = Watcher(store, manager, terminals, observer)
-    composer = ComposerDriver(terminals, observer)
-    dialogs = Dialogs(store, manager, terminals)
-    messages = Messages(store, manager, dialogs)
-    receipts = DeliveryReceipts(store, manager)
-    for listener in (receipts, composer, DialogListener(dialogs)):
-        observer.register(listener)
-    timers = MailTimers(store, manager, kills, waiting, time.time)
+        self.manager = manager = Manager(config, store, providers, audit.record, now)
+        planner = SpawnPlanner(config, place, providers, store, now)
+        spawner = Spawner(store, manager, planner, sandbox)
+        kills = Kills(store, manager)
+        self.reports = reports = Reports(store, manager)
+        restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
+        self.waiting = waiting = WaitingSessions(store, manager)
+        archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
 
-    summarizers = (each.summarizer for each in providers.values())
-    workspaces = Workspaces(store, manager, spawner)
-    requests = Requests(store, manager, reports, dialogs)
-    services = Services(
-        sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),
-        records=Records(store, manager),
-        restorer=restorer,
-        adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
-        interrupts=Interrupts(store, manager),
-        workspaces=workspaces,
-        reports=reports,
-        requests=requests,
-        dialogs=dialogs,
-        messages=messages,
-        waits=Waits(store, manager, messages, requests, waiting, timers),
-        monitor=Monitor(
-            config=config,
-            store=store,
-            manager=manager,
-            observer=observer,
-            watcher=watcher,
-            usage=usage,
-            summary=Summary(next(filter(None, summarizers), None), f"{place.state}/what"),
+        usage = UsageMeter(store, config, now)
+        every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
+        self.observer = observer = Observer(
+            store, manager, terminals, usage, transcripts_every_s=every_s, off=off
+        )
+        self.watcher = watcher = Watcher(store, manager, terminals, observer)
+        composer = ComposerDriver(terminals, observer)
+        self.dialogs = dialogs = Dialogs(store, manager, terminals)
+        messages = Messages(store, manager, dialogs)
+        receipts = DeliveryReceipts(store, manager)
+        for listener in (receipts, composer, DialogListener(dialogs)):
+            observer.register(listener)
+        self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
+        self.timers = timers = MailTimers(store, manager, kills, waiting, time.time)
+
+        summarizers = (each.summarizer for each in providers.values())
+        workspaces = Workspaces(store, manager, spawner)
+        requests = Requests(store, manager, reports, dialogs)
+        services = Services(
+            sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),
+            records=Records(store, manager),
+            restorer=restorer,
+            adoptions=Adoptions(store, manager, spawner, planner, terminals, providers),
+            interrupts=Interrupts(store, manager),
+            workspaces=workspaces,
+            reports=reports,
+            requests=requests,
+            dialogs=dialogs,
+            messages=messages,
+            waits=Waits(store, manager, messages, requests, waiting, timers),
+            monitor=Monitor(
+                config=config,
+                store=store,
+                manager=manager,
+                observer=observer,
+                watcher=watcher,
+                usage=usage,
+                summary=Summary(next(filter(None, summarizers), None), f"{place.state}/what"),
+                terminals=terminals,
+            ),
             terminals=terminals,
-        ),
-        terminals=terminals,
-        store=Reads(store),
-        daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stop),
-    )
-    server = ApiServer(services, audit.record)
-    agent_sockets = AgentSockets(place, store, agent_bounds, anywhere, server.agent_app)
-    outbox = Outbox(
-        store,
-        manager,
-        spawner,
-        terminals,
-        sandbox,
-        watcher,
-        notifiers,
-        archives,
-        restorer,
-        agent_sockets,
-        composer,
-    )
-    return Parts(
-        manager=manager,
-        reports=reports,
-        messages=messages,
-        dialogs=dialogs,
-        waiting=waiting,
-        sandbox=sandbox,
-        audit=audit,
-        watcher=watcher,
-        observer=observer,
-        outbox=outbox,
-        worker=DeliveryWorker(store, manager, terminals, composer, receipts),
-        timers=timers,
-        identity=Identity(store.sessions, terminals, watcher.tty_owner),
-        agent_sockets=agent_sockets,
-        server=server,
-    )
+            store=Reads(store),
+            daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stopping),
+        )
+        self.server = ApiServer(services, audit.record)
+        self.identity = Identity(store.sessions, terminals, watcher.tty_owner)
+        self.agent_sockets = AgentSockets(place, store, agent_bounds, anywhere, self.server.agent_app)
+        self.outbox = Outbox(
+            store,
+            manager,
+            spawner,
+            terminals,
+            sandbox,
+            watcher,
+            notifiers,
+            archives,
+            restorer,
+            self.agent_sockets,
+            composer,
+        )

@@ -73,7 +73,7 @@ async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
     sessions = request.services.sessions
     sessions.may_stop_daemon(request.caller)
     killed = await sessions.end_all() if body.all else []
-    request.services.daemon.stop()
+    request.services.daemon.stopping.set()
     return {"killed": killed}
 
 
