@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from libtmux.common import tmux_cmd
 
+from sm.config.model import TmuxSection
 from sm.terminals.tmux.terminals import Tmux
 from tests.load import scaled, until_async
 from tests.private_tmux import private_server
@@ -41,7 +42,8 @@ class World:
 
     def terminals(self, instance: str = INSTANCE, *, timeout_s: float | None = None) -> Tmux:
         within_s = scaled() if timeout_s is None else timeout_s
-        return Tmux(instance, self.socket_name, 200, 50, 5000, self.environment, timeout_s=within_s)
+        settings = TmuxSection(socket_name=self.socket_name, history_limit=5000)
+        return Tmux(instance, settings, self.environment, timeout_s=within_s)
 
     def run(self, *command: str) -> tmux_cmd:
         """One tmux command, run by libtmux: a witness that is independent of the code under test."""

@@ -19,7 +19,7 @@ from sm.monitor import Watcher
 from sm.paths import Places
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager
-from sm.state.endings import LossCause
+from sm.state.endings import SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Pane
 
@@ -30,8 +30,6 @@ _ANSWER_WITHIN_S = 3.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
 _SESSION_ID = re.compile(r"[0-9a-f]{8}")
-_CLOSED = (LossCause.TERMINAL, "its terminal was closed")
-_SERVER_GONE = (LossCause.SERVER, "the tmux server is gone")
 _RESTARTED = (LossCause.MACHINE, "the machine restarted")
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
@@ -109,17 +107,14 @@ async def _settle(
     elif pane is not None:
         await watcher.finish(session.id, process, pane)
     elif alive and process is not None:
-        lost, reason = _CLOSED if closed else _SERVER_GONE
+        lost, reason = TERMINAL_CLOSED if closed else SERVER_GONE
         reason = f"{reason}, process {process.pid} lives on"
         await manager.terminal_lost(session.id, process, lost, reason, process_gone=False)
         watcher.watch(session.id, process, None)
     else:
         restarted = process is not None and not process.started.startswith(boot)
-        lost, reason = _RESTARTED if restarted else _CLOSED if closed else _SERVER_GONE
-        await watcher.read_last(session.id)
-        reason = f"{reason} while the daemon was away"
-        await manager.terminal_lost(session.id, process, lost, reason, process_gone=True)
-        watcher.forget(session.id)
+        lost, reason = _RESTARTED if restarted else TERMINAL_CLOSED if closed else SERVER_GONE
+        await watcher.lost(session.id, process, lost, f"{reason} while the daemon was away")
 
 
 async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:

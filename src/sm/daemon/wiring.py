@@ -56,12 +56,9 @@ class DialogListener(AgentListener):
 def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmux:
     """The tmux server of this instance. Its agents inherit `umask` from a server that the daemon has to start."""
     return Tmux(
-        instance=store.instance,
-        socket_name=config.tmux.socket_name,
-        width=config.tmux.width,
-        height=config.tmux.height,
-        history_limit=config.tmux.history_limit,
-        environment=dict(os.environ),
+        store.instance,
+        config.tmux,
+        dict(os.environ),
         umask=umask,
         before_exec=death_with_parent(),
         scratch=place.run,
@@ -114,7 +111,7 @@ class Parts:
         for listener in (receipts, composer, DialogListener(dialogs)):
             observer.register(listener)
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
-        self.timers = timers = MailTimers(store, manager, kills, waiting, time.time)
+        self.timers = timers = MailTimers(store, manager, kills, waiting)
 
         summarizers = (each.summarizer for each in providers.values())
         workspaces = Workspaces(store, manager, spawner)

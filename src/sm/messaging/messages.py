@@ -1,29 +1,29 @@
 """Sends messages between callers, and hands them over from inboxes (design section 6)."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import INBOX, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
-from sm.core.requests import Request
+from sm.core.requests import Answer, Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
 from sm.core.text import MESSAGE_MAX, accepted, letter, typed
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
-from sm.errors import IllegalState, LimitReached, NotFound, UsageError
+from sm.errors import IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, may
 from sm.providers.base import InputMethod
-from sm.requests.answers import answer_text
+from sm.requests.answers import chosen, decide
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
-from sm.sessions.tree import SessionTree
 from sm.state.messages import arrive
 from sm.state.requests import open_of
 from sm.state.sessions import move
 from sm.store import Store, Transaction
+from sm.store.messages import no_message
 
 TTL_S = 24 * 3600.0
 """How long a message waits when its sender names no other time."""
@@ -79,7 +79,9 @@ class Messages:
             and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
         ):
             self._manager.find(caller, reference, Action.INTERRUPT)
-        words = _words(text)
+        words = accepted(text, "message", MESSAGE_MAX)
+        if not words.strip():
+            raise UsageError("the message is empty")
         for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
             await self._dialogs.refresh(question.id)
         done: Message | Request
@@ -88,10 +90,11 @@ class Messages:
             if tx.replayed is not None:
                 done = await _earlier(tx, tx.replayed)
             elif (request := self._answered_by(tx, caller, session)) is not None:
-                done = await answer_text(tx, self._dialogs, session, request, words, caller, tx.now)
+                answer = Answer(True, chosen(request, [words]))
+                done = await decide(tx, self._dialogs, session, request, answer, caller)
                 tx.remember(request.name)
             else:
-                done = await self._queue(tx, caller, session, words, mode, ttl_s, tx.now)
+                done = await self._queue(tx, caller, session, words, mode, ttl_s)
                 tx.remember(str(done.id))
         return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
 
@@ -112,7 +115,6 @@ class Messages:
         text: str,
         mode: MessageMode,
         ttl_s: float | None,
-        at: str,
     ) -> Message:
         if session.archived:
             raise IllegalState(f"session {session.id} is archived", f"sm unarchive {session.id}")
@@ -126,7 +128,8 @@ class Messages:
                 why = "it has not taken it yet"
             case InputMethod.TTY:
                 why = "it is not typed yet"
-                typed(_sender(caller, tx.find(caller.session_id)), _NUMBER_WIDTH, text)
+                sender = sender_label(caller.session_id or "operator", tx.find(caller.session_id))
+                typed(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
                 why = hold_reason(session, tx.mail.open) or "it is not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
@@ -136,18 +139,17 @@ class Messages:
             )
         if mode is MessageMode.IDLE and session.status is not Status.IDLE:
             why = f"until it is idle: it is {session.status}"
-        await self._manager.quota.sent(tx, caller, at)
-        ttl_s = TTL_S if ttl_s is None else ttl_s
+        await self._manager.quota.sent(tx, caller, tx.now)
         message = Message(
             id=tx.mail.new_id("messages"),
             session_id=session.id,
             sender=caller.session_id or "operator",
             mode=mode,
             state=MessageState.QUEUED,
-            created_at=at,
-            state_at=at,
+            created_at=tx.now,
+            state_at=tx.now,
             reason=why,
-            expires_at=later(at, ttl_s),
+            expires_at=later(tx.now, TTL_S if ttl_s is None else ttl_s),
         )
         tx.mail.add_message(message, text)
         return message
@@ -158,27 +160,20 @@ class Messages:
         if caller_session is None:
             found = list(self._store.sessions.values())
         else:
-            session_tree: SessionTree = self._manager.tree
-            below = (
-                session_tree.descendants(caller_session.id)
-                if recursive
-                else session_tree.children(caller_session.id)
-            )
-            found = [s for s in below if may(session_tree.relation(caller_session, s), Action.SEND)]
+            tree = self._manager.tree
+            below = tree.descendants(caller_session.id) if recursive else tree.children(caller_session.id)
+            found = [s for s in below if may(tree.relation(caller_session, s), Action.SEND)]
         return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
         """A message that the caller sent or got, or that went to or from what it may read. Raises NotFound."""
-        try:
-            message = await self._store.mail.message(message_id)
-        except NotFound:
-            raise _no_message(message_id) from None
+        message = await self._store.mail.message(message_id)
         caller_session, sessions = self._manager.caller_session(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
         standings = [self._manager.tree.relation(caller_session, end) for end in ends if end is not None]
         if caller_session is None or any(s.is_self or may(s, Action.READ) for s in standings):
             return message
-        raise _no_message(message_id)
+        raise no_message(message_id)
 
     async def acknowledge(self, caller: Caller, message: Message) -> None:
         """The sender was answered that its message did not arrive, and need not be told again."""
@@ -198,10 +193,8 @@ class Messages:
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, each with the beginning of
         its text; None: all of them."""
-        sessions = None if session is None else [session.id]
-        if session is None and caller.session_id is not None:
-            sessions = [caller.session_id]
-        found = await self._store.mail.messages(sessions, limit)
+        whose = caller.session_id if session is None else session.id
+        found = await self._store.mail.messages(None if whose is None else [whose], limit)
         texts = await self._store.mail.texts([m.id for m in found], LOGGED_MAX)
         return [(m, texts[m.id]) for m in found]
 
@@ -252,7 +245,7 @@ class Messages:
         ]
         if taken:
             if caller_session is not None:
-                await self._works_again(tx, caller_session, tx.now)
+                await self._works_again(tx, caller_session)
             tx.remember(",".join(str(m.id) for m in taken))
         return taken
 
@@ -266,14 +259,14 @@ class Messages:
         session = self._store.sessions.get(caller.session_id or "")
         return session is not None and is_restored(session, self._store.mail.open)
 
-    async def _works_again(self, tx: Transaction, session: Session, at: str) -> None:
+    async def _works_again(self, tx: Transaction, session: Session) -> None:
         """What a session has taken it works on; also one that had said that it is done."""
         now = tx.session(session.id)
         signal = None
         if is_ended(now.status) and now.exit is None:
-            signal = Signal(SignalKind.REOPENED, INBOX, "it was given a message", at)
+            signal = Signal(SignalKind.REOPENED, INBOX, "it was given a message", tx.now)
         elif not self._manager.provider(now).has_turns:
-            signal = Signal(SignalKind.BUSY, INBOX, "it has got a message", at)
+            signal = Signal(SignalKind.BUSY, INBOX, "it has got a message", tx.now)
         if signal is not None:
             await move(tx, self._manager.notices, now.id, signal)
 
@@ -294,34 +287,19 @@ class Messages:
 
     async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
         """A message that the caller took from its inbox. Raises NotFound."""
-        try:
-            message = await tx.mail.message(message_id)
-        except NotFound:
-            raise _no_message(message_id) from None
+        message = await tx.mail.message(message_id)
         if message.session_id != caller.session_id or message.via != INBOX:
-            raise _no_message(message_id)
+            raise no_message(message_id)
         return message
 
     async def letters(self, messages: Collection[Message]) -> list[RenderedMessage]:
         texts = await self._store.mail.texts([m.id for m in messages])
-        sessions: Mapping[str, Session] = self._store.sessions
         letters = []
         for m in messages:
-            sender = sender_label(m.sender, sessions.get(m.sender))
+            sender = sender_label(m.sender, self._store.sessions.get(m.sender))
             letters.append(RenderedMessage(m, texts[m.id], letter(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
         return letters
-
-
-def _words(text: str) -> str:
-    words = accepted(text, "message", MESSAGE_MAX)
-    if not words.strip():
-        raise UsageError("the message is empty")
-    return words
-
-
-def _sender(caller: Caller, session: Session | None) -> str:
-    return sender_label(caller.session_id or "operator", session)
 
 
 def _takeable(queued: Collection[Message], idle: bool) -> list[Message]:
@@ -333,7 +311,3 @@ async def _earlier(tx: Transaction, result: str) -> Message | Request:
     if result.startswith("r"):
         return await tx.mail.request(int(result[1:]))
     return await tx.mail.message(int(result))
-
-
-def _no_message(message_id: int) -> NotFound:
-    return NotFound(f"no such message: {message_id}", "sm log shows yours")

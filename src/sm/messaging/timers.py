@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from datetime import datetime
 
 from sm.core.lifecycle import is_ended
@@ -40,19 +39,11 @@ _PAUSE_S = 1.0
 class MailTimers:
     """One task that does what is due, and sleeps until the next thing is."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        kills: Kills,
-        waiting: WaitingSessions,
-        wall: Callable[[], float],
-    ) -> None:
+    def __init__(self, store: Store, manager: Manager, kills: Kills, waiting: WaitingSessions) -> None:
         self._store = store
         self._manager = manager
         self._kills = kills
         self._waiting = waiting
-        self._wall = wall
         self._seen: dict[int, float] = {}
         """When a notice was first seen (time.monotonic())."""
         self._held: dict[tuple[str, str | None], float] = {}
@@ -147,7 +138,7 @@ class MailTimers:
 
     async def _expire_messages(self, open: Open) -> list[float]:
         # Times compare as texts: this is looked at after every change, and there may be thousands of messages.
-        wall_s = self._wall()
+        wall_s = time.time()
         now, earliest = iso(wall_s), None
         waits, over = [], list[tuple[Message, MessageState, str]]()
         for message in open.messages.values():
@@ -163,15 +154,12 @@ class MailTimers:
                     waits.append(left)
                 else:
                     over.append((message, MessageState.UNCONFIRMED, _NOT_CONFIRMED))
-        for each in over:
-            await self._give_up(*each)
+        for message, state, reason in over:
+            async with self._store.transaction() as tx:
+                now_there = tx.mail.open.messages.get(message.id)
+                if now_there is not None and now_there.state is message.state:
+                    await finish(tx, self._manager.notices, now_there, state, reason)
         return waits if earliest is None else [*waits, _seconds(earliest) - wall_s + _CLOCK_STEP_S]
-
-    async def _give_up(self, message: Message, state: MessageState, reason: str) -> None:
-        async with self._store.transaction() as tx:
-            now = tx.mail.open.messages.get(message.id)
-            if now is not None and now.state is message.state:
-                await finish(tx, self._manager.notices, now, state, reason)
 
     # Requests
 
@@ -180,7 +168,7 @@ class MailTimers:
         for request in open.requests.values():
             if not request.open or request.has_proposed_answer or request.expires_at is None:
                 continue  # what is offered is taken, or taken back, within seconds
-            left = _seconds(request.expires_at) - self._wall()
+            left = _seconds(request.expires_at) - time.time()
             if left > 0:
                 waits.append(left)
                 continue
@@ -237,20 +225,14 @@ class MailTimers:
 
 
 def _is_old_news(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
+    if notice.kind not in (NoticeKind.IDLE, NoticeKind.CHECKPOINT):
+        return False
+    if any(n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all):
+        return True
     session = tx.find(notice.session_id)
-    match notice.kind:
-        case NoticeKind.IDLE:
-            later = any(
-                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
-            )
-            return later or session is None or session.status is not Status.IDLE
-        case NoticeKind.CHECKPOINT:
-            later = any(
-                n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all
-            )
-            return later or session is None or is_ended(session.status)
-        case _:
-            return False
+    if session is None or notice.kind is NoticeKind.CHECKPOINT:
+        return session is None or is_ended(session.status)
+    return session.status is not Status.IDLE
 
 
 def _seconds(at: str) -> float:

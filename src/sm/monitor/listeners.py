@@ -1,7 +1,6 @@
 """Dispatches agent events (prompt accepted, tool started, turn ended) to the rooms that registered for them."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from sm.core.observation import Source
 from sm.monitor.agent import Agent
@@ -11,7 +10,7 @@ _HOOK_WAITS_S = 5.0
 """An older hook comes from the spool: no agent waits for its end."""
 
 
-class AgentListener(Protocol):
+class AgentListener:
     """A subscriber of agent events: a class that derives from this one and overrides the events of its interest.
 
     An event may arrive late, and more than once.
@@ -19,27 +18,21 @@ class AgentListener(Protocol):
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         """The agent has taken a text as input, or keeps the text in its queue."""
-        return
 
     async def tool_started(self, session_id: str) -> None:
         """A tool is about to run. The agent waits for the return, and may open a dialog afterwards."""
-        return
 
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
         """The use of a tool has ended. `allowed`: False when a person has refused the use."""
-        return
 
     async def turn_ending(self, session_id: str) -> None:
         """The agent's turn ends with the return of this call. A short delay is allowed."""
-        return
 
     async def turn_ended(self, session_id: str, at: float) -> None:
         """A turn has ended at `at`, in seconds since the epoch."""
-        return
 
     def process_gone(self, session_id: str) -> None:
         """The agent's process is gone: earlier events mean nothing for a later process of the session."""
-        return
 
 
 class AgentListeners:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
@@ -30,7 +30,7 @@ from sm.monitor.usage import UsageMeter
 from sm.providers.readers import HookEvent
 from sm.sessions.manager import Manager
 from sm.store import Store
-from sm.terminals.base import Screen, TerminalEvents
+from sm.terminals.base import Terminals
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,6 @@ _DRAWN_WITHIN_S = 0.05
 """How long an agent may take to draw what it has begun to."""
 _LAST_LOOK_WITHIN_S = 5.0
 _HOOKS_WAITING_MAX = 32
-
-
-class ObserverTerminals(Screen, TerminalEvents, Protocol):
-    """The parts of terminals that the observer needs."""
 
 
 class Observer:
@@ -56,7 +52,7 @@ class Observer:
         self,
         store: Store,
         manager: Manager,
-        terminals: ObserverTerminals,
+        terminals: Terminals,
         usage: UsageMeter,
         *,
         transcripts_every_s: float,
@@ -69,12 +65,12 @@ class Observer:
         self._listeners = AgentListeners(clock)
         self._transcripts_every_s = transcripts_every_s
         self._off = frozenset(off)
-        self._clock = clock
+        self._clock = self.now = clock
         self._agents: dict[str, Agent] = {}
         self._files = FileEvents()
         self._recorder = Recorder(store, manager, usage)
         self._sources = Sources(
-            store, terminals, usage, self._files, self._recorder, self._listeners, off=self._off, clock=clock
+            store, terminals, usage, self._files, self._recorder, self._listeners, self._off, clock
         )
         self._sweeping: asyncio.Task[None] | None = None
         terminals.on_titles(self._titles)
@@ -145,9 +141,6 @@ class Observer:
 
     # What others ask
 
-    def now(self) -> float:
-        return self._clock()
-
     def ledger(self, session_id: str) -> Ledger | None:
         found = self._agents.get(session_id)
         return None if found is None else found.ledger
@@ -185,12 +178,9 @@ class Observer:
         if agent is None:
             return None
         said = await self._sources.published(agent)
-        if said is not None:
-            return said.reason if said.activity is Activity.BLOCKED else None
-        verdict = agent.ledger.verdict(self._clock())
-        if verdict is None or verdict.said.activity is not Activity.BLOCKED:
-            return None
-        return verdict.said.reason
+        if said is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
+            said = verdict.said
+        return said.reason if said is not None and said.activity is Activity.BLOCKED else None
 
     def is_stale(self, session_id: str) -> bool:
         found = self._agents.get(session_id)
@@ -247,16 +237,17 @@ class Observer:
             agent.activity = event.activity
         if not late:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
-        taken = said is not None and agent.add(said, self._clock())
+        taken = said if said is not None and agent.add(said, self._clock()) else None
         if event.ready:
             await self._sources.ready(agent, "hook", f"{event.name}: it takes input")
+        if taken is None:
+            return
         session = self._store.sessions.get(agent.session_id)
-        if taken and said is not None and said.turn is not None:
+        if taken.turn is not None:
             agent.expects_turn = False
-        if taken and said is not None and session is not None and said.opens:
-            await self._recorder.reopen(session, "hook", iso(said.at))
-        if taken:
-            await self._decide(agent)
+        if session is not None and taken.opens:
+            await self._recorder.reopen(session, "hook", iso(taken.at))
+        await self._decide(agent)
 
     # What is looked at for all
 

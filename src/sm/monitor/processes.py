@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
@@ -13,9 +12,9 @@ from sm.errors import NoServer, NoTerminal, SmError, StorageFull, TerminalError
 from sm.linux.processes import ProcessWatch, is_alive, tty_of
 from sm.monitor.observer import Observer
 from sm.sessions.manager import Manager
-from sm.state.endings import LossCause
+from sm.state.endings import SERVER_GONE, TERMINAL_CLOSED, LossCause
 from sm.store import Store
-from sm.terminals.base import Lifecycle, Pane, Screen, TerminalEvents
+from sm.terminals.base import Pane, Terminals
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +35,10 @@ class _AgentProcess:
     pane: Pane | None
 
 
-class WatcherTerminals(Lifecycle, Screen, TerminalEvents, Protocol):
-    """The parts of terminals that the watcher needs."""
-
-
 class Watcher:
     """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
 
-    def __init__(
-        self, store: Store, manager: Manager, terminals: WatcherTerminals, observer: Observer
-    ) -> None:
+    def __init__(self, store: Store, manager: Manager, terminals: Terminals, observer: Observer) -> None:
         """`observer` learns which processes come and go, and which terminals print."""
         self._store = store
         self._manager = manager
@@ -54,20 +47,16 @@ class Watcher:
         self._watched: dict[str, _AgentProcess] = {}
         """The newest of each session."""
         self._gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
-        self._activity: dict[str, int] = {}
+        self.activity: dict[str, int] = {}
+        """When each terminal last printed something, in seconds since the epoch."""
         self.unverified: set[str] = set()
         """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
         self._observer = observer
         terminals.on_activity(self._printed)
 
     def _printed(self, moved: Mapping[str, int]) -> None:
-        self._activity.update(moved)
+        self.activity.update(moved)
         self._observer.printed(moved)
-
-    @property
-    def activity(self) -> Mapping[str, int]:
-        """When each terminal last printed something, in seconds since the epoch."""
-        return self._activity
 
     def tty_owner(self, tty: str) -> str | None:
         """The session whose own pane this is, as far as is known without asking.
@@ -89,7 +78,7 @@ class Watcher:
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         self.unverified.discard(session_id)
         if pane is not None:
-            self._activity.setdefault(session_id, pane.activity_s)
+            self.activity.setdefault(session_id, pane.activity_s)
         if process is None:
             self._gone.put_nowait(watched)
             return
@@ -102,7 +91,7 @@ class Watcher:
         In that case it goes on with `run`, and the session is `unverified` until then.
         """
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
-        await self.read_last(session_id)
+        await self._observer.ended(session_id)
         try:
             async with asyncio.timeout(_FINISH_WITHIN_S):
                 await self._finish_end(watched)
@@ -120,16 +109,14 @@ class Watcher:
         """Everybody was told of its end; but for what has come since."""
         if self._is_newest(watched):
             self._watched.pop(watched.session_id)
-            self._activity.pop(watched.session_id, None)
+            self.activity.pop(watched.session_id, None)
             self.unverified.discard(watched.session_id)
-            self.forget(watched.session_id)
+            self._observer.forget(watched.session_id)
 
-    async def read_last(self, session_id: str) -> None:
-        """Count what a process wrote that is gone, before anybody is told that it is."""
+    async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
+        """Record that a terminal, and the process in it, went while nobody watched."""
         await self._observer.ended(session_id)
-
-    def forget(self, session_id: str) -> None:
-        """Its process is gone, and everybody was told."""
+        await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
@@ -148,7 +135,7 @@ class Watcher:
         """Tell the manager how the process ended, however long it takes to find out and to write down."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         if self._is_newest(watched):
-            await self.read_last(session_id)
+            await self._observer.ended(session_id)
         while self._is_newest(watched):
             try:
                 await self._finish_end(watched)
@@ -168,14 +155,9 @@ class Watcher:
                 raise NoTerminal("its terminal was closed")
             exit = await self._terminals.ending(pane)
             screen = await self._last_words(session_id, pane)
-        except NoTerminal:
-            await self._manager.terminal_lost(
-                session_id, process, LossCause.TERMINAL, "its terminal was closed", process_gone=True
-            )
-        except NoServer:
-            await self._manager.terminal_lost(
-                session_id, process, LossCause.SERVER, "the tmux server is gone", process_gone=True
-            )
+        except (NoTerminal, NoServer) as error:
+            cause, reason = SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED
+            await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         else:
             await self._manager.process_ended(session_id, process, exit, screen)
 
@@ -204,11 +186,11 @@ class Watcher:
             for s, watched in self._watched.items()
             if watched.pane is not None and s in sessions and is_live(sessions[s].status)
         }
-        lost, what = LossCause.TERMINAL, "its terminal was closed"
+        lost, what = TERMINAL_CLOSED
         try:
             gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
         except NoServer:
-            gone, lost, what = set(expected), LossCause.SERVER, "the tmux server is gone"
+            gone, (lost, what) = set(expected), SERVER_GONE
         for session_id in gone & missing:
             process = expected[session_id]
             lives = f", process {process.pid} lives on" if process else ""

@@ -13,15 +13,10 @@ from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
 from sm.store import Store, durable
 
-_SIGNALS = {
-    Activity.BUSY: SignalKind.BUSY,
-    Activity.BLOCKED: SignalKind.ASKED,
-    Activity.IDLE: SignalKind.WENT_IDLE,
-}
 _STATUSES = {
-    Activity.BUSY: Status.RUNNING,
-    Activity.BLOCKED: Status.WAITING_INPUT,
-    Activity.IDLE: Status.IDLE,
+    Activity.BUSY: (Status.RUNNING, SignalKind.BUSY),
+    Activity.BLOCKED: (Status.WAITING_INPUT, SignalKind.ASKED),
+    Activity.IDLE: (Status.IDLE, SignalKind.WENT_IDLE),
 }
 
 
@@ -51,10 +46,10 @@ class Recorder:
         stronger = tuple(Source)[: tuple(Source).index(said.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
         reason = f"{said.reason} ({'; '.join(why)})" if why else said.reason
-        wanted = _STATUSES[said.activity]
+        wanted, signal = _STATUSES[said.activity]
         if session.status is not wanted:
             at = max(iso(said.at), session.status_at)
-            await self._observe(session.id, _SIGNALS[said.activity], said.source, reason, at)
+            await self._observe(session.id, signal, said.source, reason, at)
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, said.source, reason, iso(said.at))
 
@@ -96,5 +91,4 @@ class Recorder:
 
     @durable
     async def _observe(self, session_id: str, kind: SignalKind, source: str, reason: str, at: str) -> None:
-        signal = Signal(kind, source, reason, at)
-        await self._manager.observe(session_id, signal)
+        await self._manager.observe(session_id, Signal(kind, source, reason, at))

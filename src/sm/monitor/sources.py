@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
@@ -19,29 +20,19 @@ from sm.terminals.base import Screen
 _LOOK_AGAIN_S = 1.0
 
 
+@dataclass(eq=False)
 class Sources:
-    """Whoever calls has the lock of the `Agent`, but for `published`. `off`: sources not to believe."""
+    """Whoever calls has the lock of the `Agent`, but for `published`."""
 
-    def __init__(
-        self,
-        store: Store,
-        terminals: Screen,
-        usage: UsageMeter,
-        files: FileEvents,
-        recorder: Recorder,
-        listeners: AgentListeners,
-        *,
-        off: Collection[Source],
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._terminals = terminals
-        self._usage = usage
-        self._files = files
-        self._recorder = recorder
-        self._listeners = listeners
-        self._off = off
-        self._clock = clock
+    _store: Store
+    _terminals: Screen
+    _usage: UsageMeter
+    _files: FileEvents
+    _recorder: Recorder
+    _listeners: AgentListeners
+    _off: Collection[Source]
+    """Sources not to believe."""
+    _clock: Callable[[], float]
 
     async def prepare(self, agent: Agent) -> None:
         """Find out once where the agent's files are."""

@@ -6,14 +6,13 @@ tools, without hooks and without anybody's settings or memory: what stands in it
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sm.core.models import Launch, Session
 from sm.core.text import folded
 from sm.errors import ExternalError
+from sm.linux.programs import run_program
 from sm.providers.base import Summarizer
 
 EXTRACT = "extract"
@@ -25,7 +24,6 @@ _SCREEN_MAX = 40
 _LINE_MAX = 200
 _OUTPUT_MAX_BYTES = 16 * 1024
 _SUMMARY_MAX = 2_000
-_KEEPS_PARTS_S = 2.0
 
 _INSTRUCTIONS = (
     "You tell a person at a glance what a coding agent is about. You get a record of what it was told, said and did,"
@@ -146,18 +144,14 @@ class Summary:
         except TimeoutError:
             raise SummaryFailed(f"another summary was being made for {within_s:g} s") from None
         try:
-            self._make_directory()
+            os.makedirs(self._directory, 0o700, exist_ok=True)
             return await _answer(
                 summarizer, _environment(summarizer, launch), self._directory, text, within_s
             )
-        finally:
-            self._one.release()
-
-    def _make_directory(self) -> None:
-        try:
-            os.makedirs(self._directory, 0o700, exist_ok=True)
         except OSError as error:
             raise SummaryFailed(f"{self._directory} cannot be made: {error.strerror}") from None
+        finally:
+            self._one.release()
 
 
 def _environment(summarizer: Summarizer, launch: Launch) -> Mapping[str, str]:
@@ -174,83 +168,28 @@ async def _answer(
     In any case the program has ended, and all that it started.
     """
     name = summarizer.name
-    # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
-    starting = asyncio.create_task(_start(name, summarizer.argv(_INSTRUCTIONS), environ, directory))
     try:
-        process = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        with suppress(SummaryFailed):
-            await _end(await starting)
-        raise
-    finished = False
-    try:
-        async with asyncio.timeout(within_s):
-            output, errors = await _talk(process, text.encode())
-            code = await process.wait()
-        finished = True
+        ended = await run_program(
+            summarizer.argv(_INSTRUCTIONS),
+            text.encode(),
+            within_s,
+            directory=directory,
+            environment=environ,
+            output_max_bytes=_OUTPUT_MAX_BYTES,
+        )
     except TimeoutError:
         raise SummaryFailed(f"{name} did not answer within {within_s:g} s") from None
-    finally:
-        if not finished:  # it takes too long, or we end
-            await _end(process)
-    words = _cleaned(output)
-    if code != 0:
-        said = folded(words or _cleaned(errors), _LINE_MAX)
-        raise SummaryFailed(f"{name} ended with exit code {code}{f': {said}' if said else ''}")
-    if not words:
-        raise SummaryFailed(f"{name} said nothing")
-    return words
-
-
-async def _start(
-    name: str, argv: Sequence[str], environ: Mapping[str, str], directory: str
-) -> asyncio.subprocess.Process:
-    try:
-        return await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=directory,
-            env=dict(environ),
-            start_new_session=True,
-        )
     except (OSError, ValueError) as error:  # ValueError: a NUL in what is to be run
         raise SummaryFailed(
             f"{name} cannot be run: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
-
-
-async def _talk(process: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
-    """All three at once, so that neither side waits for the other for ever."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    async with asyncio.TaskGroup() as tasks:
-        output = tasks.create_task(_read(process.stdout))
-        errors = tasks.create_task(_read(process.stderr))
-        with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
-            process.stdin.write(text)
-            await process.stdin.drain()
-        process.stdin.close()
-    return output.result(), errors.result()
-
-
-async def _read(stream: asyncio.StreamReader) -> bytes:
-    """The first part of all that comes; the rest is read too, or its writer would stand still."""
-    kept = b""
-    while piece := await stream.read(65536):
-        kept += piece[: _OUTPUT_MAX_BYTES - len(kept)]
-    return kept
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the program and what it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):  # what has left its group may hold its pipes, which wait() waits for
-        async with asyncio.timeout(_KEEPS_PARTS_S):
-            await process.wait()
+    words = _cleaned(ended.output)
+    if ended.code != 0:
+        said = folded(words or _cleaned(ended.errors), _LINE_MAX)
+        raise SummaryFailed(f"{name} ended with exit code {ended.code}{f': {said}' if said else ''}")
+    if not words:
+        raise SummaryFailed(f"{name} said nothing")
+    return words
 
 
 def _cleaned(output: bytes) -> str:

@@ -157,10 +157,7 @@ class UsageMeter:
 
     async def runs_on(self, session_id: str, model: str) -> None:
         """The agent said which model it runs on, in its own full name."""
-        facts = await self._facts_of(session_id)
-        if facts.get("model") == model:
-            return
-        await self._keep_facts(session_id, {**facts, "model": model})
+        await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})
 
     async def ends(self, session_id: str, reason: str | None) -> None:
         """The agent said itself that it ends, and why, in its own word. None: another process of it has begun."""
@@ -169,8 +166,9 @@ class UsageMeter:
             await self._keep_facts(session_id, {**facts, "ending": reason})
 
     async def _keep_facts(self, session_id: str, facts: dict[str, Any]) -> None:
-        await self._write(session_id, facts)
-        self._facts[session_id] = facts
+        if facts != self._facts.get(session_id):
+            await self._write(session_id, facts)
+            self._facts[session_id] = facts
 
     @durable
     async def _write(
@@ -240,16 +238,21 @@ def _grown(transcript: str, positions: Mapping[str, FilePosition], below: str) -
     """
     before = [path for path in positions if path != transcript and not _is_sub_agents(path, below)]
     files = dict.fromkeys(path for main in (*before, transcript) for path in files_of(main))
-    return [path for path in (*files, *(positions.keys() - files.keys())) if _is_unread(path, positions)]
+    return [
+        path for path in (*files, *(positions.keys() - files.keys())) if _is_unread(path, positions.get(path))
+    ]
 
 
-def _is_unread(path: str, positions: Mapping[str, FilePosition]) -> bool:
+def _status(path: str) -> os.stat_result | None:
     try:
-        state = os.lstat(path)
+        return os.lstat(path)
     except (OSError, ValueError):
-        return False
-    position = positions.get(path)
-    return position is None or (position.inode, position.offset) != (state.st_ino, state.st_size)
+        return None
+
+
+def _is_unread(path: str, position: FilePosition | None) -> bool:
+    status = _status(path)
+    return status is not None and position != FilePosition(status.st_ino, status.st_size)
 
 
 def _last_actions(
@@ -267,10 +270,8 @@ def _last_actions(
 
 
 def _changed_ns(path: str) -> int:
-    try:
-        return os.lstat(path).st_mtime_ns
-    except (OSError, ValueError):
-        return 0
+    status = _status(path)
+    return 0 if status is None else status.st_mtime_ns
 
 
 def _read(

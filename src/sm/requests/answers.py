@@ -131,7 +131,7 @@ class Requests:
             if tx.replayed is None:
                 if not request.open or request.has_proposed_answer:
                     raise too_late(request)
-                request = await self._carry_out(tx, tx.session(session.id), request, reply, caller, tx.now)
+                request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
         return await self._dialogs.delivered(request, caller)
 
@@ -142,11 +142,9 @@ class Requests:
             request = await self.find(caller, reference)
             return request.id, request.session_id
         session = self._manager.find(caller, reference, Action.ANSWER)
-        kinds = (
-            [RequestKind.QUESTION] if reply.answers else [k for k in RequestKind if k != RequestKind.QUESTION]
-        )
         found = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
-        fitting = [r for r in found if r.kind in kinds] or found
+        asks = bool(reply.answers)
+        fitting = [r for r in found if (r.kind is RequestKind.QUESTION) is asks] or found
         if len(fitting) != 1:
             names = ", ".join(r.name for r in fitting)
             raise IllegalState(
@@ -156,13 +154,7 @@ class Requests:
         return fitting[0].id, session.id
 
     async def _carry_out(
-        self,
-        tx: Transaction,
-        session: Session,
-        request: Request,
-        reply: RequestReply,
-        caller: Caller,
-        at: str,
+        self, tx: Transaction, session: Session, request: Request, reply: RequestReply, caller: Caller
     ) -> Request:
         message = None if reply.message is None else accepted(reply.message, "message", REPORT_MAX)
         if request.kind is RequestKind.QUESTION:
@@ -173,22 +165,22 @@ class Requests:
                 )
             answers = chosen(request, reply.answers) if reply.answers else ()
             answer = Answer(bool(answers), answers, message)
-            return await decide(tx, self._dialogs, session, request, answer, caller, at)
+            return await decide(tx, self._dialogs, session, request, answer, caller)
         if reply.answers:
             raise UsageError(
                 f"{request.name} is no question", f"sm approve {request.name}, or: sm deny {request.name}"
             )
         answer = Answer(reply.approved, (), message)
         if request.kind is not RequestKind.COMPLETION:
-            return await decide(tx, self._dialogs, session, request, answer, caller, at)
-        done = await finish_request(tx, session, request, at, **_decided(caller, answer), taken_at=at)
+            return await decide(tx, self._dialogs, session, request, answer, caller)
+        done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)
         if reply.approved:
             said = request.words or None
             reason = f"{caller} approved it ({request.name})"
-            signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, at, message=said)
+            signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, tx.now, message=said)
             await self._reports.completed(tx, session.id, signal)
         else:
-            send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", at)
+            send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", tx.now)
         return done
 
     async def taken(self, caller: Caller, request: Request) -> Request:
@@ -292,27 +284,13 @@ def _skipped(words: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-async def answer_text(
-    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, text: str, caller: Caller, at: str
-) -> Request:
-    """A text that was sent to a session answers its one open question."""
-    answer = Answer(True, chosen(request, [text]))
-    return await decide(tx, dialogs, session, request, answer, caller, at)
-
-
 async def decide(
-    tx: Transaction,
-    dialogs: Dialogs,
-    session: Session,
-    request: Request,
-    answer: Answer,
-    who: Caller,
-    at: str,
+    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, answer: Answer, who: Caller
 ) -> Request:
     """The request is answered, or the answer is offered to the hook that waits for it."""
     if request.hook is not None:
         return dialogs.propose_answer(tx, session, request, answer, who)
-    return await finish_request(tx, session, request, at, **_decided(who, answer))
+    return await finish_request(tx, session, request, tx.now, **_decided(who, answer))
 
 
 def _decided(caller: Caller, answer: Answer) -> dict[str, object]:

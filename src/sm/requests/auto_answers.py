@@ -6,28 +6,24 @@ import os.path
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, Answer
 from sm.policy.rules import Place, evaluate
+from sm.providers.base import Provider
 from sm.providers.readers import Dialog
-from sm.sessions.manager import Manager
 from sm.state.requests import RuleDecision
 
 
-class AutoAnswers:
-    """The rules of every agent type, as its provider has them from the configuration."""
+def rule_decision(
+    provider: Provider, session: Session, dialog: Dialog, real_dir: str, *, cut: bool
+) -> RuleDecision | None:
+    """The decision of the rules for the session's agent type; None: a person decides.
 
-    def __init__(self, manager: Manager) -> None:
-        self._manager = manager
-
-    def decision(self, session: Session, dialog: Dialog, real_dir: str, *, cut: bool) -> RuleDecision | None:
-        """The decision of the rules for the session's agent type; None: a person decides.
-
-        `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
-        """
-        agent = self._manager.provider(session).configured(session.agent_type)
-        if agent is None:
-            return None
-        place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
-        found = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
-        return None if found is None else RuleDecision(Answer(found.approved), BY_RULE, found.why)
+    `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
+    """
+    agent = provider.configured(session.agent_type)
+    if agent is None:
+        return None
+    place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
+    found = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
+    return None if found is None else RuleDecision(Answer(found.approved), BY_RULE, found.why)
 
 
 async def real_directory(session: Session | None) -> str:

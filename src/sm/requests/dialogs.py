@@ -24,7 +24,7 @@ from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
 from sm.providers.readers import Dialog, HookReader
-from sm.requests.auto_answers import AutoAnswers, real_directory
+from sm.requests.auto_answers import real_directory, rule_decision
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
 from sm.state.requests import (
@@ -78,7 +78,6 @@ class Dialogs:
         self._store = store
         self._manager = manager
         self._terminals = terminals
-        self._auto_answers = AutoAnswers(manager)
         self._from_before = {
             r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
         }
@@ -121,8 +120,10 @@ class Dialogs:
 
         Raises NotFound for the key of another session, IllegalState for one whose process is gone, LimitReached.
         """
-        asked = self._with_plan(session_id, asked_of(dialog, key, tool_use))
-        real_dir = await real_directory(self._store.sessions.get(session_id))
+        session, asked = self._store.sessions.get(session_id), asked_of(dialog, key, tool_use)
+        if session is not None:
+            asked = replace(asked, plan=self._plan(session, asked.tool, asked.arguments))
+        real_dir = await real_directory(session)
         async with self._store.transaction() as tx:
             request = await self._attached(tx, session_id, dialog, asked, real_dir)
         self._from_before.discard(request.id)
@@ -135,7 +136,8 @@ class Dialogs:
         if found is not None and not self._by_other_rules(found):
             return found
         session = tx.session(session_id)
-        decided = self._auto_answers.decision(session, dialog, real_dir, cut=asked.cut)
+        provider = self._manager.provider(session)
+        decided = rule_decision(provider, session, dialog, real_dir, cut=asked.cut)
         if found is not None and decided is not None:
             return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
         if found is not None:
@@ -154,12 +156,6 @@ class Dialogs:
             plan = self._plan(session, after.tool, after.arguments)
             await self._manager.notices.of_request(tx, session, after, plan)
         return after
-
-    def _with_plan(self, session_id: str, asked: NewRequest) -> NewRequest:
-        session = self._store.sessions.get(session_id)
-        if session is None:
-            return asked
-        return replace(asked, plan=self._plan(session, asked.tool, asked.arguments))
 
     def _plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
         reader = self._hook_reader(session)

@@ -46,6 +46,7 @@ class Kills:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
                 await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
+        self._manager.record_allowed(caller, Action.KILL, below)
         told = Counter((v.id, caller.session_id) for v in victims)
         self.killing += told
         try:

@@ -96,13 +96,15 @@ class Manager:
     ) -> list[Session]:
         """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out.
 
-        The audit log has each of them.
+        A transaction may call this: nothing is written. After the commit, `record_allowed` has to be called.
         """
         caller_session = self.caller_session(caller)
-        may_be = [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
-        for session in may_be:
+        return [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
+
+    def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
+        """Write to the audit log that `allowed` let the caller do `action` to these sessions."""
+        for session in sessions:
             self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
-        return may_be
 
     def require(
         self, caller: Caller, action: Action, target: str | None = None, detail: str | None = None

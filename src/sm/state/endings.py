@@ -32,6 +32,10 @@ class LossCause(StrEnum):
     """The machine was restarted."""
 
 
+TERMINAL_CLOSED = (LossCause.TERMINAL, "its terminal was closed")
+SERVER_GONE = (LossCause.SERVER, "the tmux server is gone")
+
+
 class Endings:
     """Records the end of a process and what follows from the end, in one transaction."""
 

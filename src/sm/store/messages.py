@@ -42,7 +42,7 @@ class MailLookup:
 
     async def message(self, message_id: int) -> Message:
         """Raises NotFound."""
-        missing = NotFound(f"no such message: {message_id}")
+        missing = no_message(message_id)
         return await self._find(MESSAGES, self.open.messages, message_id, missing)
 
     async def request(self, request_id: int) -> Request:
@@ -262,3 +262,7 @@ def _with(known: Mapping[int, N], value: N, keep: bool) -> dict[int, N]:
     if keep:
         return {**known, value.id: value}
     return {number: each for number, each in known.items() if number != value.id}
+
+
+def no_message(message_id: int) -> NotFound:
+    return NotFound(f"no such message: {message_id}", "sm log shows yours")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from sm.config.model import TmuxSection
 from sm.core.models import Exit
 from sm.errors import NoServer, TerminalError
 from sm.terminals.tmux.terminals import Tmux
@@ -219,7 +220,8 @@ async def test_open_that_tmux_refuses_leaves_nothing(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open("99999999", "command-99999999", "/", FOREVER)
     # One after the other: an instance has one connection, and a second one ends the first.
-    async with Tmux(INSTANCE, None, 200, 50, -1, world.environment) as impossible:
+    settings = TmuxSection().model_copy(update={"history_limit": -1})  # no validation
+    async with Tmux(INSTANCE, settings, world.environment) as impossible:
         with pytest.raises(TerminalError, match=NAME):
             await impossible.open(ID, NAME, "/", FOREVER)
         assert NAME not in world.sessions()

@@ -22,8 +22,7 @@ from sm.terminals.tmux.server import TmuxServer
 class PaneAdopter:
     """Marks the panes of others, and takes the marks off again. `look`, `adopt` and `release` are as in `Terminals`."""
 
-    def __init__(self, instance: str, server: TmuxServer, finder: Finder) -> None:
-        self._instance = instance
+    def __init__(self, server: TmuxServer, finder: Finder) -> None:
         self._server = server
         self._finder = finder
 
@@ -36,7 +35,7 @@ class PaneAdopter:
             # For a pane that is not there display-message prints empty fields, and no error.
             pane_id, pid, dead, owner, agent = line.split(" ", 4)
             instance, _, rest = agent.partition(" ")
-            taken = owner != "x" or instance not in ("", self._instance)
+            taken = owner != "x" or instance not in ("", self._server.instance)
             pane = ForeignPane(pane_id, int(pid), rest.split(" ")[0] or None, taken)
         except Refused as refused:
             raise NoTerminal(refused.text) from None
@@ -47,7 +46,7 @@ class PaneAdopter:
         return pane
 
     async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
-        tag = panes.tag(self._instance, session_id, name)
+        tag = panes.tag(self._server.instance, session_id, name)
         to = ("-t", pane.pane_id)
         show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
         kept = panes.FOREIGN if foreign else panes.OWN
@@ -63,16 +62,14 @@ class PaneAdopter:
             *_, (line,) = await self._server.ask(
                 ("set-option", "-p", *to, "@sm_adopted", kept),
                 ("set-option", "-p", *to, "@sm_session_id", session_id),
-                ("set-option", *to, "@sm_hosts", self._instance),
+                ("set-option", *to, "@sm_hosts", self._server.instance),
                 *(() if foreign else stay),
                 ("set-option", "-p", *to, "@sm_agent", tag),
                 show,
             )
         except Refused:
             raise NoTerminal(f"pane {pane.pane_id} is not there any more") from None
-        row = panes.row(line)
-        self._finder.seen(name, row.session_name, pane.pane_id)
-        return row.pane
+        return self._finder.seen(panes.row(line))
 
     async def release(self, name: str) -> None:
         with contextlib.suppress(NoServer, NoTerminal):

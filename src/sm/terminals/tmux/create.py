@@ -10,6 +10,7 @@ import contextlib
 import secrets
 from collections.abc import Sequence
 
+from sm.config.model import TmuxSection
 from sm.errors import TerminalError
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
@@ -30,17 +31,12 @@ _LAST_WORDS = "exec sleep 1"
 
 
 class PaneCreator:
-    """Opens terminals of `width` and `height` cells with a history of `history_limit` lines."""
+    """Opens terminals of the configured size and history."""
 
-    def __init__(
-        self, instance: str, server: TmuxServer, finder: Finder, width: int, height: int, history_limit: int
-    ) -> None:
-        self._instance = instance
+    def __init__(self, server: TmuxServer, finder: Finder, settings: TmuxSection) -> None:
         self._server = server
         self._finder = finder
-        self._width = width
-        self._height = height
-        self._history_limit = history_limit
+        self._settings = settings
         self._spare: str | None = None
         """The name of a session that stands ready for the next agent; it goes after an hour."""
         self._tidying: set[asyncio.Task[None]] = set()
@@ -55,13 +51,12 @@ class PaneCreator:
         self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
     ) -> tuple[Pane, bool]:
         """As in `Terminals`: the pane, and whether it was made now."""
-        tag = panes.tag(self._instance, session_id, name)
+        tag = panes.tag(self._server.instance, session_id, name)
         lines, (window_size,) = await self._server.ask(
             panes.panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
         )
         for row in panes.rows(lines):
-            self._finder.seen(name, row.session_name)
-            return row.pane, False
+            return self._finder.seen(row), False
         self._server.refuse_manual(window_size)
         session, placeholder = await self._take_spare(name, tag) or await self._make_session(name, tag)
         try:
@@ -69,10 +64,9 @@ class PaneCreator:
         except Refused as refused:
             await self._server.kill("kill-session", session)
             raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
-        self._finder.seen(name, row.session_name)  # a hook may have given it another one
         self._tidying.add(tidying := asyncio.create_task(self._tidy(placeholder)))
         tidying.add_done_callback(self._tidying.discard)
-        return row.pane, True
+        return self._finder.seen(row), True
 
     async def _tidy(self, placeholder: str) -> None:
         """Do what a spawn does not need, when it has its answer: entries in utmp cost tmux more than all of ours."""
@@ -90,7 +84,7 @@ class PaneCreator:
         here = f"={self._spare}:"
         self._server.tell(
             self._new_session(self._spare, _SPARE_S),
-            ("set-option", "-t", here, "@sm_instance", self._instance),
+            ("set-option", "-t", here, "@sm_instance", self._server.instance),
             ("set-option", "-t", here, "destroy-unattached", "off"),
             # Else it would stay after its hour where the user's remain-on-exit is on.
             ("set-option", "-w", "-t", f"{here}^", "remain-on-exit", "off"),
@@ -145,20 +139,14 @@ class PaneCreator:
         raise TerminalError(f"a tmux session called {name} comes back again and again")
 
     def _new_session(self, name: str, placeholder_s: int) -> Command:
-        size = ("-x", str(self._width), "-y", str(self._height))
+        size = ("-x", str(self._settings.width), "-y", str(self._settings.height))
         ids = ("-P", "-F", "#{session_id} #{window_id}")
         return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", str(placeholder_s))
 
     async def _remove_half(self, name: str, tag: str) -> None:
         """Remove the session that has this name, if we made it and died before the agent was started in it."""
-        show = (
-            "display-message",
-            "-p",
-            "-t",
-            f"={name}:",
-            "#{session_id} x#{@sm_session_id} #{@sm_terminal}",
-        )
-        ((line,),) = await self._server.ask(show)
+        fields = "#{session_id} x#{@sm_session_id} #{@sm_terminal}"
+        ((line,),) = await self._server.ask(("display-message", "-p", "-t", f"={name}:", fields))
         session, started, holder = line.split(" ", 2)
         socket_path = self._server.socket_path()
         if holder != tag:
@@ -187,7 +175,7 @@ class PaneCreator:
         outputs = await self._server.ask(
             ("set-option", "-t", session, "@sm_terminal", tag),
             ("set-option", "-t", session, "destroy-unattached", "off"),
-            ("set-option", "-t", session, "history-limit", str(self._history_limit)),
+            ("set-option", "-t", session, "history-limit", str(self._settings.history_limit)),
             # A hook that splits the new window would make another pane the current one.
             ("set-hook", "-t", session, "after-new-window", ""),
             (*window, "-P", "-F", f"{tag} {panes.ROW}", "--", *command),

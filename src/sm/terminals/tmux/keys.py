@@ -3,13 +3,15 @@
 import asyncio
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sm.errors import TerminalBusy, TerminalUnreachable
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Refused
-from sm.terminals.tmux.lookup import Finder, not_there
+from sm.terminals.tmux.lookup import Finder, expected
 from sm.terminals.tmux.server import TmuxServer
 
 SETTLE_S: Final = 0.02
@@ -31,14 +33,12 @@ class TmuxKeyboard:
 
     async def paste(self, name: str, text: str) -> None:
         pane = await self._awake(name)
-        try:
+        with expected(name):
             await self._paste(pane, text)
-        except Refused:
-            raise not_there(name) from None
 
     async def type_line(self, name: str, text: str) -> None:
         pane = await self._awake(name)
-        try:
+        with expected(name):
             if text:
                 await self._paste(pane, text)
             await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
@@ -46,18 +46,12 @@ class TmuxKeyboard:
             await self._server.ask(
                 ("copy-mode", "-q", "-t", pane.pane_id), ("send-keys", "-t", pane.pane_id, "Enter")
             )
-        except Refused:
-            raise not_there(name) from None
 
     async def _awake(self, name: str) -> Pane:
-        """The pane, out of copy mode and any other: there a key is a command. Nothing was typed when this raises."""
-        try:
+        """The pane, out of copy mode and any other: there a key is a command."""
+        with _untyped(name):
             pane = await self._finder.living(name)
             await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
-        except Refused:
-            raise not_there(name) from None
-        except TerminalUnreachable as error:
-            raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None
         return pane
 
     async def _paste(self, pane: Pane, text: str) -> None:
@@ -79,7 +73,7 @@ class TmuxKeyboard:
     async def enter_if_unsent(self, name: str, text: str) -> bool:
         pane = await self._finder.living(name)
         to = ("-t", pane.pane_id)
-        try:
+        with expected(name):
             _, (cursor,) = await self._server.ask(
                 ("copy-mode", "-q", *to), ("display-message", "-p", *to, "#{cursor_y}")
             )
@@ -89,17 +83,21 @@ class TmuxKeyboard:
             if not text or not lines or not lines[-1].rstrip().endswith(text.rstrip()):
                 return False
             await self._server.ask(("send-keys", *to, "Enter"))
-        except Refused:
-            raise not_there(name) from None
         return True
 
     async def press(self, name: str, key: str) -> None:
-        try:
+        with _untyped(name):
             pane = await self._finder.living(name)
-        except TerminalUnreachable as error:
-            raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None
         to = ("-t", pane.pane_id)
-        try:
+        with expected(name):
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
-        except Refused:
-            raise not_there(name) from None
+
+
+@contextmanager
+def _untyped(name: str) -> Iterator[None]:
+    """Raise TerminalBusy where tmux does not answer: nothing was typed by then."""
+    try:
+        with expected(name):
+            yield
+    except TerminalUnreachable as error:
+        raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None

@@ -8,39 +8,35 @@
 A pane that was adopted carries others: see `adopt`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from sm.errors import NoTerminal
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
+from sm.terminals.tmux.control import Refused
 from sm.terminals.tmux.server import TmuxServer
 
 
 class Finder:
     """The terminals of one instance by name, and what each was last seen as."""
 
-    def __init__(self, instance: str, server: TmuxServer) -> None:
-        self._instance = instance
+    def __init__(self, server: TmuxServer) -> None:
         self._server = server
-        self._session_names: dict[str, str] = {}
-        self._adopted: dict[str, str] = {}
-        """The pane of each terminal that was adopted."""
+        self._seen: dict[str, tuple[str, str | None]] = {}
 
     async def snapshot(self) -> Mapping[str, Pane]:
-        (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._instance} *,#{{@sm_agent}}}}"))
+        (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._server.instance} *,#{{@sm_agent}}}}"))
         rows = panes.rows(lines)
-        self._session_names = {row.pane.name: row.session_name for row in rows}
-        self._adopted = {row.pane.name: row.pane.pane_id for row in rows if row.adopted}
-        return {row.pane.session_id: row.pane for row in rows}
+        self._seen.clear()
+        return {row.pane.session_id: self.seen(row) for row in rows}
 
     async def pane(self, name: str) -> Pane:
         """Raises NoTerminal, and as `TmuxServer.ask` does."""
-        (lines,) = await self._server.ask(
-            panes.panes(f"#{{m:{self._instance} * {panes.word(name)},#{{@sm_agent}}}}")
-        )
+        mine = f"#{{m:{self._server.instance} * {panes.word(name)},#{{@sm_agent}}}}"
+        (lines,) = await self._server.ask(panes.panes(mine))
         for row in panes.rows(lines):
-            self.seen(name, row.session_name, row.pane.pane_id if row.adopted else None)
-            return row.pane
+            return self.seen(row)
         raise not_there(name)
 
     async def living(self, name: str) -> Pane:
@@ -50,23 +46,30 @@ class Finder:
             raise NoTerminal(f"the process in terminal {name} has ended")
         return pane
 
-    def seen(self, name: str, session_name: str, adopted: str | None = None) -> None:
+    def seen(self, row: panes.Row) -> Pane:
         """Keep what its session is called now, and the pane of one that was adopted."""
-        self._session_names[name] = session_name
-        if adopted is not None:
-            self._adopted[name] = adopted
+        self._seen[row.pane.name] = row.session_name, row.pane.pane_id if row.adopted else None
+        return row.pane
 
     def last_seen(self, name: str) -> tuple[str, str | None]:
         """What its session was called when it was last seen, and the pane when it was adopted."""
-        return self._session_names.get(name, name), self._adopted.get(name)
+        return self._seen.get(name, (name, None))
 
     def released(self, name: str) -> None:
         """It stands no longer in a pane that was adopted."""
-        self._adopted.pop(name, None)
+        self._seen[name] = self.last_seen(name)[0], None
 
     def closed(self, name: str) -> None:
-        self._session_names.pop(name, None)
-        self._adopted.pop(name, None)
+        self._seen.pop(name, None)
+
+
+@contextmanager
+def expected(name: str) -> Iterator[None]:
+    """Raise NoTerminal where tmux refuses a command about the pane of terminal `name`."""
+    try:
+        yield
+    except Refused:
+        raise not_there(name) from None
 
 
 def not_there(name: str) -> NoTerminal:

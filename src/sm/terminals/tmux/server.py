@@ -42,7 +42,7 @@ class TmuxServer:
         self._pid = 0
         self._session = ""
         self._pane = ""
-        self._instance = instance
+        self.instance = instance
         self._keeper = f"sm-{instance[:8]}"
         self._label = socket_name or "default"
         self._tmux = ("tmux", "-L", self._label)
@@ -202,7 +202,7 @@ class TmuxServer:
 
     async def _attach(self, *, start: bool) -> Control:
         client = (*self._tmux, "-u", *(() if start else ("-N",)), "-C")
-        keeper = ("/bin/sh", "-c", "exec sleep 2147483647", "sm-keeper", self._instance)
+        keeper = ("/bin/sh", "-c", "exec sleep 2147483647", "sm-keeper", self.instance)
         attach = ("new-session", "-A", "-s", self._keeper, "-x", "80", "-y", "24", "-c", "/")
         flags = ("-f", "no-output,ignore-size")
         argv = (*client, *attach, *flags, "--", *keeper)
@@ -227,13 +227,13 @@ class TmuxServer:
         show = "#{pid} #{pane_id} x#{@sm_instance} #{pane_start_command}"
         (panes,) = await control.ask(("list-panes", "-s", "-t", session, "-F", show))
         pid, pane, owner, _ = panes[0].split(" ", 3)
-        if owner != f"x{self._instance}" and not (owner == "x" and any(p.endswith(keeper) for p in panes)):
+        if owner != f"x{self.instance}" and not (owner == "x" and any(p.endswith(keeper) for p in panes)):
             raise TerminalError(
                 f"a tmux session called {self._keeper} exists and is not ours",
                 f"tmux -S {self.socket_path()} rename-session -t ={self._keeper} something-else",
             )
         await control.ask(
-            ("set-option", "-t", session, "@sm_instance", self._instance),
+            ("set-option", "-t", session, "@sm_instance", self.instance),
             ("set-option", "-t", session, "destroy-unattached", "off"),
             # Else tmux would move our client into a session of the user when the keeper is killed.
             ("set-option", "-t", session, "detach-on-destroy", "on"),
@@ -252,7 +252,7 @@ class TmuxServer:
         A keeper that a hook renamed is not found by its name, so each connection makes another one; and a
         daemon that was killed has left its spare session.
         """
-        ours = f"#{{==:#{{@sm_instance}},{self._instance}}}"
+        ours = f"#{{==:#{{@sm_instance}},{self.instance}}}"
         show = "#{session_id} #{?@sm_session_id,agent,idle}"
         (found,) = await control.ask(("list-sessions", "-f", ours, "-F", show))
         for each in found:

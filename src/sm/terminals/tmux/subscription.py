@@ -8,8 +8,7 @@ from sm.terminals.tmux.server import TmuxServer
 class Subscription:
     """One for both, made when somebody listens first; each has one listener. See `TmuxServer.subscribe`."""
 
-    def __init__(self, instance: str, server: TmuxServer) -> None:
-        self._instance = instance
+    def __init__(self, server: TmuxServer) -> None:
         self._server = server
         self._activity: Mapping[str, int] = {}
         self._titles: Mapping[str, str] = {}
@@ -31,7 +30,8 @@ class Subscription:
         self._subscribing = True
         # window_activity, because session_activity does not move while nobody is attached.
         pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity}=#{=1:pane_title} ,}"
-        mine = f"#{{||:#{{==:#{{@sm_instance}},{self._instance}}},#{{==:#{{@sm_hosts}},{self._instance}}}}}"
+        own = self._server.instance
+        mine = f"#{{||:#{{==:#{{@sm_instance}},{own}}},#{{==:#{{@sm_hosts}},{own}}}}}"
         self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", self._subscribed)
 
     def _subscribed(self, value: str) -> None:

@@ -17,16 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from sm.config.model import TmuxSection
 from sm.core.backoff import Backoff
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import ForeignPane, Pane
+from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.adopt import PaneAdopter
-from sm.terminals.tmux.control import Refused
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.keys import TmuxKeyboard
-from sm.terminals.tmux.lookup import Finder, not_there
+from sm.terminals.tmux.lookup import Finder, expected
 from sm.terminals.tmux.server import TmuxServer
 from sm.terminals.tmux.subscription import Subscription
 
@@ -39,10 +39,10 @@ _TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
 
 
 class Tmux:
-    """The terminals of one instance, on the user's default tmux server or on one of its own (`socket_name`).
+    """The terminals of one instance, on the user's default tmux server or on one of its own, as `settings` say.
 
-    `environment` and `umask` (-1: ours) are those of a server that it starts too. `width` and `height` are in
-    cells, `history_limit` in lines. As a context manager it ends our client at the end, and nothing else.
+    `environment` and `umask` (-1: ours) are those of a server that it starts too. As a context manager it ends our
+    client at the end, and nothing else.
 
     `scratch` is a directory for texts that are too long for a command.
 
@@ -54,10 +54,7 @@ class Tmux:
     def __init__(
         self,
         instance: str,
-        socket_name: str | None,
-        width: int,
-        height: int,
-        history_limit: int,
+        settings: TmuxSection,
         environment: Mapping[str, str],
         *,
         timeout_s: float = 5.0,
@@ -66,12 +63,19 @@ class Tmux:
         scratch: str | None = None,
     ) -> None:
         self._instance = instance
-        self._server = TmuxServer(instance, socket_name, environment, timeout_s, umask, before_exec)
-        self._finder = Finder(instance, self._server)
-        self._creator = PaneCreator(instance, self._server, self._finder, width, height, history_limit)
-        self._adopter = PaneAdopter(instance, self._server, self._finder)
-        self._keyboard = TmuxKeyboard(self._server, self._finder, scratch)
-        self._subscription = Subscription(instance, self._server)
+        self._server = server = TmuxServer(
+            instance, settings.socket_name, environment, timeout_s, umask, before_exec
+        )
+        self._finder = finder = Finder(server)
+        self._creator = PaneCreator(server, finder, settings)
+        self._adopter = adopter = PaneAdopter(server, finder)
+        keyboard = TmuxKeyboard(server, finder, scratch)
+        subscription = Subscription(server)
+        self.snapshot = finder.snapshot
+        self.look, self.adopt, self.release = adopter.look, adopter.adopt, adopter.release
+        self.paste, self.type_line, self.press = keyboard.paste, keyboard.type_line, keyboard.press
+        self.enter_if_unsent = keyboard.enter_if_unsent
+        self.on_activity, self.on_titles = subscription.on_activity, subscription.on_titles
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,9 +97,6 @@ class Tmux:
             if not await self.snapshot():
                 await self._server.retire()
         await self.aclose()
-
-    async def snapshot(self) -> Mapping[str, Pane]:
-        return await self._finder.snapshot()
 
     async def since(self) -> float:
         ((started,),) = await self._server.ask(("display-message", "-p", "#{start_time}"))
@@ -120,15 +121,6 @@ class Tmux:
                 log.warning("could not take back a terminal: %s", error, extra={"sm_session": session_id})
             raise
         return pane
-
-    async def look(self, target: str) -> ForeignPane:
-        return await self._adopter.look(target)
-
-    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
-        return await self._adopter.adopt(session_id, name, pane, foreign=foreign)
-
-    async def release(self, name: str) -> None:
-        await self._adopter.release(name)
 
     async def ending(self, pane: Pane) -> Exit:
         loop = asyncio.get_running_loop()
@@ -182,12 +174,7 @@ class Tmux:
         kept: list[str] = []
         # Joined, one line may take several rows. When these many rows do not do, take all.
         for start in (f"-{lines}", "-"):
-            show = ("capture-pane", "-p", "-J", "-t", pane.pane_id, "-S", start)
-            try:
-                text = await self._server.ask_for_text(show)
-            except Refused:
-                raise not_there(name) from None
-            kept = panes.without_blanks(text)
+            kept = panes.without_blanks(await self._shown(pane, "-J", "-S", start))
             if kept and kept[-1].startswith(panes.DEAD_NOTE_3_2) and pane.dead:
                 kept = panes.without_blanks(kept[:-1])
             # It stands where the output ends; and the pane may have died since it was looked at.
@@ -202,30 +189,14 @@ class Tmux:
         return kept[-lines:] if lines > 0 else []
 
     async def visible(self, name: str) -> list[str]:
-        pane = await self._finder.pane(name)
-        try:
-            return await self._server.ask_for_text(("capture-pane", "-p", "-t", pane.pane_id))
-        except Refused:
-            raise not_there(name) from None
+        return await self._shown(await self._finder.pane(name))
 
     async def styled(self, name: str) -> list[str]:
-        pane = await self._finder.living(name)
-        try:
-            return await self._server.ask_for_text(("capture-pane", "-p", "-e", "-t", pane.pane_id))
-        except Refused:
-            raise not_there(name) from None
+        return await self._shown(await self._finder.living(name), "-e")
 
-    async def paste(self, name: str, text: str) -> None:
-        await self._keyboard.paste(name, text)
-
-    async def type_line(self, name: str, text: str) -> None:
-        await self._keyboard.type_line(name, text)
-
-    async def enter_if_unsent(self, name: str, text: str) -> bool:
-        return await self._keyboard.enter_if_unsent(name, text)
-
-    async def press(self, name: str, key: str) -> None:
-        await self._keyboard.press(name, key)
+    async def _shown(self, pane: Pane, *options: str) -> list[str]:
+        with expected(pane.name):
+            return await self._server.ask_for_text(("capture-pane", "-p", *options, "-t", pane.pane_id))
 
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):
@@ -252,10 +223,3 @@ class Tmux:
             return (*client, *attach)
         # Its session is a person's, who may look at another window of it just now.
         return (*client, "select-window", "-t", pane, ";", "select-pane", "-t", pane, ";", *attach)
-
-    def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
-        """As in `Terminals`, for one listener. After a lost connection it goes on with the next call of any kind."""
-        self._subscription.on_activity(told)
-
-    def on_titles(self, told: Callable[[Mapping[str, str]], None]) -> None:
-        self._subscription.on_titles(told)
