@@ -8,11 +8,14 @@ from sm.config import Config
 from sm.providers import PROVIDERS
 from sm.sessions.manager import Manager
 from sm.store import Store
+from sm.store.audit import Record
 
 
 @asynccontextmanager
-async def managed(directory: Path, now: Callable[[], str]) -> AsyncIterator[tuple[Store, Manager]]:
+async def managed(
+    directory: Path, now: Callable[[], str], audit: Record = lambda *_: None
+) -> AsyncIterator[tuple[Store, Manager]]:
     config = Config()
     providers = {name: make(config) for name, make in PROVIDERS.items()}
     async with await Store.open(str(directory / "sm.db"), now) as store:
-        yield store, Manager(config, store, providers, lambda *_: None, now)
+        yield store, Manager(config, store, providers, audit, now)

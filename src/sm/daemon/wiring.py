@@ -114,6 +114,7 @@ class Parts:
         self.timers = timers = MailTimers(store, manager, kills, waiting)
 
         summarizers = (each.summarizer for each in providers.values())
+        summary = Summary(next(filter(None, summarizers), None), f"{place.state}/what")
         workspaces = Workspaces(store, manager, spawner)
         requests = Requests(store, manager, reports, dialogs)
         services = Services(
@@ -128,16 +129,7 @@ class Parts:
             dialogs=dialogs,
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
-            monitor=Monitor(
-                config=config,
-                store=store,
-                manager=manager,
-                observer=observer,
-                watcher=watcher,
-                usage=usage,
-                summary=Summary(next(filter(None, summarizers), None), f"{place.state}/what"),
-                terminals=terminals,
-            ),
+            monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals),
             terminals=terminals,
             store=Reads(store),
             daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stopping),

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError
 from sm.messaging.composer_state import (
+    ARRIVED,
     ComposerDelivery,
     ComposerState,
     ComposerTerminal,
@@ -21,6 +22,8 @@ from sm.messaging.composer_state import (
     DeliveryOutcome,
     DialogMonitor,
     Proof,
+    held,
+    unconfirmed,
 )
 from sm.messaging.input_box import InputBox, is_beginning
 from sm.monitor.listeners import AgentListener
@@ -128,15 +131,14 @@ class ComposerDriver(AgentListener):
         try:
             async with state.lock:
                 state.overtaken, state.over_a_draft, state.shown, state.beside = False, False, "", False
-                held = await self._held(delivery, state) or await self._put_aside(delivery, state)
-                if held is not None:
-                    return held
+                outcome = await self._held(delivery, state) or await self._put_aside(delivery, state)
+                if outcome is not None:
+                    return outcome
                 if not await delivery.begins():
-                    return DeliveryOutcome(DeliveryEnd.ARRIVED)
+                    return ARRIVED
                 # To write that down may have taken its time.
-                held = await self._held(delivery, state)
-                if held is not None:
-                    return held
+                if (outcome := await self._held(delivery, state)) is not None:
+                    return outcome
                 await self._box.paste(delivery)
                 entered = await self._enter_when_it_shows(delivery, state)
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
@@ -147,7 +149,7 @@ class ComposerDriver(AgentListener):
             state.left_until_s = _now() + LEFT_COMES_WITHIN_S
             return outcome
         except TerminalBusy as error:
-            return DeliveryOutcome(DeliveryEnd.HELD, error.message)
+            return held(error.message)
         except (NoTerminal, NoServer) as error:
             return DeliveryOutcome(DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, error.message)
 
@@ -159,10 +161,10 @@ class ComposerDriver(AgentListener):
             proof = await delivery.proof(LEFT_S)
             if proof is not Proof.NONE:
                 await self._arrived(delivery, state, proof)
-                return DeliveryOutcome(DeliveryEnd.ARRIVED)
+                return ARRIVED
             return await self._follow(delivery, state, 1, 0.0, left)
         except TerminalError as error:
-            return DeliveryOutcome(DeliveryEnd.UNCONFIRMED, f"{left}; {error.message}")
+            return unconfirmed(f"{left}; {error.message}")
 
     def _state(self, session_id: str) -> ComposerState:
         return self._states.setdefault(session_id, ComposerState())
@@ -173,15 +175,15 @@ class ComposerDriver(AgentListener):
         """Why nothing may be typed now, but for a draft that may be put aside."""
         rest_s = state.rests_s - _now()
         if rest_s > 0:
-            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(state.rests), rest_s)
+            return held(delivery.busy(state.rests), rest_s)
         if (why := await self._monitor.blocked(delivery.session_id)) is not None:
-            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(why))
+            return held(delivery.busy(why))
         box = await self._box.look(delivery)
         if box is None or delivery.gone():
-            return DeliveryOutcome(DeliveryEnd.HELD, "its terminal does not answer")
+            return held("its terminal does not answer")
         if box.closed is not None:
             await self._draw_anew(delivery, state, box, GARBLED_S)
-            return DeliveryOutcome(DeliveryEnd.HELD, delivery.busy(box.closed))
+            return held(delivery.busy(box.closed))
         state.garbled_s = None
         state.over_a_draft |= box.stashed  # by us before something came between, or by a person
         if state.left_shown is None and _now() >= state.left_until_s:
@@ -189,9 +191,7 @@ class ComposerDriver(AgentListener):
         if state.left and delivery.composer.is_ours(box.draft, state.left, state.left_shown):
             state.left_shown = state.left_shown or box.draft
             await self._remove(delivery, state, state.left, box.draft)
-            return DeliveryOutcome(
-                DeliveryEnd.HELD, "it is being cleared of what was given up there", _DRAFT_LOOK_S
-            )
+            return held("it is being cleared of what was given up there", _DRAFT_LOOK_S)
         if not box.draft:
             state.draft = state.removing = ""
             return None
@@ -199,35 +199,23 @@ class ComposerDriver(AgentListener):
             box.draft == state.removing_shown or is_beginning(box.draft, state.removing)
         ):  # the removal ended early: the screen was read half drawn, or the agent read the keys late
             await self._remove(delivery, state, state.removing, state.removing_shown)
-            return DeliveryOutcome(
-                DeliveryEnd.HELD,
-                "it is being cleared of a message that was put back there",
-                _DRAFT_LOOK_S,
-            )
+            return held("it is being cleared of a message that was put back there", _DRAFT_LOOK_S)
         if box.draft != state.draft:
             state.draft, state.draft_since_s = box.draft, _now()
             if (letter := await delivery.returned(box.draft)) is not None:
                 await self._remove(delivery, state, letter, box.draft)
-                return DeliveryOutcome(
-                    DeliveryEnd.HELD,
-                    "it is being cleared of a message that was put back there",
-                    _DRAFT_LOOK_S,
-                )
+                return held("it is being cleared of a message that was put back there", _DRAFT_LOOK_S)
         if box.draft != state.put_aside and _now() - state.draft_since_s < QUIET_S:
-            return DeliveryOutcome(DeliveryEnd.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
-        if (
-            delivery.composer.stash_key is None or box.stashed
-        ):  # a second draft that is put aside would replace the first
-            return DeliveryOutcome(
-                DeliveryEnd.HELD, "a draft stands in its input box, and cannot be put aside"
-            )
+            return held("somebody is typing in its input box", _DRAFT_LOOK_S)
+        # A second draft that is put aside would replace the first.
+        if delivery.composer.stash_key is None or box.stashed:
+            return held("a draft stands in its input box, and cannot be put aside")
         return None
 
     async def _put_aside(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
         """Empty the box of a person's draft, which the agent puts back when our text is sent."""
         if not state.draft:
             return None
-        held = DeliveryOutcome(DeliveryEnd.HELD, "somebody is typing in its input box", _DRAFT_LOOK_S)
         assert delivery.composer.stash_key is not None
         await self._box.press(delivery, delivery.composer.stash_key)
         until_s = _now() + _PUT_ASIDE_WITHIN_S
@@ -237,7 +225,7 @@ class ComposerDriver(AgentListener):
             if box is not None and box.closed is None and not box.draft:
                 state.draft, state.put_aside, state.over_a_draft = "", state.draft, True
                 return None
-        return held
+        return held("somebody is typing in its input box", _DRAFT_LOOK_S)
 
     async def _enter_when_it_shows(self, delivery: ComposerDelivery, state: ComposerState) -> int:
         """How often Enter was pressed, with the lock held: once, or not at all when something came between."""
@@ -285,7 +273,7 @@ class ComposerDriver(AgentListener):
             proof = await delivery.proof(pause_s)
             if proof is not Proof.NONE:
                 await self._arrived(delivery, state, proof)
-                return DeliveryOutcome(DeliveryEnd.ARRIVED)
+                return ARRIVED
             if delivery.gone():
                 return DeliveryOutcome(
                     DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, "its process has ended"
@@ -311,10 +299,7 @@ class ComposerDriver(AgentListener):
                     continue
                 if entered >= ENTERS_MAX:
                     await self._clear(delivery, state)
-                    return DeliveryOutcome(
-                        DeliveryEnd.UNCONFIRMED,
-                        f"it stood in its input box after {entered} Enters, and was taken out",
-                    )
+                    return unconfirmed(f"it stood in its input box after {entered} Enters, and was taken out")
                 async with state.lock:
                     state.overtaken = False
                     if await self._enter(delivery, state):
@@ -324,22 +309,19 @@ class ComposerDriver(AgentListener):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await delivery.explain("somebody is typing in its input box")
                 if now_s - mixed_s >= MIXED_S:
-                    return DeliveryOutcome(
-                        DeliveryEnd.UNCONFIRMED,
-                        "it stands in its input box, together with what somebody has typed there",
+                    return unconfirmed(
+                        "it stands in its input box, together with what somebody has typed there"
                     )
                 continue
             pause_s = _LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
-                return DeliveryOutcome(DeliveryEnd.UNCONFIRMED, not_confirmed)
+                return unconfirmed(not_confirmed)
             if not entered and now_s - since_s >= (
                 SHOWS_WITHIN_S if box.draft or was_there else SHOWS_AT_ALL_S
             ):
                 shows = "does not show any more" if was_there else "shows nothing of"
                 shows = "shows something else than" if box.draft and not was_there else shows
-                return DeliveryOutcome(
-                    DeliveryEnd.UNCONFIRMED, f"its input box {shows} what was pasted; Enter was not pressed"
-                )
+                return unconfirmed(f"its input box {shows} what was pasted; Enter was not pressed")
 
     # When it has arrived
 

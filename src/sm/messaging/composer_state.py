@@ -69,6 +69,17 @@ class DeliveryOutcome:
     """When to try again, if something is known of that."""
 
 
+ARRIVED = DeliveryOutcome(DeliveryEnd.ARRIVED)
+
+
+def held(why: str, again_s: float | None = None) -> DeliveryOutcome:
+    return DeliveryOutcome(DeliveryEnd.HELD, why, again_s)
+
+
+def unconfirmed(why: str) -> DeliveryOutcome:
+    return DeliveryOutcome(DeliveryEnd.UNCONFIRMED, why)
+
+
 class DialogMonitor(Protocol):
     """The part of the monitor that typing needs."""
 

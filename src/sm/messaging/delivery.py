@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Protocol, assert_never
+from dataclasses import dataclass
+from typing import assert_never
 
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
@@ -31,7 +32,7 @@ from sm.sessions.manager import Manager
 from sm.state.messages import finish
 from sm.state.sessions import move
 from sm.store import Store, durable
-from sm.terminals.base import Keyboard, Screen
+from sm.terminals.base import Terminals
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +47,8 @@ _HELD_BY_STATUS_S = 600.0
 _HEADER_ROOM = 300
 _LOOKED_AT = 500  # lines of a terminal
 _BEING_TYPED = "it is being typed"
+_DEFECT = "a defect of sm, see sm daemon logs"
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
-
-
-class DeliveryTerminals(Keyboard, Screen, Protocol):
-    """The parts of terminals that delivery needs."""
 
 
 class DeliveryRecord:
@@ -103,29 +101,19 @@ class DeliveryRecord:
                 await finish(tx, notices, now, state, reason, expected=expected)
 
 
+@dataclass(eq=False)
 class StoredDelivery:
     """A `ComposerDelivery` of a message in the database."""
 
-    def __init__(
-        self,
-        store: Store,
-        record: DeliveryRecord,
-        receipts: DeliveryReceipts,
-        session: Session,
-        message: Message,
-        composer: Composer,
-        letter: str,
-        interrupt: str | None,
-    ) -> None:
-        self.session_id = session.id
-        self.terminal = session.terminal
-        self.letter = letter
-        self.composer = composer
-        self.interrupt = interrupt
-        self._store = store
-        self._record = record
-        self._receipts = receipts
-        self._message = message
+    _store: Store
+    _record: DeliveryRecord
+    _receipts: DeliveryReceipts
+    _message: Message
+    session_id: str
+    terminal: str
+    composer: Composer
+    letter: str
+    interrupt: str | None
 
     async def begins(self) -> bool:
         return await self._record.take(self._message) is not None
@@ -142,12 +130,8 @@ class StoredDelivery:
 
     def gone(self) -> bool:
         session = self._store.sessions.get(self.session_id)
-        return (
-            session is None
-            or session.exit is not None
-            or session.process is None
-            or not is_alive(session.process)
-        )
+        process = None if session is None or session.exit is not None else session.process
+        return process is None or not is_alive(process)
 
     async def proof(self, within_s: float) -> Proof:
         if self._waits() and within_s > 0:
@@ -173,7 +157,7 @@ class DeliveryWorker:
         self,
         store: Store,
         manager: Manager,
-        terminals: DeliveryTerminals,
+        terminals: Terminals,
         driver: ComposerDriver,
         receipts: DeliveryReceipts,
     ) -> None:
@@ -283,9 +267,7 @@ class DeliveryWorker:
                 except Exception:
                     held = False
                     log.exception("failed to type a message", extra={"sm_session": session_id})
-                    await self._record.finish(
-                        message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs"
-                    )
+                    await self._record.finish(message, MessageState.UNCONFIRMED, _DEFECT)
                 if held:
                     pause_s = backoff.next_s()
                     await self._pause(message, pause_s if again_s is None else again_s)
@@ -294,12 +276,9 @@ class DeliveryWorker:
                     await asyncio.sleep(SETTLE_S)
         finally:
             self._busy.discard(session_id)
-            if self._has_ended(session_id):
+            session = self._store.sessions.get(session_id)
+            if session is None or session.exit is not None:
                 self._driver.forget(session_id)
-
-    def _has_ended(self, session_id: str) -> bool:
-        session = self._store.sessions.get(session_id)
-        return session is None or session.exit is not None
 
     async def _pause(self, message: Message, pause_s: float) -> None:
         """Until it may be worth to try again: its session's status is another, or another message comes first."""
@@ -345,7 +324,7 @@ class DeliveryWorker:
             await self._finish_composed(message, outcome)
         except Exception:
             log.exception("failed to finish a message", extra={"sm_session": session.id})
-            await self._record.finish(message, MessageState.UNCONFIRMED, "a defect of sm, see sm daemon logs")
+            await self._record.finish(message, MessageState.UNCONFIRMED, _DEFECT)
         await self._serve(session.id)
 
     async def _stored(self, session: Session, message: Message, composer: Composer) -> StoredDelivery:
@@ -355,8 +334,9 @@ class DeliveryWorker:
             self._store,
             self._record,
             self._receipts,
-            session,
             message,
+            session.id,
+            session.terminal,
             composer,
             letter(self._sender(message), message.id, text),
             key if message.mode is MessageMode.URGENT else None,
@@ -366,10 +346,8 @@ class DeliveryWorker:
         match outcome.end:
             case DeliveryEnd.HELD:
                 await self._record.explain(message, outcome.why, MessageState.QUEUED)
-            case DeliveryEnd.UNCONFIRMED:
-                await self._record.finish(message, MessageState.UNCONFIRMED, outcome.why)
-            case DeliveryEnd.FAILED:
-                await self._record.finish(message, MessageState.FAILED, outcome.why)
+            case DeliveryEnd.UNCONFIRMED | DeliveryEnd.FAILED:
+                await self._record.finish(message, MessageState(outcome.end), outcome.why)
             case DeliveryEnd.ARRIVED:
                 pass
             case _:
@@ -384,7 +362,7 @@ class DeliveryWorker:
         taken = await self._record.take(message)
         if taken is None:
             return False
-        done = 0
+        done, state, expected = 0, MessageState.UNCONFIRMED, False
         try:
             if message.mode is MessageMode.URGENT:
                 await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
@@ -394,33 +372,27 @@ class DeliveryWorker:
                 await self._terminals.type_line(session.terminal, line)
                 done += 1
         except TerminalBusy as error:
-            if done == 0:
-                await self._record.finish(taken, MessageState.QUEUED, error.message)
-                return True
-            await self._record.finish(
-                taken, MessageState.UNCONFIRMED, f"half of it was typed: {error.message}"
-            )
+            state = MessageState.UNCONFIRMED if done else MessageState.QUEUED
+            why = f"half of it was typed: {error.message}" if done else error.message
         except (NoTerminal, NoServer) as error:
             state = MessageState.UNCONFIRMED if done else MessageState.FAILED
-            await self._record.finish(taken, state, error.message)
+            why = error.message
         except TerminalUnreachable as error:
-            await self._record.finish(
-                taken, MessageState.UNCONFIRMED, f"it may have been typed: {error.message}"
-            )
+            why = f"it may have been typed: {error.message}"
         except SmError as error:
-            await self._record.finish(taken, MessageState.UNCONFIRMED, error.message)
+            why = error.message
         else:
-            await self._record.finish(taken, MessageState.UNCONFIRMED, _TYPED, expected=True)
-        return False
+            why, expected = _TYPED, True
+        await self._record.finish(taken, state, why, expected=expected)
+        return state is MessageState.QUEUED
 
     def _lines(self, message: Message, text: str) -> list[str]:
         if message.sender == SM_ITSELF:
             return list(typed_entries(message.id, text.split("\n")))
         sender = self._sender(message)
         # Who sent it was told what does not fit; an answer to a request is what else there is.
-        return [
-            typed(sender, message.id, cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM))
-        ]
+        line = cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM)
+        return [typed(sender, message.id, line)]
 
     def _sender(self, message: Message) -> str:
         return sender_label(message.sender, self._store.sessions.get(message.sender))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,29 +28,21 @@ _AHEAD_S = 60.0
 """
 
 
+@dataclass(eq=False)
 class Monitor:
     """Shows agents. Callers check permissions with `Sessions.find` and `Sessions.reads` before."""
 
-    def __init__(
-        self,
-        *,
-        config: Config,
-        store: Store,
-        manager: Manager,
-        observer: Observer,
-        watcher: Watcher,
-        usage: UsageMeter,
-        summary: Summary,
-        terminals: Screen,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._manager = manager
-        self._observer = observer
-        self._watcher = watcher
-        self._usage = usage
-        self._summary = summary
-        self._terminals = terminals
+    _config: Config
+    _store: Store
+    _manager: Manager
+    _observer: Observer
+    _watcher: Watcher
+    _usage: UsageMeter
+    _summary: Summary
+    _terminals: Screen
+
+    def __post_init__(self) -> None:
+        observer = self._observer
         self.now = observer.now
         self.hook = observer.hook
         self.ledger = observer.ledger

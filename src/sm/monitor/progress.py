@@ -88,6 +88,8 @@ def report(
     to measure it by.
     """
     idle = session.status is Status.IDLE
+    # What an agent did that rests or has ended is its last tool.
+    at_work = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
@@ -110,7 +112,7 @@ def report(
         "tools_used": dict(known.tools),
         "total_tools": sum(known.tools.values()),
         "last_tool": _last_tool(known.last_tool, now),
-        "current_activity": session.note or _activity(session, known),
+        "current_activity": session.note or (known.current_activity if at_work else None),
         "todo": None if known.todo is None else [{"status": s, "text": text} for s, text in known.todo],
         "checkpoints": [
             {"timestamp": c.timestamp, "message": c.message, "metadata": dict(c.metadata)}
@@ -136,12 +138,6 @@ def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
         "todo": None,
         "last_output": [],
     }
-
-
-def _activity(session: Session, measured: Measurements) -> str | None:
-    """Of an agent at work only: what one did that rests or has ended is its last tool."""
-    at_work = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
-    return measured.current_activity if at_work else None
 
 
 def _last_tool(tool: ToolUse | None, now: str) -> dict[str, Any] | None:
@@ -173,14 +169,6 @@ def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None
     return None
 
 
-def _listed_tasks(todo: Sequence[tuple[str, str]] | None) -> tuple[int, int] | None:
-    return (sum(status == _DONE for status, _ in todo), len(todo)) if todo else None
-
-
-def _percentage(done: int, whole: int) -> int:
-    return round(100 * done / whole)
-
-
 def _outlook(
     session: Session, checkpoints: Sequence[Checkpoint], measured: Measurements, used: int
 ) -> tuple[int | None, int | None]:
@@ -191,12 +179,14 @@ def _outlook(
     ended = is_ended(session.status)
     usual = None if ended else measured.estimate or None
     remaining = None if usual is None else max(0, usual - used)
-    tasks = _reported_tasks(checkpoints) or _listed_tasks(measured.todo)
+    tasks = _reported_tasks(checkpoints)
+    if tasks is None and measured.todo:
+        tasks = sum(status == _DONE for status, _ in measured.todo), len(measured.todo)
     if tasks is not None:
         done, whole = tasks
         if done and used and not ended:
             remaining = round(used * (whole - done) / done)
-        return remaining, _percentage(done, whole)
+        return remaining, round(100 * done / whole)
     if not usual:
         return None, None
     return remaining, min(_MOST_ESTIMATED, 100 * used // usual)

@@ -1,0 +1,44 @@
+"""What the body of a transaction must not do: it holds up every other writer, and it can be carried out again."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import sm
+
+SOURCE = Path(sm.__file__).parent
+OUTSIDE = {"os", "shutil", "subprocess", "asyncio", "_terminals", "_sandbox", "_archives", "audit", "_audit"}
+"""The file system, processes, terminals and the audit log, by the names under which rooms have them."""
+AUDITED = {"find", "require", "record_allowed"}
+"""The methods of the manager that write lines of the audit log."""
+
+
+def bodies(tree: ast.AST) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncWith) and "transaction(" in ast.unparse(node.items[0].context_expr):
+            yield from node.body
+
+
+def outside(statement: ast.stmt) -> Iterator[str]:
+    """The calls in a statement that reach outside of the database."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            words = ast.unparse(node.func).split(".")
+            by_manager = words[-2:-1] == ["_manager"] and words[-1] in AUDITED
+            if by_manager or words[0] == "open" or OUTSIDE & set(words[:-1]) or words[-1] == "_audit":
+                yield f"line {node.lineno}: {'.'.join(words)}"
+
+
+def test_no_transaction_touches_files_processes_or_terminals() -> None:
+    found = {
+        str(path.relative_to(SOURCE)): calls
+        for path in SOURCE.rglob("*.py")
+        if (calls := [call for each in bodies(ast.parse(path.read_text())) for call in outside(each)])
+    }
+    assert found == {}
+
+
+def test_a_call_to_the_outside_is_found() -> None:
+    body = "async with self._store.transaction(caller, key) as tx:\n    self._manager.find(caller, name)"
+    (statement,) = bodies(ast.parse(f"async def kill():\n    {body}".replace("\n    self", "\n        self")))
+    assert list(outside(statement)) == ["line 3: self._manager.find"]
