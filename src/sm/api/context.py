@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import orjson
@@ -88,9 +88,7 @@ class ApiRequest:
             left = deadline - loop.time()
             if left <= 0:
                 return False
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, _LOOK_EVERY_S)):
-                    await store.changed(lambda: condition() or context.is_over())
+            await store.changed(lambda: condition() or context.is_over(), min(left, _LOOK_EVERY_S))
             if context.is_over():
                 raise refused()
             if not self.connected():

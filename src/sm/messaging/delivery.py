@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from sm.core.backoff import Backoff
@@ -135,9 +134,7 @@ class StoredDelivery:
 
     async def proof(self, within_s: float) -> Proof:
         if self._waits() and within_s > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
-                    await self._store.changed(lambda: not self._waits())
+            await self._store.changed(lambda: not self._waits(), within_s)
         if self._waits():
             return Proof.NONE
         message = await self._store.mail.message(self._message.id)
@@ -150,24 +147,19 @@ class StoredDelivery:
         return now is not None and now.state is MessageState.DELIVERING
 
 
+@dataclass(eq=False)
 class DeliveryWorker:
     """Delivers to agents whose input is their terminal. One message of a session is under way at a time."""
 
-    def __init__(
-        self,
-        store: Store,
-        manager: Manager,
-        terminals: Terminals,
-        driver: ComposerDriver,
-        receipts: DeliveryReceipts,
-    ) -> None:
-        self._store = store
-        self._manager = manager
-        self._record = DeliveryRecord(store, manager)
-        self._terminals = terminals
-        self._driver = driver
-        self._receipts = receipts
-        self._busy: set[str] = set()
+    _store: Store
+    _manager: Manager
+    _terminals: Terminals
+    _driver: ComposerDriver
+    _receipts: DeliveryReceipts
+    _busy: set[str] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._record = DeliveryRecord(self._store, self._manager)
 
     async def run(self) -> None:
         """See to what the last daemon was typing when it died, then deliver what comes. Never returns."""
@@ -299,9 +291,7 @@ class DeliveryWorker:
             first = None if now is None else self._next(now.id)
             return now is None or first is None or first.id != message.id or held_by(now) != then
 
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._store.changed(changed)
+        await self._store.changed(changed, pause_s)
 
     # Into an input box
 

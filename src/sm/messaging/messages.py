@@ -178,17 +178,8 @@ class Messages:
     async def acknowledge(self, caller: Caller, message: Message) -> None:
         """The sender was answered that its message did not arrive, and need not be told again."""
         occasion = f"message:{message.id}"
-        if not any(n.occasion == occasion for n in self._store.mail.open.notices.values()):
-            return
-        async with self._store.transaction() as tx:
-            told = [
-                n
-                for n in tx.mail.open.notices.values()
-                if n.kind is NoticeKind.UNDELIVERED
-                and n.occasion == occasion
-                and n.recipient == caller.session_id
-            ]
-            tx.mail.finish_notices(told, "heard")
+        undelivered = NoticeKind.UNDELIVERED
+        await self._manager.acknowledge(caller, lambda n: n.kind is undelivered and n.occasion == occasion)
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, each with the beginning of

@@ -234,10 +234,7 @@ class DeliveryReceipts(AgentListener):
             session = self._store.sessions.get(session_id)
             return session is not None and session.status is Status.IDLE
 
-        try:
-            async with asyncio.timeout(_BROKEN_OFF_WITHIN_S):
-                await self._store.changed(idle)
-        except TimeoutError:
+        if not await self._store.changed(idle, _BROKEN_OFF_WITHIN_S):
             return False
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True

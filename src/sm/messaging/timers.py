@@ -1,9 +1,9 @@
 """Runs the timers of messages, requests and notices: gather, expire, give up."""
 
-import asyncio
 import logging
 import time
 from datetime import datetime
+from functools import partial
 
 from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
@@ -66,11 +66,10 @@ class MailTimers:
             except Exception:
                 log.exception("failed the mail")
                 pause_s = _PAUSE_S
-            try:
-                async with asyncio.timeout(pause_s):
-                    await self._store.changed(lambda seen=seen: self._store.mail.open is not seen)  # type: ignore[misc]  # a default binds the loop's value
-            except TimeoutError:
-                pass
+            await self._store.changed(partial(self._differs, seen), pause_s)
+
+    def _differs(self, seen: Open) -> bool:
+        return self._store.mail.open is not seen
 
     async def _do_what_is_due(self) -> float | None:
         """Everything that is due now; the seconds until something more is, None when nothing will be."""

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -242,9 +241,7 @@ class Dialogs:
             left = self._patience(proposed.id, began)
             if left <= 0:
                 return _answered(await self._give_up(proposed), who)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._store.changed(is_over)
+            await self._store.changed(is_over, left)
         return _answered(await self._store.mail.request(proposed.id), who)
 
     def _patience(self, request_id: int, began: float) -> float:

@@ -177,15 +177,13 @@ class Manager:
 
     async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:
         """The caller knows of these endings, because it was answered so: it need not be told again."""
+        await self.acknowledge(caller, lambda n: n.kind is NoticeKind.ENDING and n.session_id in session_ids)
+
+    async def acknowledge(self, caller: Caller, is_known: Callable[[Notice], bool]) -> None:
+        """Settle the pending notices to the caller whose content the caller knows from an answer."""
 
         def told(open: Open) -> list[Notice]:
-            return [
-                n
-                for n in open.notices.values()
-                if n.kind is NoticeKind.ENDING
-                and n.recipient == caller.session_id
-                and n.session_id in session_ids
-            ]
+            return [n for n in open.notices.values() if n.recipient == caller.session_id and is_known(n)]
 
         if told(self._store.mail.open):
             async with self._store.transaction() as tx:
