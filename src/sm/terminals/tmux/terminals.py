@@ -21,7 +21,7 @@ from sm.config.model import TmuxSection
 from sm.core.backoff import Backoff
 from sm.core.models import Exit
 from sm.errors import NoServer, NoTerminal, TerminalError, TerminalUnreachable
-from sm.terminals.base import Pane
+from sm.terminals.base import ForeignPane, Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.adopt import PaneAdopter
 from sm.terminals.tmux.create import PaneCreator
@@ -68,13 +68,9 @@ class Tmux:
         )
         self._finder = finder = Finder(server)
         self._creator = PaneCreator(server, finder, settings)
-        self._adopter = adopter = PaneAdopter(server, finder)
-        keyboard = TmuxKeyboard(server, finder, scratch)
+        self._adopter = PaneAdopter(server, finder)
+        self._keyboard = TmuxKeyboard(server, finder, scratch)
         subscription = Subscription(server)
-        self.snapshot = finder.snapshot
-        self.look, self.adopt, self.release = adopter.look, adopter.adopt, adopter.release
-        self.paste, self.type_line, self.press = keyboard.paste, keyboard.type_line, keyboard.press
-        self.enter_if_unsent = keyboard.enter_if_unsent
         self.on_activity, self.on_titles = subscription.on_activity, subscription.on_titles
 
     async def __aenter__(self) -> Self:
@@ -97,6 +93,9 @@ class Tmux:
             if not await self.snapshot():
                 await self._server.retire()
         await self.aclose()
+
+    async def snapshot(self) -> Mapping[str, Pane]:
+        return await self._finder.snapshot()
 
     async def since(self) -> float:
         ((started,),) = await self._server.ask(("display-message", "-p", "#{start_time}"))
@@ -197,6 +196,29 @@ class Tmux:
     async def _shown(self, pane: Pane, *options: str) -> list[str]:
         with expected(pane.name):
             return await self._server.ask_for_text(("capture-pane", "-p", *options, "-t", pane.pane_id))
+
+    # Methods, and not attributes: the crash tests kill the daemon before and after each of them.
+
+    async def look(self, target: str) -> ForeignPane:
+        return await self._adopter.look(target)
+
+    async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
+        return await self._adopter.adopt(session_id, name, pane, foreign=foreign)
+
+    async def release(self, name: str) -> None:
+        await self._adopter.release(name)
+
+    async def paste(self, name: str, text: str) -> None:
+        await self._keyboard.paste(name, text)
+
+    async def type_line(self, name: str, text: str) -> None:
+        await self._keyboard.type_line(name, text)
+
+    async def enter_if_unsent(self, name: str, text: str) -> bool:
+        return await self._keyboard.enter_if_unsent(name, text)
+
+    async def press(self, name: str, key: str) -> None:
+        await self._keyboard.press(name, key)
 
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):
