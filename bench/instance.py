@@ -19,7 +19,8 @@ from typing import Any, Self
 
 from sm.client.http import Client, new_key
 from sm.core.models import Exit, Launch, Session
-from sm.core.states import Mode, Status, TrustLevel
+from sm.core.states import Mode, TrustLevel
+from sm.core.statuses import Status
 from sm.store import Store
 
 SM = str(Path(sys.executable).with_name("sm"))

@@ -13,7 +13,8 @@ from pathlib import Path
 from sm.core.messages import Message
 from sm.core.models import Capabilities, Exit, Process, Session, Workspace
 from sm.core.requests import BY_RULE, Answer, Question, Request
-from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, Status, TrustLevel
+from sm.core.states import MessageMode, MessageState, RequestKind, RequestState, TrustLevel
+from sm.core.statuses import Status
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store import Store
 from tests.samples import AT, LAUNCH, session

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from sm.core.models import Launch, Session
-from sm.core.states import Mode, Status, TrustLevel
+from sm.core.states import Mode, TrustLevel
+from sm.core.statuses import Status
 from sm.store import Store, Transaction
 
 T = TypeVar("T")

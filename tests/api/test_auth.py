@@ -7,7 +7,8 @@ import pytest
 
 from sm.api.auth import Tokens
 from sm.core.models import Exit, Process, Session, digest
-from sm.core.states import Status, TrustLevel
+from sm.core.states import TrustLevel
+from sm.core.statuses import Status
 from sm.errors import Unauthenticated
 from sm.linux.processes import identify
 from sm.linux.sockets import Peer

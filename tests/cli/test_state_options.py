@@ -5,7 +5,8 @@ import pytest
 
 from sm.cli.commands import all as all_sessions
 from sm.cli.commands import children, events, wait
-from sm.core.states import EventType, Status
+from sm.core.states import EventType
+from sm.core.statuses import Status
 
 STATUSES = [status.value for status in Status]
 

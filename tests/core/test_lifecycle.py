@@ -8,7 +8,8 @@ import pytest
 
 from sm.core.lifecycle import TRANSITIONS, decide, diagram, is_ended, is_live, reached
 from sm.core.models import Signal
-from sm.core.states import ENDED, ENDED_OF_ANY_KIND, LIVE, EventType, SignalKind, Status
+from sm.core.states import EventType, SignalKind
+from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, LIVE, Status
 from sm.errors import IllegalTransition
 
 AT = "2026-01-27T15:10:00.000Z"

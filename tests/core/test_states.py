@@ -2,17 +2,8 @@
 
 import pytest
 
-from sm.core.states import (
-    ENDED,
-    LIVE,
-    OPEN_STATES,
-    EventType,
-    MessageState,
-    Mode,
-    RequestState,
-    Status,
-    Tolerant,
-)
+from sm.core.states import OPEN_STATES, EventType, MessageState, Mode, RequestState
+from sm.core.statuses import ENDED, LIVE, Status, Tolerant
 
 
 @pytest.mark.parametrize("kind", [Status, EventType, Mode, MessageState, RequestState])

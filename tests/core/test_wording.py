@@ -11,16 +11,15 @@ from sm.core.messages import Message
 from sm.core.models import Exit, Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
 from sm.core.states import (
-    ENDED,
     EventType,
     MessageMode,
     MessageState,
     RequestKind,
     RequestState,
     SignalKind,
-    Status,
     TrustLevel,
 )
+from sm.core.statuses import ENDED, Status
 from sm.core.text import ENTRY_MAX_BYTES
 from sm.core.wording import (
     asked,

@@ -10,7 +10,8 @@ import pytest
 
 from sm.core.messages import IN_ITS_QUEUE, INBOX, SM_ITSELF, TERMINAL, Message, Notice
 from sm.core.observation import Source
-from sm.core.states import EventType, MessageMode, MessageState, NoticeKind, Status
+from sm.core.states import EventType, MessageMode, MessageState, NoticeKind
+from sm.core.statuses import Status
 from sm.core.text import letter
 from sm.messaging.receipts import DeliveryReceipts
 from sm.providers.readers import AcceptedInput

@@ -13,7 +13,7 @@ import pytest
 from sm.config import Config
 from sm.core.models import Process
 from sm.core.observation import Source
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.linux import processes
 from sm.monitor.agent import USES_MAX

@@ -11,7 +11,8 @@ import pytest
 from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.models import Launch, Process, Session, Signal
-from sm.core.states import SignalKind, Status
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
 from sm.daemon.recovery import recover
 from sm.linux import processes
 from sm.monitor.observer import Observer

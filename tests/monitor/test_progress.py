@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from sm.core.models import Checkpoint, Session
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.usage import ToolUse, Usage
 from sm.monitor.progress import Measurements, TokenCounts, report, seconds_between
 from tests.samples import AT, session

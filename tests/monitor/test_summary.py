@@ -14,7 +14,7 @@ import pytest
 
 from sm import config
 from sm.core.models import Launch, Session
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.monitor.summary import _INSTRUCTIONS, EXTRACT, Act, Summary, _environment, extract
 from sm.monitor.summary import question as question_of
 from sm.providers.claude.summarizer import ClaudeSummarizer

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Exit, Process, Session
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.errors import LimitReached, RateLimited
 from sm.policy.limits import (
     Counts,

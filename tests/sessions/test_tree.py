@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Session
-from sm.core.states import Status, TrustLevel
+from sm.core.states import TrustLevel
+from sm.core.statuses import Status
 from sm.errors import NotFound
 from sm.policy.access import Position
 from sm.sessions.tree import SessionTree, matches

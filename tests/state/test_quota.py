@@ -11,7 +11,8 @@ import pytest
 from sm.config import Limits
 from sm.core.messages import Message
 from sm.core.models import OPERATOR, Caller, Session
-from sm.core.states import CallerKind, EventType, MessageMode, MessageState, Status
+from sm.core.states import CallerKind, EventType, MessageMode, MessageState
+from sm.core.statuses import Status
 from sm.core.timestamps import later
 from sm.errors import LimitReached, RateLimited
 from sm.state.quota import Quota

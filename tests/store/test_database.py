@@ -15,7 +15,8 @@ import pytest
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, decide
 from sm.core.models import OPERATOR, Caller, Checkpoint, Exit, Process, RequestKey, Session, Signal
-from sm.core.states import CallerKind, EventType, Mode, SignalKind, Status, TrustLevel
+from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
+from sm.core.statuses import Status
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
 from sm.store import Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS

@@ -25,8 +25,8 @@ from sm.core.states import (
     RequestKind,
     RequestState,
     SignalKind,
-    Status,
 )
+from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, NotFound
 from sm.store import Effect, Open, Store, Transaction, backups
 from sm.store.migrations import MIGRATIONS

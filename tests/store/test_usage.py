@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.errors import InternalError
 from sm.store import Store, Transaction, backups

@@ -7,16 +7,8 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 
 from sm.api.fields import Anything, Time, doc, schema, words
 from sm.core.observation import Source
-from sm.core.states import (
-    EventType,
-    MessageMode,
-    MessageState,
-    Mode,
-    RequestKind,
-    RequestState,
-    Status,
-    TrustLevel,
-)
+from sm.core.states import EventType, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
+from sm.core.statuses import Status
 from sm.errors import BY_CODE
 
 Name = Annotated[str, schema("string", pattern="^[A-Za-z0-9_.-]{1,64}$")]

@@ -6,7 +6,8 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from sm.api.fields import Present, choice, count, doc
-from sm.core.states import EventType, Status
+from sm.core.states import EventType
+from sm.core.statuses import Status
 from sm.services import SessionFilter
 
 WAIT_MAX_S = 25.0

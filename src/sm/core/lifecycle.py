@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sm.core.models import Signal
-from sm.core.states import ENDED, ENDED_OF_ANY_KIND, LIVE, REQUESTED, EventType, SignalKind, Status
+from sm.core.states import REQUESTED, EventType, SignalKind
+from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, LIVE, Status
 from sm.errors import IllegalTransition
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sm.core.states import CallerKind, EventType, Mode, SignalKind, Status, TrustLevel
+from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
+from sm.core.statuses import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,12 @@
 """Enums for signals and events of sessions, and the states of messages and requests.
 
-Imports only `enum`: commands of the CLI load this module. The statuses are in a module of their own, since making the
-enums costs a command measurably, and lists need only statuses.
+Imports only `enum` and `statuses`: commands of the CLI load this module. The statuses are apart: each enum costs
+a command measurable time, and lists need no other.
 """
 
 from enum import StrEnum
 
-from sm.core.statuses import ENDED as ENDED
-from sm.core.statuses import ENDED_OF_ANY_KIND as ENDED_OF_ANY_KIND
-from sm.core.statuses import LIVE as LIVE
-from sm.core.statuses import Status as Status
-from sm.core.statuses import Tolerant as Tolerant
+from sm.core.statuses import Tolerant
 
 
 class EventType(Tolerant):

@@ -5,7 +5,8 @@ from typing import assert_never
 from sm.core.messages import Message
 from sm.core.models import Session, Signal
 from sm.core.requests import BY_RULE, BY_TERMINAL, Question, Request
-from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Status, TrustLevel
+from sm.core.states import EventType, MessageState, RequestKind, SignalKind, TrustLevel
+from sm.core.statuses import Status
 from sm.core.text import folded, quoted
 
 _QUESTIONS_SHOWN = 4

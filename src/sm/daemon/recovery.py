@@ -11,7 +11,7 @@ from datetime import datetime
 from sm.core.backoff import Backoff
 from sm.core.lifecycle import is_live
 from sm.core.models import Session
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.errors import NoServer, StorageFull, TerminalError
 from sm.linux.platform import boot_id
 from sm.linux.processes import is_alive

@@ -10,7 +10,8 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
 from sm.core.models import Session, Signal
-from sm.core.states import MessageMode, MessageState, SignalKind, Status
+from sm.core.states import MessageMode, MessageState, SignalKind
+from sm.core.statuses import Status
 from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
 from sm.core.wording import sender_label
 from sm.errors import (

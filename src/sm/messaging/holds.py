@@ -3,7 +3,8 @@
 from sm.core.effects import EffectKind
 from sm.core.messages import TERMINAL
 from sm.core.models import Session
-from sm.core.states import MessageState, RequestKind, Status
+from sm.core.states import MessageState, RequestKind
+from sm.core.statuses import Status
 from sm.errors import IllegalState
 from sm.store import Open, Transaction
 

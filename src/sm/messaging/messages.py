@@ -8,7 +8,8 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.messages import INBOX, Message
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Answer, Request
-from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind, Status
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind
+from sm.core.statuses import Status
 from sm.core.text import MESSAGE_MAX, accepted, letter, typed
 from sm.core.timestamps import later
 from sm.core.wording import sender_label

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
-from sm.core.states import MessageState, Status
+from sm.core.states import MessageState
+from sm.core.statuses import Status
 from sm.core.text import MARK, letter, marked
 from sm.core.timestamps import iso
 from sm.core.wording import sender_label, words_of

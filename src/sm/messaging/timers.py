@@ -7,7 +7,8 @@ from functools import partial
 
 from sm.core.lifecycle import is_ended
 from sm.core.messages import INBOX, SM_ITSELF, Message, Notice
-from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState, Status
+from sm.core.states import MessageMode, MessageState, NoticeKind, RequestState
+from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.core.wording import outcome
 from sm.errors import StorageFull

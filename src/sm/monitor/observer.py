@@ -17,7 +17,7 @@ from typing import Any
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
 from sm.core.observation import Activity, Source
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
 from sm.monitor.agent import Agent

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sm.core.lifecycle import is_ended
 from sm.core.models import Checkpoint, Session
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.usage import ToolUse, Usage
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")

@@ -6,7 +6,8 @@ from typing import Any
 from sm.core.lifecycle import is_ended
 from sm.core.models import Session, Signal
 from sm.core.observation import Activity, Source
-from sm.core.states import SignalKind, Status
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.monitor.evidence import Verdict
 from sm.monitor.usage import UsageMeter

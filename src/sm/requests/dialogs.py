@@ -17,7 +17,8 @@ from typing import Any
 from sm.core.models import Caller, Session
 from sm.core.observation import Activity
 from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Request
-from sm.core.states import RequestKind, RequestState, Status
+from sm.core.states import RequestKind, RequestState
+from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.timestamps import later
 from sm.core.wording import sender_label

@@ -6,7 +6,8 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
 from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
-from sm.core.states import EventType, RequestKind, Status
+from sm.core.states import EventType, RequestKind
+from sm.core.statuses import Status
 from sm.errors import ExternalError, IllegalState, WaitTimeout
 from sm.policy.access import Action
 from sm.sessions.manager import Manager

@@ -10,7 +10,8 @@ from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
 from sm.core.names import friendly_name, title_kept
-from sm.core.states import CallerKind, Mode, Status, TrustLevel
+from sm.core.states import CallerKind, Mode, TrustLevel
+from sm.core.statuses import Status
 from sm.core.text import PROMPT_MAX, accepted, folded
 from sm.core.worktrees import outside
 from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError

@@ -8,7 +8,8 @@ from weakref import WeakValueDictionary
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, Launch, RequestKey, Session, Signal, ancestors, digest
-from sm.core.states import EventType, SignalKind, Status
+from sm.core.states import EventType, SignalKind
+from sm.core.statuses import Status
 from sm.core.wording import subject
 from sm.errors import IllegalState, NameTaken, NoServer, NotFound, SmError, WaitTimeout
 from sm.linux import processes

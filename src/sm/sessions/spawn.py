@@ -10,7 +10,8 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, Launch, Process, RequestKey, Session, Signal, SpawnRequest
 from sm.core.observation import Source
-from sm.core.states import EventType, SignalKind, Status
+from sm.core.states import EventType, SignalKind
+from sm.core.statuses import Status
 from sm.core.wording import spawned, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action

@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, Signal
-from sm.core.states import SignalKind, Status
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
 from sm.sessions.manager import Manager
 from sm.state.notices import WAITS_FOR_SESSIONS
 from sm.store import Store, durable

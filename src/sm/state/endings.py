@@ -9,7 +9,8 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Exit, Session, Signal
-from sm.core.states import EventType, SignalKind, Status
+from sm.core.states import EventType, SignalKind
+from sm.core.statuses import Status
 from sm.core.wording import label, subject
 from sm.providers.base import Provider
 from sm.state.messages import return_messages

@@ -13,7 +13,8 @@ from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
-from sm.core.states import EventType, NoticeKind, Status
+from sm.core.states import EventType, NoticeKind
+from sm.core.statuses import Status
 from sm.core.wording import asked, ending, idle, milestone, undelivered
 from sm.store import Transaction
 

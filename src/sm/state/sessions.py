@@ -6,7 +6,7 @@ from typing import Any
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.models import Process, Session, Signal
-from sm.core.states import Status
+from sm.core.statuses import Status
 from sm.core.wording import moved
 from sm.state.notices import Notices
 from sm.store import Open, Transaction

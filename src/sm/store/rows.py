@@ -21,9 +21,9 @@ from sm.core.states import (
     NoticeKind,
     RequestKind,
     RequestState,
-    Status,
     TrustLevel,
 )
+from sm.core.statuses import Status
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ import pytest
 
 from sm.config import AgentConfig, Claude, Config, ModelArgs
 from sm.core.models import Exit, Session, SpawnRequest
-from sm.core.states import SignalKind, Status
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
 from sm.errors import IllegalState, UsageError
 from sm.providers import PROVIDERS
 from sm.providers.base import AgentPlan, GrantedCapabilities, InputMethod, PlanContext

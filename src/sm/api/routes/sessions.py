@@ -13,7 +13,8 @@ from sm.api.route import RouteTable
 from sm.api.views import failures_json, nest
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
-from sm.core.states import ENDED_OF_ANY_KIND, Status, TrustLevel
+from sm.core.states import TrustLevel
+from sm.core.statuses import ENDED_OF_ANY_KIND, Status
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sm.config import AgentConfig, Claude, ModelArgs
 from sm.core.models import Exit, Session, Signal, SpawnRequest
-from sm.core.states import SignalKind, Status
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
 from sm.core.text import folded
 from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
