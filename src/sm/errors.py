@@ -1,8 +1,8 @@
-"""Every error a user can meet, with the code, HTTP status and exit code it stands for.
+"""The errors that users see, with their codes, HTTP statuses and exit codes.
 
     SmError
-    ├── InternalError            1  a defect of sm, with an id to find it in the log
-    ├── UsageError               2  the request makes no sense
+    ├── InternalError            1  a bug in sm, with an id to find in the log
+    ├── UsageError               2  invalid request
     │   ├── UnknownAgentType
     │   ├── NameTaken
     │   ├── InvalidText
@@ -14,7 +14,7 @@
     ├── NotPermitted             5
     │   └── Unauthenticated          the token belongs to no session
     ├── LimitReached             6
-    │   ├── RateLimited          names the time after which the caller may try again
+    │   ├── RateLimited              has the delay before the next try
     │   └── StorageFull
     ├── DaemonUnavailable        7  no daemon, or the daemon cannot start
     │   ├── AlreadyRunning
@@ -30,23 +30,23 @@
     │       ├── TerminalUnreachable  no answer: the state of the terminal is unknown
     │       ├── NoTerminal           the server runs, this terminal does not exist
     │       └── TerminalBusy         the terminal takes no keys now, and no key was sent
-    └── WaitTimeout             10  nothing is undone
+    └── WaitTimeout             10  the operation itself goes on
 
-This module imports nothing, so that the client can use it at no cost.
+The hook loads this module, so it imports nothing.
 """
 
 
 class SmError(Exception):
-    """Base of the tree. `message` says what happened, `hint` what to type next."""
+    """Base class. `hint` is the command to type next."""
 
     code = "error"
     http_status = 500
     exit_code = 1
     recorded = False
-    """Whether the audit log has it already."""
+    """Already written to the audit log."""
 
     def __init_subclass__(cls, *, code: str = "", http_status: int = 0, exit_code: int = 0) -> None:
-        """Set the code, which `from_wire` then knows, and the statuses. Those left out are inherited."""
+        """Set the statuses and the code, and register the code for `from_wire`. Missing values are inherited."""
         cls.code = code or cls.code
         cls.http_status = http_status or cls.http_status
         cls.exit_code = exit_code or cls.exit_code
@@ -102,7 +102,7 @@ class LimitReached(SmError, code="limit_reached", http_status=429, exit_code=6):
 
 
 class RateLimited(LimitReached, code="rate_limited"):
-    """Too many in too short a time; `retry_after_s` is when the next may come."""
+    """`retry_after_s` is the delay in seconds before the next try."""
 
     def __init__(self, message: str, hint: str | None = None, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message, hint)
@@ -158,7 +158,7 @@ class WaitTimeout(SmError, code="not_in_time", http_status=504, exit_code=10): .
 
 
 def from_wire(code: str, message: str, hint: str | None, retry_after_s: object = None) -> SmError:
-    """The error that the daemon named; one this client does not know is a plain `SmError`."""
+    """The error for the daemon's error code; an unknown code gives a plain `SmError`."""
     error = BY_CODE.get(code, SmError)(message, hint)
     if isinstance(error, RateLimited) and isinstance(retry_after_s, int | float) and retry_after_s >= 0:
         error.retry_after_s = float(retry_after_s)

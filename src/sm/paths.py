@@ -1,20 +1,20 @@
-"""Where everything of an instance lies (design section 13, Places). Pure: the environment is passed in."""
+"""Paths of the files of an instance (design section 13, Places). Pure: the caller passes the environment."""
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# sockaddr_un.sun_path holds 108 bytes with its NUL (unix(7)); 104 is what every platform takes.
+# sockaddr_un.sun_path holds 108 bytes with its NUL on Linux (unix(7)); 104 bytes fit on every platform.
 SOCKET_PATH_MAX_BYTES = 104
 
 
 class Places:
-    """The paths of one instance, as strings. `state` is 0700; nothing in it is for other users."""
+    """The paths of one instance. `state` has mode 0700."""
 
     def __init__(self, config: str, state: str) -> None:
         self.config = config
         self.home = config.rpartition("/")[0]
-        """The directory of config.yaml, and of what the operator puts beside it (`agents/`)."""
+        """The directory of config.yaml and of the operator's other files (`agents/`)."""
         self.state = state
         self.database = state + "/sm.db"
         self.lock = state + "/sm.lock"
@@ -25,16 +25,16 @@ class Places:
         self.bin = state + "/bin"
         self.log = state + "/log"
         self.audit = state + "/log/audit.jsonl"
-        """Who asked for what, and what was decided (JSON lines)."""
+        """JSON lines: caller, action, decision."""
         self.launch = state + "/launch"
         self.spool = state + "/spool"
         self.archives = state + "/archives"
-        """What the terminals of ended sessions showed."""
+        """Terminal output of ended sessions."""
 
     def agent_socket(self, workspace: str | None) -> str:
-        """The socket for the containers of a workspace; None: for those of sessions without one.
+        """The socket for containers of a workspace; None: of sessions without a workspace.
 
-        Its directory holds nothing else, because it is mounted into them. A slug would make the path too long.
+        Containers mount its directory, so the directory holds nothing else. A slug would make the path too long.
         """
         import hashlib
 
@@ -47,14 +47,14 @@ class Places:
         return f"{self.launch}/{session_id}.prompt"
 
     def mcp_file(self, session_id: str) -> str:
-        """The MCP servers of a session, with what its token and theirs need: 0600."""
+        """The MCP servers of a session, with their secrets: mode 0600."""
         return f"{self.launch}/{session_id}.mcp.json"
 
 
 def places(environ: "Mapping[str, str]") -> Places:
     """Find the instance: `SM_HOME`, else the XDG directories of the user (XDG Base Directory 0.8).
 
-    A relative `SM_HOME` or XDG path is ignored, as that specification demands of its variables.
+    Ignores a relative `SM_HOME` or XDG path, as the specification demands.
     """
     home = environ.get("SM_HOME", "")
     if home.startswith("/"):

@@ -1,4 +1,4 @@
-"""Effects: what the daemon does to the outside world once a transaction has committed it. Pure data."""
+"""Side effects that the daemon carries out after a transaction has committed them. Pure data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class EffectKind(StrEnum):
-    """The kind of a row in the outbox. The values are stored, so they never change."""
+    """The values are stored in the database, so they never change."""
 
     START = "start"
     """Start a session's agent, or adopt one that runs already."""
@@ -35,6 +35,6 @@ class Effect:
 
     id: int
     kind: str
-    """An EffectKind; of another text if a newer version has written the row."""
+    """An EffectKind, or an unknown text if a newer version has written the row."""
     session_id: str
     payload: Mapping[str, Any]

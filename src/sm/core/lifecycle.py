@@ -1,7 +1,6 @@
-"""The lifecycle state machine: `decide(status, signal)` is the only thing that makes a status.
+"""The lifecycle state machine. Only `decide(status, signal)` yields a new status. Pure.
 
-Pure: no clock, no I/O. The table is the whole truth; docs/lifecycle.md is drawn from it by
-`python -m sm.core.lifecycle`.
+`python -m sm.core.lifecycle` prints the diagram of docs/lifecycle.md.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
         (Status.STARTING, SignalKind.STARTED): Status.RUNNING,
         (Status.SPAWNED, SignalKind.START_FAILED): Status.ERROR,
         (Status.STARTING, SignalKind.START_FAILED): Status.ERROR,
-        # An obstacle at the start of an agent (a first-run dialog), and the end of it.
+        # A first-run dialog holds up the start of an agent until somebody answers it.
         (Status.STARTING, SignalKind.ASKED): Status.WAITING_INPUT,
         (Status.WAITING_INPUT, SignalKind.STARTED): Status.RUNNING,
         (Status.IDLE, SignalKind.BUSY): Status.RUNNING,
@@ -33,7 +32,7 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
     }
     for live in LIVE:
         table |= {
-            # An agent may report, and end, before the daemon has seen that it started.
+            # An agent may report its end before the daemon has seen its start.
             (live, SignalKind.REPORTED_COMPLETED): Status.COMPLETED,
             (live, SignalKind.REPORTED_ERROR): Status.ERROR,
             (live, SignalKind.REPORTED_ABANDONED): Status.ABANDONED,
@@ -65,7 +64,7 @@ _EVENTS_OF_SIGNAL = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A move from `before` to `after`, and the event that records it (None: a move nobody is told of)."""
+    """A move from `before` to `after`, and the event that records the move (None: no event)."""
 
     before: Status
     after: Status
@@ -78,15 +77,15 @@ def is_live(status: Status) -> bool:
 
 
 def is_ended(status: Status) -> bool:
-    """False for a status that this version does not know: nothing may be concluded from it."""
+    """False also for a status that this version does not know."""
     return status in ENDED
 
 
 def decide(status: Status, signal: Signal) -> Decision | None:
-    """What `signal` does to a session in `status`; None when it changes nothing.
+    """Look up the move that `signal` causes; None when the status does not change.
 
-    News that comes late (an observed signal the table has no edge for) changes nothing. A requested move
-    that is not possible raises IllegalTransition.
+    An observed signal without an entry in the table is late news and changes nothing. A requested signal without
+    an entry raises IllegalTransition.
     """
     after = TRANSITIONS.get((status, signal.kind))
     if after is None:
@@ -100,14 +99,14 @@ def decide(status: Status, signal: Signal) -> Decision | None:
 
 
 def reached(status: Status, until: str) -> bool | None:
-    """Whether `status` is what somebody waits for: a status, or `ended`. None: not yet; False: nor will it be."""
+    """Compare `status` with the status, or `ended`, that a caller waits for. None: not yet; False: never."""
     if is_ended(status):
         return until in (status, ENDED_OF_ANY_KIND)
     return True if until == status else None
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram (mermaid-js stateDiagram-v2), edges of one pair merged."""
+    """Draw the table as a Mermaid stateDiagram-v2, with one edge for each pair of statuses."""
     merged: dict[tuple[Status, Status], list[str]] = {}
     for (before, kind), after in TRANSITIONS.items():
         merged.setdefault((before, after), []).append(kind.value)

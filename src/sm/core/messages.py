@@ -1,4 +1,4 @@
-"""Messages to sessions and to the operator, and notices before they are part of one. Pure data."""
+"""Messages to sessions and to the operator, and the notices that become messages. Pure data."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ SM_ITSELF = "sm"
 
 INBOX = "inbox"
 TERMINAL = "terminal"
-"""The ways of delivery: the recipient takes a message from its inbox, or the daemon types it."""
+"""The two ways of delivery: the recipient reads its inbox, or the daemon types into the terminal."""
 IN_ITS_QUEUE = "its transcript: queued"
-"""The evidence of a message that an agent has in a queue of its own, and has not read yet."""
+"""Evidence that the agent CLI has queued a message, which the agent has not read yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A text from one caller to a session, but for the text, which stays in the database."""
+    """A message without its text, which stays in the database."""
 
     id: int
     session_id: str | None
@@ -28,7 +28,7 @@ class Message:
     created_at: str
     state_at: str
     via: str | None = None
-    """`inbox` or `terminal`, once it is delivering."""
+    """`inbox` or `terminal`; None while the message is queued."""
     evidence: str | None = None
     reason: str | None = None
     submitted_at: str | None = None
@@ -42,15 +42,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that `sm` has to tell, once, before it is part of a message."""
+    """A report of `sm` about a session, which becomes an entry of a message."""
 
     id: int
     session_id: str
-    """Whom it is about."""
+    """The session that the notice is about."""
     recipient: str | None
-    """Whom it is for: an ancestor, or None for the operator."""
+    """An ancestor of the session, or None for the operator."""
     kind: NoticeKind
     occasion: str
-    """What happened, unique for the session: one occasion is told once."""
+    """Deduplication key, unique for the session."""
     text: str
     created_at: str

@@ -1,7 +1,4 @@
-"""Sessions and what belongs to them: workspaces, callers, signals, events, checkpoints. Pure data.
-
-The store and the API convert rows and JSON to these classes.
-"""
+"""Sessions, workspaces, callers, signals, events and checkpoints. Pure data."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +11,7 @@ from sm.core.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a process ended. Both None: it ended and nobody can say how."""
+    """Exit code or signal of a process that has ended. Both None: neither is known."""
 
     code: int | None = None
     signal: int | None = None
@@ -27,7 +24,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something observed. `emitted_at` is when it happened (ISO 8601, UTC), not when it was read."""
+    """An observed or requested change. `emitted_at` is when it happened (ISO 8601, UTC), not when it was read."""
 
     kind: SignalKind
     source: str
@@ -39,7 +36,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process, for ever: a pid is reused, a pid with its start time and boot is not.
+    """Unique identity of a process: the kernel reuses a pid, but not with the same start time and boot.
 
     `started` is "BOOT_ID/TICKS": field 22 of /proc/PID/stat (proc(5)) within one boot.
     """
@@ -50,7 +47,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, as `server.py` found out. `session_id` is set for kind session only."""
+    """The authenticated caller. `session_id` is set for kind session only."""
 
     kind: CallerKind
     session_id: str | None = None
@@ -70,15 +67,15 @@ IDENTITY = (
     "SM_SOCKET",
     "SM_TOKEN_FILE",
 )
-"""The variables that identify a session to its agent and its MCP servers: assigned last, by sm alone."""
+"""Variables that identify a session to its agent and its MCP servers. sm assigns them last, over all others."""
 
 NO_WORKSPACE = "-"
-"""What is written where a slug could stand, for the sessions without a workspace."""
+"""Stands in place of a slug for sessions without a workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What sessions are given of what lies about. Each: the names, or None for all there are."""
+    """Names of the MCP servers, skills and agent types that sessions get; None: all."""
 
     mcps: tuple[str, ...] | None = None
     skills: tuple[str, ...] | None = None
@@ -87,21 +84,21 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A team boundary: what is in it can be found, started and written to from within, and from nowhere else."""
+    """A team boundary: agents find, start and message sessions of their own workspace only."""
 
     slug: str
     directory: str
-    """Absolute, without links."""
+    """Absolute, without symbolic links."""
     created_at: str
     trust_level: TrustLevel | None = None
-    """Of its sessions; None: `default_trust` of the configuration."""
+    """None: `default_trust` of the configuration."""
     capabilities: Capabilities = Capabilities()
     strict_mcps: bool = False
-    """Whether its sessions get no MCP servers but those that sm gives them."""
+    """Agents use the MCP servers that sm configures, and no others."""
     sandbox: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from `sandbox:` in the configuration, by key."""
+    """Overrides of keys of `sandbox:` in the configuration."""
     deleted_at: str | None = None
-    """Its sessions stay readable; nothing new is started in it."""
+    """Sessions of a deleted workspace stay readable; no session starts in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +134,16 @@ class Session:
     note: str | None = None
     archived: bool = False
     runs: int = 1
-    """How many processes the session has had by spawn and restore; each run ends once."""
+    """Number of processes started by spawn and restore; each run ends once."""
     token_hash: str | None = None
     conversation: str | None = None
-    """The agent CLI's own id of what is said in the session; it may change (`/clear`)."""
+    """The agent CLI's id of the conversation; `/clear` changes it."""
     transcript: str | None = None
-    """The file in which the agent CLI keeps it, as it said itself."""
+    """The path of the conversation's file, as reported by the agent CLI."""
     worktree: str | None = None
-    """The git worktree that was made for it, absolute; its working directory is this or lies in it."""
+    """The git worktree made for the session, absolute. The working directory is the worktree or lies in it."""
     branch: str | None = None
-    """The branch that was made with the worktree."""
+    """The branch made with the worktree."""
 
     @property
     def display_name(self) -> str:
@@ -154,7 +151,7 @@ class Session:
 
 
 def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterator[Session]:
-    """The session's parent, the parent of that one, and so on. `find` takes an id. A circle of parents is left."""
+    """Yield the parent, the grandparent and so on. `find` takes an id. Stops at a cycle of parents."""
     seen = {session.id}
     parent = find(session.parent_id or "")
     while parent is not None and parent.id not in seen:
@@ -165,25 +162,25 @@ def ancestors(session: Session, find: Callable[[str], Session | None]) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Everything needed to start a session's process, kept with the session (0600: it holds secrets)."""
+    """Command, directory and environment of a session's process, stored with the session. Holds secrets."""
 
     argv: tuple[str, ...]
     working_dir: str
-    """Absolute; the start fails when it is not there any more."""
+    """Absolute. The start fails when the directory no longer exists."""
     environment: Mapping[str, str] = field(repr=False)
-    """The whole environment but for TERM, which is the terminal's."""
+    """The complete environment except TERM, which the terminal sets."""
     inherited: Mapping[str, str] = field(repr=False)
-    """What came from the caller's shell: a child of this session takes these."""
+    """The variables taken from the caller's shell. Children of this session inherit them."""
     typed_prompt: str | None = field(default=None, repr=False)
     """A first line to type once the process runs."""
     prompt_file: str | None = field(default=None, repr=False)
     """Text for the file that SM_PROMPT_FILE names."""
     flags: tuple[str, ...] = ()
-    """The program and the options that every later process of the session is started with too (`sm restore`)."""
+    """The program and the options that `sm restore` uses again."""
     has_prompt: bool = False
-    """Whether the process is given something to do when it starts."""
+    """The process gets a task at its start."""
     mcp_config: str | None = field(default=None, repr=False)
-    """Text for the file of MCP servers that the argv names (`Places.mcp_file`): it holds secrets, and is not stored."""
+    """Text of the MCP configuration file (`Places.mcp_file`). Holds secrets, and is not stored in the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +205,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """An Idempotency-Key with a digest of the request it came with: the same key for another request is an error."""
+    """An Idempotency-Key and a digest of its request. The same key for another request is an error."""
 
     text: str
     fingerprint: str
@@ -216,7 +213,7 @@ class RequestKey:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """What a caller asks for. Nothing in here says who the caller is."""
+    """The body of a spawn request. None of its fields identifies the caller."""
 
     agent_type: str
     prompt: str | None = None
@@ -227,17 +224,17 @@ class SpawnRequest:
     parent: str | None = None
     working_dir: str | None = None
     current_dir: str | None = None
-    """Where the operator's command ran: the working directory when none is asked for."""
+    """The directory of the operator's command: the default of `working_dir`."""
     trust: str | None = None
     title: str | None = None
     workspace: str | None = None
-    """A slug, or `-` for none; None: the parent's, else the one whose directory is the nearest around its own."""
+    """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
     worktree: str | None = None
     branch: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The caller's environment as sent; the manager keeps what is configured, nothing of it for a session's child."""
+    """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
 
 
 def digest(token: str) -> str:
-    """SHA-256 of a session's token. Only the digest is stored: whoever reads the database cannot use it."""
+    """SHA-256 of a session's token. The database holds the digest only, so a reader of it cannot authenticate."""
     return hashlib.sha256(token.encode()).hexdigest()

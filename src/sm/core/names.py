@@ -1,4 +1,4 @@
-"""Checks the friendly names and the titles of sessions. Pure."""
+"""Validates friendly names and titles of sessions. Pure."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ _TITLE_SIGNS = " _-.#:()"
 
 
 def friendly_name(pattern: str, kind: str, name: str) -> str:
-    """The friendly name for `--name`, in lower case, the agent type not doubled. Raises UsageError."""
+    """The friendly name for `--name`, in lower case. Does not repeat the agent type. Raises UsageError."""
     name = name.lower()
     if not _FRIENDLY.fullmatch(name):
         raise UsageError(
@@ -25,7 +25,7 @@ def friendly_name(pattern: str, kind: str, name: str) -> str:
 
 
 def title_kept(title: str) -> str:
-    """A title as it is kept: one line of letters and digits of any script and a few signs. Raises UsageError."""
+    """The title, normalized. Raises UsageError unless it is one line of letters, digits and a few signs."""
     kept = accepted(title, "title", _TITLE_MAX, one_line=True).strip()
     if not kept or not all(
         c.isalnum() or unicodedata.category(c)[0] == "M" or c in _TITLE_SIGNS for c in kept

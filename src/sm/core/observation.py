@@ -1,11 +1,11 @@
-"""What one source reports about an agent with turns: pure data."""
+"""Observations of an agent with turns, each from one source. Pure data."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Source(StrEnum):
-    """Where an observation comes from, strongest first."""
+    """Sources of observations, the most reliable first."""
 
     HOOK = "hook"
     STATE_FILE = "state file"
@@ -17,33 +17,33 @@ class Source(StrEnum):
 class Activity(StrEnum):
     BUSY = "busy"
     BLOCKED = "blocked"
-    """It waits for an answer: a permission, a question, a dialog, an obstacle at its start."""
+    """The agent waits for an answer to a permission, a question or a dialog."""
     IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One thing that one source said. Times are seconds since the epoch."""
+    """A report of one source. Times are seconds since the epoch."""
 
     source: Source
     activity: Activity
     at: float
-    """When it was so: emitted by the agent, not when it was read."""
+    """When the agent emitted the report, not when the daemon read it."""
     reason: str
     turn: str | None = None
-    """The turn that it belongs to, where the agent names one."""
+    """The id of the turn, where the agent names one."""
     opens: bool = False
-    """It begins its turn: what comes late from the turn before is dropped from here on."""
+    """First observation of its turn: late observations of the turn before are dropped from here on."""
     final: bool = False
-    """Idle: it tells of the turn's end itself, and not only of how it looks."""
+    """Idle: the source reports the end of the turn itself, not only how the agent looks."""
     doubtful: bool = False
-    """Idle as the source cannot tell it from blocked (a title)."""
+    """Idle, from a source (a title) that cannot tell idle from blocked."""
     who: str = ""
-    """The sub-agent that it is about; empty: the agent itself."""
+    """Id of the sub-agent; empty: the agent itself."""
     use: str | None = None
-    """The id of the use of a tool that it is about; None: of none, or of one that is not known."""
+    """Id of the tool use; None: none, or unknown."""
     patience_s: float = 0.0
-    """Busy: how long it is believed against all that looks idle, because more is known to come."""
+    """Busy: time during which idle observations are ignored, because more activity is known to follow."""
 
     @property
     def asks_about_use(self) -> bool:

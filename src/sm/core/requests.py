@@ -1,4 +1,4 @@
-"""Requests: what a session waits for, and how it was decided. Pure data."""
+"""Requests of sessions for a permission, an answer or a completion. Pure data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,30 +12,29 @@ class Question:
     question: str
     options: tuple[str, ...] = ()
     multiple: bool = False
-    """Several of the options may be chosen."""
+    """Allows several options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was decided on a request: `approved` for permissions and completions, `answers` for questions."""
+    """The decision on a request: `approved` for permissions and completions, `answers` for questions."""
 
     approved: bool
     answers: tuple[str, ...] = ()
-    """One for each question; of several chosen options their words, joined by `, `."""
+    """One for each question. Several chosen options are joined by `, `."""
     message: str | None = None
 
 
 BY_RULE = "rule"
-"""Who answered a request that the configuration has decided (`auto_allow`, `auto_deny`)."""
-
+"""`answered_by` of a request decided by the configuration (`auto_allow`, `auto_deny`)."""
 
 BY_TERMINAL = "terminal"
-"""Who answered one in the dialog itself: whoever sat there."""
+"""`answered_by` of a request that a person answered in the agent's own dialog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something a session waits for. `r57` to people."""
+    """A request that a session waits for. People see the id as `r57`."""
 
     id: int
     session_id: str
@@ -50,20 +49,21 @@ class Request:
     answer: Answer | None = None
     answered_by: str | None = None
     reason: str | None = None
-    """Why it ended without an answer."""
+    """Why the request ended without an answer."""
     taken_at: str | None = None
     """When the session that asked got its answer."""
     hook: str | None = None
-    """The key of the agent's own hook that waits for the answer while its dialog is open; None: nothing like it.
+    """Key of the agent's hook that waits for the answer beside an open dialog; None: no hook waits.
 
-    Such a request is `open` until that hook has taken the answer; before, `answer` and `answered_by` are an offer.
+    Such a request stays `open` until the hook has taken the answer. Until then, `answer` and `answered_by` are a
+    proposed answer.
     """
     tool_use: str | None = None
-    """The agent CLI's own id of the use of the tool that it asks about."""
+    """The agent CLI's id of the tool use."""
     agent: str = ""
-    """The sub-agent that asks; empty: the agent itself."""
+    """Id of the sub-agent that asks; empty: the agent itself."""
     cut: bool = False
-    """`arguments` are too long to be kept: their texts are cut."""
+    """`arguments` were too long: their texts are truncated."""
 
     @property
     def name(self) -> str:
@@ -71,12 +71,12 @@ class Request:
 
     @property
     def has_proposed_answer(self) -> bool:
-        """It has an answer, which the hook that waits for it has not taken yet."""
+        """Has an answer that the waiting hook has not taken yet."""
         return self.open and self.answer is not None
 
     @property
     def words(self) -> str:
-        """What is asked, or what a session proposes to complete with."""
+        """The text of the questions, or of a proposed completion."""
         return " / ".join(question.question for question in self.questions)
 
     @property
@@ -85,5 +85,5 @@ class Request:
 
     @property
     def unclaimed(self) -> bool:
-        """Answered, and the session that asked has not taken the answer."""
+        """Answered, but the session has not taken the answer."""
         return self.state is RequestState.ANSWERED and self.taken_at is None

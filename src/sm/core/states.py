@@ -1,7 +1,7 @@
 """Enums for signals and events of sessions, and the states of messages and requests.
 
-Imports only `enum` and `statuses`: commands of the CLI load this module. The statuses are apart: each enum costs
-a command measurable time, and lists need no other.
+CLI commands load this module, so it imports only `enum` and `statuses`. `Status` has its own module because each
+enum costs measurable start-up time.
 """
 
 from enum import StrEnum
@@ -35,7 +35,7 @@ class TrustLevel(StrEnum):
 
 
 class Mode(Tolerant):
-    """Who decides that a session is finished (seed 003, Lifecycle Modes)."""
+    """Decides who may finish a session (seed 003, Lifecycle Modes)."""
 
     AUTO = "auto"
     MANUAL = "manual"
@@ -43,32 +43,31 @@ class Mode(Tolerant):
 
 
 class SignalKind(StrEnum):
-    """What can be observed of, or asked for, a session."""
+    """Observed or requested changes of a session."""
 
     LAUNCHING = "launching"
-    """Its terminal is about to be made."""
+    """The daemon is about to create the terminal."""
     STARTED = "started"
     """The agent's own process runs (after exec)."""
     START_FAILED = "start_failed"
-    """No agent process came to be."""
     BUSY = "busy"
     WENT_IDLE = "went_idle"
     ASKED = "asked"
-    """It waits for an answer."""
+    """The agent waits for an answer."""
     REPORTED_COMPLETED = "reported_completed"
     REPORTED_ERROR = "reported_error"
     REPORTED_ABANDONED = "reported_abandoned"
     EXITED = "exited"
-    """Its process ended by itself and well."""
+    """The process ended without an error."""
     CRASHED = "crashed"
-    """Its process ended in any other way."""
+    """The process ended with an error or by a signal."""
     TERMINAL_LOST = "terminal_lost"
-    """Its terminal is gone and nobody knows how its process ended."""
+    """The terminal is gone and the exit of its process is unknown."""
     KILLED = "killed"
-    """Its process is gone because a caller asked for that."""
+    """The process ended at a caller's request."""
     PARENT_ENDED = "parent_ended"
     REOPENED = "reopened"
-    """An ended session works again in the process it had."""
+    """An ended session works again in the same process."""
     RESTARTED = "restarted"
     """An ended session gets a new process."""
 
@@ -82,7 +81,7 @@ REQUESTED = frozenset(
         SignalKind.RESTARTED,
     }
 )
-"""Signals that somebody asked for: an illegal one is an error, not late news."""
+"""Signals that a caller requested: an illegal one is an error, not late news."""
 
 
 class CallerKind(StrEnum):
@@ -91,31 +90,31 @@ class CallerKind(StrEnum):
 
 
 class MessageState(Tolerant):
-    """How far a message has come (design section 6)."""
+    """Delivery states of a message (design section 6)."""
 
     QUEUED = "queued"
     DELIVERING = "delivering"
-    """It was handed over, or is being typed; whether it arrived is not known yet."""
+    """Handed over or being typed; not confirmed yet."""
     SUBMITTED = "submitted"
-    """The recipient's own word: it has it."""
+    """The recipient confirmed that it has the message."""
     ACKNOWLEDGED = "acknowledged"
     FAILED = "failed"
     EXPIRED = "expired"
     UNCONFIRMED = "unconfirmed"
-    """It may have arrived. Never sent again by itself; late evidence may make it submitted."""
+    """The message may have arrived. The daemon does not send it again; late evidence may make it submitted."""
 
 
 OPEN_STATES = frozenset({MessageState.QUEUED, MessageState.DELIVERING})
-"""The states of a message that is still to become final."""
+"""The states that are not final."""
 
 
 class MessageMode(Tolerant):
     AUTO = "auto"
-    """As soon as the recipient takes input."""
+    """Deliver as soon as the recipient takes input."""
     IDLE = "idle"
-    """When it is idle."""
+    """Deliver when the recipient is idle."""
     URGENT = "urgent"
-    """Before all others; a recipient that is typed to is interrupted first."""
+    """Deliver before all others. Interrupts a recipient that reads its terminal."""
 
 
 class RequestKind(Tolerant):
@@ -129,7 +128,7 @@ class RequestState(Tolerant):
     ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
-    """The session that asked has ended, or asks no more."""
+    """The session has ended, or has withdrawn the request."""
 
 
 class NoticeKind(Tolerant):
@@ -138,4 +137,4 @@ class NoticeKind(Tolerant):
     IDLE = "idle"
     CHECKPOINT = "checkpoint"
     UNDELIVERED = "undelivered"
-    """A message of the recipient's did not arrive."""
+    """A message sent by the recipient did not arrive."""

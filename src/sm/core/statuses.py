@@ -1,6 +1,6 @@
 """The statuses of sessions.
 
-Imports only `enum`, and makes no other enum: the lists of the CLI load this module at each start.
+CLI lists load this module at each start, so it imports only `enum` and defines no other enum.
 """
 
 from enum import StrEnum
@@ -8,20 +8,20 @@ from typing import Self
 
 
 class Tolerant(StrEnum):
-    """An enum that loads a stored word which this version does not know.
+    """An enum that accepts unknown stored values.
 
-    A row of a newer version must not be lost or rewritten, so an unknown word becomes a member named UNKNOWN that
-    keeps its text. Check input with `in Type.__members__.values()`.
+    A row of a newer version must not be lost or rewritten, so an unknown value becomes a member named UNKNOWN that
+    keeps its text. Validate input with `in Type.__members__.values()`.
     """
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
         if not isinstance(value, str):
             return None
-        stranger = str.__new__(cls, value)
-        stranger._name_ = "UNKNOWN"
-        stranger._value_ = value
-        return stranger
+        unknown = str.__new__(cls, value)
+        unknown._name_ = "UNKNOWN"
+        unknown._value_ = value
+        return unknown
 
 
 class Status(Tolerant):
@@ -40,4 +40,4 @@ LIVE = (Status.SPAWNED, Status.STARTING, Status.RUNNING, Status.IDLE, Status.WAI
 ENDED = (Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED)
 
 ENDED_OF_ANY_KIND = "ended"
-"""Every status of ENDED, for those who wait for a status."""
+"""Means any status of ENDED, for callers that wait for a status."""

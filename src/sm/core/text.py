@@ -1,4 +1,4 @@
-"""Checks text from people and agents, and quotes it in one line. Pure."""
+"""Validates text from people and agents, and quotes it on one line. Pure."""
 
 import re
 import unicodedata
@@ -12,33 +12,32 @@ REPORT_MAX = 10_000
 NOTE_MAX = 200
 QUOTE_MAX = 500
 LINE_MAX_BYTES = 4_000
-"""What is typed to a program that reads lines: the kernel's line buffer holds 4,095 (termios(3), canonical mode)."""
+"""Limit of a typed line: the kernel's line buffer holds 4,095 bytes (termios(3), canonical mode)."""
 ENTRY_MAX_BYTES = 3_900
 
-# C0 and C1 but for newline and tab: inside a bracketed paste ESC[201~ would end the paste and type keys
-# into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
+# Control characters (C0 and C1) except newline and tab: inside a bracketed paste, ESC[201~ would end the paste and
+# type keys into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
 _REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FOLDED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
-
 _SHRINKS = 4
-"""How many characters of a text may become one in NFC; what is longer needs no normalizing to be too long."""
+"""NFC merges at most this many characters into one: a longer text is too long without normalizing it."""
 _MARKS_MAX = 30
-"""In a row, as the Stream-Safe Text Format has it (Unicode TR 15, 13): no language has words with more, and ordering a
-run takes the square of its length."""
+"""Longest run of combining marks, from the Stream-Safe Text Format (Unicode TR 15, 13). No language needs more, and
+sorting a run takes quadratic time."""
 
 
 def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str:
     """`text` in NFC with LF newlines, at most `limit` characters.
 
-    Raises InvalidText, which names the character and its position (from 1, in `text` as it was given).
+    Raises InvalidText, which names the character and its position (from 1, in the original `text`).
     """
     if len(text) > _SHRINKS * limit:
         raise InvalidText(f"{what}: {len(text):,} characters, at most {limit:,} are allowed")
-    found = _REFUSED.search(text)
-    if found:
-        name = f"U+{ord(found.group()):04X}"
-        raise InvalidText(f"{what}: character {name} at position {found.start() + 1} is not allowed")
+    refused = _REFUSED.search(text)
+    if refused:
+        name = f"U+{ord(refused.group()):04X}"
+        raise InvalidText(f"{what}: character {name} at position {refused.start() + 1} is not allowed")
     text = text.replace("\r\n", "\n")
     if one_line and "\n" in text:
         raise InvalidText(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
@@ -55,7 +54,7 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
 
 
 def overlong_marks(text: str) -> int | None:
-    """The position (from 1) at which a run of marks is too long to be put in order; None: NFC of `text` is soon had."""
+    """The position (from 1) of the first run of combining marks that is too long, or None."""
     run = 0
     for position, character in enumerate(text, 1):
         run = run + 1 if unicodedata.combining(character) else 0
@@ -65,25 +64,25 @@ def overlong_marks(text: str) -> int | None:
 
 
 def folded(text: str, limit: int = QUOTE_MAX) -> str:
-    """`text` as one harmless line: every run of control characters a space, cut at `limit` characters."""
+    """`text` on one line of at most `limit` characters. Each run of control characters becomes a space."""
     line = _FOLDED.sub(" ", text).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-# ------------------------------------------------------------------------------- what only the daemon writes
+# Lines that only the daemon may write
 
 MARK = "[sm]"
-"""How a line begins that only the daemon writes."""
+"""Prefix of the daemon's own lines."""
 _LINE_ENDS = re.compile("([\n\u2028\u2029])")
 _CLAIMS_IN_ASCII = re.compile(r"^([ \t]*\[sm\])", re.IGNORECASE | re.MULTILINE)
 _LOOKED_AT = 500
 _UNSEEN = frozenset({"Cf", "Cn", "Me", "Mn"})
 _BLANK = "\u115f\u1160\u2800"
-"""What nobody sees before or within a word: general categories, and fillers that count as letters."""
+"""Invisible characters: general categories, and fillers that count as letters."""
 
 
-def claims_to_be_ours(line: str) -> bool:
-    """Whether a reader could take the line for one of the daemon's, however it is spelt."""
+def imitates_mark(line: str) -> bool:
+    """Detect a line that a reader could take for a line of the daemon, in any spelling."""
     seen = ""
     for character in line[:_LOOKED_AT]:
         for part in unicodedata.normalize("NFKD", character):
@@ -94,32 +93,32 @@ def claims_to_be_ours(line: str) -> bool:
                 return False
             if len(seen) >= len(MARK):
                 return True
-    return len(line) > _LOOKED_AT  # so much that nobody sees stands there for a purpose
+    return len(line) > _LOOKED_AT  # only an attack has this many invisible characters
 
 
 def marked(text: str) -> str:
-    """A text of somebody else, in which every line that claims to be ours has `> ` in front."""
+    """Put `> ` before every line of `text` that imitates a line of the daemon."""
     if text.isascii():
         return _CLAIMS_IN_ASCII.sub(r"> \1", text)
-    parts = _LINE_ENDS.split(text)  # every second one is a line's end
-    lines = [f"> {part}" if part and claims_to_be_ours(part) else part for part in parts[::2]]
+    parts = _LINE_ENDS.split(text)  # every second part is a line end
+    lines = [f"> {part}" if part and imitates_mark(part) else part for part in parts[::2]]
     return "".join(piece for pair in zip(lines, [*parts[1::2], ""], strict=True) for piece in pair)
 
 
 def header(sender: str, message_id: int) -> str:
-    """The first line of a message. `sender` is `operator`, `sm`, or a session as `name (id)`."""
+    """First line of a message. `sender` is `operator`, `sm`, or a session as `name (id)`."""
     return f"{MARK} from {folded(sender, 200)}, message {message_id}"
 
 
 def letter(sender: str, message_id: int, text: str) -> str:
-    """A message as its reader sees it: the header, and the text below it."""
+    """Render a message for its reader: the header, then the text."""
     return f"{header(sender, message_id)}\n{marked(text)}"
 
 
 def typed(sender: str, message_id: int, text: str) -> str:
-    """A message as one line for a program that reads its terminal.
+    """Render a message as one line for a program that reads its terminal.
 
-    Raises InvalidText for a text of several lines, and for one that is too long.
+    Raises InvalidText for a text that is too long or has several lines.
     """
     if "\n" in text:
         at = text.index("\n") + 1
@@ -134,11 +133,11 @@ def typed(sender: str, message_id: int, text: str) -> str:
 
 
 def typed_entries(message_id: int, entries: Iterable[str]) -> Iterator[str]:
-    """A notice as lines for a program that reads its terminal: as many entries on each as fit."""
+    """Render a notice as lines for a program that reads its terminal, with as many entries on a line as fit."""
     first = f"{header('sm', message_id)}: "
     line = ""
-    for each in entries:
-        entry = cut_to_bytes(each, ENTRY_MAX_BYTES)
+    for text in entries:
+        entry = cut_to_bytes(text, ENTRY_MAX_BYTES)
         joined = f"{line}; {entry}" if line else first + entry
         if len(joined.encode()) > LINE_MAX_BYTES:
             yield line
@@ -149,7 +148,7 @@ def typed_entries(message_id: int, entries: Iterable[str]) -> Iterator[str]:
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
-    """`text` in at most `limit` bytes of UTF-8."""
+    """Truncate `text` to `limit` bytes of UTF-8."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -157,9 +156,9 @@ def cut_to_bytes(text: str, limit: int) -> str:
 
 
 def quoted(text: str, limit: int = QUOTE_MAX, *, untrusted: bool = False) -> str:
-    """Somebody's own words inside a line of ours, so that they end where they end.
+    """Quote and escape foreign text for a line of the daemon, cut to `limit` characters and 1,200 bytes.
 
-    At most `limit` characters and 1,200 bytes of them; `untrusted` says that they come out of a sandbox.
+    `untrusted`: the text comes from a sandboxed session.
     """
     words = cut_to_bytes(folded(text, limit).replace("\\", "\\\\").replace('"', '\\"'), 1_200)
     return f'"{words}" (untrusted)' if untrusted else f'"{words}"'

@@ -1,4 +1,4 @@
-"""What agents consume: tokens by kind, tools. Pure data."""
+"""Token usage, tool uses and to-do lists of agents. Pure data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one API message. Counted once for each `message_id`, however often it is written."""
+    """Tokens of one API message. Counted once for each `message_id`, even if the transcript repeats it."""
 
     message_id: str
     model: str
@@ -17,31 +17,31 @@ class Usage:
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
-    """All of it; `cache_write_1h` is a part of this."""
+    """Includes `cache_write_1h`."""
     cache_write_1h: int = 0
     sidechain: bool = False
-    """Of a sub-agent."""
+    """Used by a sub-agent."""
 
     @property
     def context(self) -> int:
-        """Tokens that the conversation holds after this message."""
+        """Tokens in the conversation after this message."""
         return self.input + self.cache_read + self.cache_write + self.output
 
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One entry of an agent's own list."""
+    """An entry of an agent's to-do list."""
 
     content: str
     status: str
-    """`pending`, `in_progress` or `completed`, in today's versions."""
+    """`pending`, `in_progress` or `completed` in current versions of the agent CLI."""
     id: str | None = None
-    """Where the agent's tools name one."""
+    """None where the agent's tools have no ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionLine:
-    """Something an agent did, in one line."""
+    """An action of an agent, on one line."""
 
     at: str | None
     kind: str
@@ -51,20 +51,20 @@ class ActionLine:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """One use of a tool. Counted once for each `id`."""
+    """Counted once for each `id`."""
 
     id: str
     name: str
     at: str
     """ISO 8601."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Shortened."""
+    """Truncated."""
     sidechain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FilePosition:
-    """How far a file was read: `offset` bytes of the file with this inode."""
+    """Read position in a file: `offset` bytes of the file with this inode."""
 
     inode: int
     offset: int

@@ -13,7 +13,7 @@ _QUESTIONS_SHOWN = 4
 
 
 def subject(session: Session) -> str:
-    """What an event calls the session: readers of events are mostly parents."""
+    """Name of the session in an event. Most readers of events are parents, so a session with a parent is a child."""
     return f"{'Session' if session.parent_id is None else 'Child'} {session.id}"
 
 
@@ -23,7 +23,7 @@ def spawned(session: Session) -> str:
 
 
 def moved(session: Session, signal: Signal, type: EventType) -> str:
-    """The line of the event that records a move; `session` is as it was before."""
+    """Text of the event for a move. `session` is the state before the move."""
     who = subject(session)
     match signal.kind:
         case SignalKind.STARTED:
@@ -53,22 +53,22 @@ def label(session: Session) -> str:
 
 
 def sender_label(sender: str, session: Session | None) -> str:
-    """A message's sender as its reader sees it; `session` is the one that it names, if it is known."""
+    """Sender of a message for its reader. `session` is the sending session, if known."""
     return sender if session is None else label(session)
 
 
 def words_of(session: Session, text: str, limit: int = 500) -> str:
-    """What a session said, for the eyes of its parent."""
+    """Quote text of a session for its parent."""
     return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
 
 
 def notice_subject(session: Session) -> str:
-    """What a notice calls the session that it is about."""
+    """Name of the session in a notice."""
     return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
 
 
 def ending(session: Session, signal: Signal) -> str:
-    """The entry of a notice that tells of an ending; `session` as it is now."""
+    """Entry of a notice about the end of a session. `session` is the state after the end."""
     match session.status:
         case Status.ERROR if signal.kind is SignalKind.REPORTED_ERROR:
             verb = "failed"
@@ -76,8 +76,8 @@ def ending(session: Session, signal: Signal) -> str:
             verb = "ended with an error"
         case _:
             verb = str(session.status)
-    said = f": {words_of(session, signal.message)}" if signal.message else f": {folded(signal.reason)}"
-    return f"{notice_subject(session)} {verb}{said}"
+    reason = words_of(session, signal.message) if signal.message else folded(signal.reason)
+    return f"{notice_subject(session)} {verb}: {reason}"
 
 
 def idle(session: Session) -> str:
@@ -93,18 +93,18 @@ def undelivered(session: Session, message: Message) -> str:
 
 
 def asked(session: Session, request: Request, plan: str | None = None) -> str:
-    """The entry of a notice that tells of a request. It ends with the exact command to type.
+    """Entry of a notice about a request. Ends with the exact command to type.
 
-    `plan`: the plan whose approval a permission is about.
+    `plan`: the plan to approve, for a permission to leave plan mode.
     """
     who, name = notice_subject(session), request.name
     match request.kind:
         case RequestKind.QUESTION:
-            each = " TEXT" * len(request.questions)
-            return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{each}"
+            arguments = " TEXT" * len(request.questions)
+            return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{arguments}"
         case RequestKind.COMPLETION:
-            said = words_of(session, request.words or "done", 400)
-            return f"{who} says that it is done: {said}; sm approve {name} or: sm reject {name} WHY"
+            summary = words_of(session, request.words or "done", 400)
+            return f"{who} says that it is done: {summary}; sm approve {name} or: sm reject {name} WHY"
         case _:
             more = f" (cut: sm requests {name})" if request.cut else ""
             if plan is not None:
@@ -115,7 +115,7 @@ def asked(session: Session, request: Request, plan: str | None = None) -> str:
 
 
 def _questions(session: Session, request: Request) -> str:
-    """What is asked, with the numbers of the options. Of several questions each gets its share of the line."""
+    """The questions with numbered options. Several questions are shortened to share the line."""
     if len(request.questions) == 1:
         (only,) = request.questions
         options = _options(session, request, only, 8, 40)
@@ -139,13 +139,13 @@ def _options(session: Session, request: Request, question: Question, count: int,
 
 
 def use(request: Request) -> str:
-    """The tool and its arguments that a permission is asked for."""
+    """The tool and the arguments of a permission request."""
     arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
     return f"{request.tool or 'a tool'} {arguments}".strip()
 
 
 def request_opened(session: Session, request: Request, plan: str | None = None) -> str:
-    """The line of the event that records a request. `plan`: as in `asked`."""
+    """Text of the event for a new request. `plan`: as in `asked`."""
     match request.kind:
         case RequestKind.QUESTION:
             what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
@@ -161,21 +161,21 @@ def request_opened(session: Session, request: Request, plan: str | None = None) 
 
 
 def request_finished(session: Session, request: Request) -> str:
-    """The line of the event that records what became of a request."""
+    """Text of the event for a closed request."""
     by = f" {decider(request)}" if request.answered_by else ""
     reason = folded(request.reason or "")
     if request.answered_by == BY_TERMINAL and request.answer is None:
-        said = ""
+        details = ""
     elif request.answer is None:
-        said = f": {reason}"
+        details = f": {reason}"
     else:
-        said = f" - {quoted(outcome(request))}"
-        said += f" ({reason})" if request.answered_by == BY_RULE and reason else ""
-    return f"{subject(session)}: {request.name} {request.state}{by}{said}"
+        details = f" - {quoted(outcome(request))}"
+        details += f" ({reason})" if request.answered_by == BY_RULE and reason else ""
+    return f"{subject(session)}: {request.name} {request.state}{by}{details}"
 
 
 def decider(request: Request) -> str:
-    """Who has answered, as it follows `answered`: `by operator`, `by a rule`, `at its terminal`."""
+    """Phrase that follows `answered`: `by operator`, `by a rule`, `at its terminal`."""
     by = request.answered_by
     if by == BY_RULE:
         return "by a rule"
@@ -183,7 +183,7 @@ def decider(request: Request) -> str:
 
 
 def outcome(request: Request) -> str:
-    """What was decided on a request, in its own words."""
+    """Text of the decision on a request."""
     answer = request.answer
     if answer is None:
         return str(request.state)
@@ -198,7 +198,7 @@ def outcome(request: Request) -> str:
 
 
 def message_finished(session: Session, message: Message, sender: str) -> str:
-    """The line of the event that records what became of a message."""
+    """Text of the event for a message that reached a final state."""
     what = f"message {message.id} from {sender}"
     if message.state is MessageState.SUBMITTED:
         return f"{subject(session)} got {what}"

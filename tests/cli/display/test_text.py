@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sm.cli.display.text import age, event_line, json_text, line, plain_line, their_line
-from sm.core.text import claims_to_be_ours
+from sm.core.text import imitates_mark
 from tests.cli.samples import AT, CLAIMS, EVIL, ago, event
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_claims_nothing_is_shown_as_it_is(text: str) -> None:
 @given(st.text(st.sampled_from("[]\uff3b\uff3dsmSM\uff53\uff4d\u017f \t\x1b\x07\x9b\u200b\u202e\u2028x>")))
 def test_no_line_of_a_terminal_claims_to_be_the_daemons(text: str) -> None:
     shown = their_line(text)
-    assert not [part for part in shown.splitlines() if claims_to_be_ours(part)]
+    assert not [part for part in shown.splitlines() if imitates_mark(part)]
 
 
 def test_an_event_cannot_speak_for_the_daemon_either() -> None:
