@@ -1,1 +1,1 @@
-"""What a session can use: agent types, MCP servers, skills."""
+"""Agent types, MCP servers and skills that a session may use."""

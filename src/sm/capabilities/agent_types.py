@@ -1,4 +1,4 @@
-"""The agent types that a spawn can name: from the configuration, and from files in four directories."""
+"""Finds agent types in the configuration and in definition files of four directories."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from sm.paths import Places
 from sm.providers.base import Provider
 
 CONFIGURED = "config"
-"""The origin of an agent type of config.yaml."""
+"""The origin of agent types in config.yaml."""
 
 _READ_WITHIN_S = 10.0
 _BRIEFING_WITHIN_S = 2.0
@@ -24,19 +24,19 @@ _THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AgentType:
-    """Something that can be spawned, or was meant to be."""
+    """An agent type, usable or not."""
 
     name: str
     provider: str
     origin: str
-    """CONFIGURED, or the path of the file."""
+    """CONFIGURED, or the path of the definition file."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     problem: str | None = None
-    """Why nothing can be started so: what is wrong in its file."""
+    """The mistakes in the definition file, which make the type unusable."""
     shadowed_by: str | None = None
-    """The origin of another one of this name, which counts."""
+    """The origin of the type with this name that takes precedence."""
     withheld: bool = False
-    """Whether the workspace does not give it to its sessions."""
+    """The workspace does not offer this type to its sessions."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -46,27 +46,27 @@ class AgentType:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All agent types that there are for a session of one workspace, the configured ones first."""
+    """All agent types for the sessions of one workspace, configured types first."""
 
     workspace: Workspace | None
     types: tuple[AgentType, ...]
     warnings: tuple[str, ...] = ()
-    """What else is wrong in the directories."""
+    """Other mistakes in the directories."""
     where: str = ""
-    """Where types are configured, for hints."""
+    """The path of the configuration file, for hints."""
     unread: tuple[str, ...] = ()
-    """That only configured types are here, in words for whoever starts one of them."""
+    """A warning for the caller that the definition files were not read in time."""
 
     @property
     def usable(self) -> tuple[AgentType, ...]:
-        return tuple(each for each in self.types if each.usable)
+        return tuple(t for t in self.types if t.usable)
 
     def known(self, name: str) -> AgentType | None:
-        """The type as it counts, whether anything may be started so or not."""
+        """The type that takes precedence for this name, even if it is not usable."""
         return next((t for t in self.types if t.name == name and t.shadowed_by is None), None)
 
     def pick(self, name: str) -> AgentType:
-        """The type to start something as. Raises UnknownAgentType, and ConfigError when its file is broken."""
+        """The usable type of this name. Raises UnknownAgentType, and ConfigError for a broken definition file."""
         found = self.known(name)
         if found is None or found.withheld:
             raise UnknownAgentType(f"unknown agent type {folded(name, 64)}", self._hint(name, found))
@@ -76,13 +76,15 @@ class Catalog:
         return found
 
     def unmatched(self, names: Sequence[str]) -> tuple[str, ...]:
-        """A sentence for each of the names that no type has, with the nearest one."""
-        told = []
+        """A warning for each name without a type, with the most similar name."""
+        warnings = []
         for name in names:
             if self.known(name) is None:
                 near = _nearest(name, self.types)
-                told.append(f"there is no agent type {name} now{f'; did you mean {near}?' if near else ''}")
-        return tuple(told)
+                warnings.append(
+                    f"there is no agent type {name} now{f'; did you mean {near}?' if near else ''}"
+                )
+        return tuple(warnings)
 
     def _hint(self, name: str, found: AgentType | None) -> str:
         if found is not None:
@@ -107,7 +109,7 @@ def _nearest(name: str, types: Sequence[AgentType]) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """Raises UnknownAgentType for what no agent type can be called: before any file is looked at."""
+    """Raises UnknownAgentType for an invalid name, before any file is read."""
     if not is_agent_type(name):
         raise UnknownAgentType(
             f"unknown agent type {folded(name, 64)}",
@@ -118,9 +120,8 @@ def check_name(name: str) -> None:
 class AgentTypes:
     """Finds agent types.
 
-    Agents can write the files, and the agents of one team must not hold up another team: the files are read in threads
-    of their own, within a bounded time, each directory once at a time for all callers. A spawn of a configured type
-    waits for them only briefly.
+    Agents can write the files and must not block other teams. A separate thread pool reads them with a timeout, and
+    callers share one read per directory. A spawn of a configured type waits only _BRIEFING_WITHIN_S for the files.
     """
 
     def __init__(self, config: Config, places: Places, providers: Mapping[str, Provider]) -> None:
@@ -137,10 +138,10 @@ class AgentTypes:
     async def found(
         self, workspace: Workspace | None, environment: Mapping[str, str], *, wanted: str | None = None
     ) -> Catalog:
-        """Those for a session of this workspace (None: of none) that inherits this environment.
+        """The agent types for a session in `workspace` that inherits `environment`.
 
-        `wanted` is the one that is to be started: if that is configured, no file can change what it is, and it waits
-        but a moment for the others that it may be told of. Raises ExternalError when a file system does not answer.
+        `wanted`: the type to start. Files cannot change a configured type; they only extend the list in its briefing,
+        so the timeout is short. Raises ExternalError when a file system does not answer.
         """
         configured = {each.name: each for each in self._configured()}
         kind = configured.get(wanted or "")
@@ -151,35 +152,36 @@ class AgentTypes:
             async with asyncio.timeout(within_s):
                 directories = dict.fromkeys(self._directories(workspace, environment))
                 contents = await asyncio.gather(*(self._contents(each) for each in directories))
-                found = dict(zip(directories, contents, strict=True))
+                by_directory = dict(zip(directories, contents, strict=True))
         except TimeoutError:
             trouble = f"do not answer within {within_s:g} s"
             if kind is None:
                 raise ExternalError(f"the directories of agent definitions {trouble}", "sm doctor") from None
-            told = f"the agent types that files define are not told to it: their directories {trouble}"
-            return replace(self._catalog(workspace, {}), unread=(told,))
-        return self._catalog(workspace, found)
+            warning = f"the agent types that files define are not told to it: their directories {trouble}"
+            return replace(self._catalog(workspace, {}), unread=(warning,))
+        return self._catalog(workspace, by_directory)
 
-    def _catalog(self, workspace: Workspace | None, found: Mapping[Directory, Contents]) -> Catalog:
+    def _catalog(self, workspace: Workspace | None, by_directory: Mapping[Directory, Contents]) -> Catalog:
         warnings: list[str] = []
         types = {each.name.lower(): each for each in self._configured()}
         shadowed: list[AgentType] = []
         seen: set[tuple[int, int]] = set()
-        for directory, contents in found.items():
-            if contents.identity in seen:  # the operator's may lie in a workspace
+        for directory, contents in by_directory.items():
+            if contents.identity in seen:  # the operator's directory may be inside a workspace
                 continue
             if contents.identity is not None:
                 seen.add(contents.identity)
             warnings += contents.warnings
-            for each in (self._type(name, directory, said) for name, said in contents.definitions):
-                first = types.setdefault(each.name.lower(), each)
-                if first is not each:
-                    shadowed.append(replace(each, shadowed_by=first.origin))
-        given = self._given(workspace)
+            for name, definition in contents.definitions:
+                agent_type = self._type(name, directory, definition)
+                first = types.setdefault(name.lower(), agent_type)
+                if first is not agent_type:
+                    shadowed.append(replace(agent_type, shadowed_by=first.origin))
+        offered = self._offered(workspace)
         return Catalog(
             workspace,
             tuple(
-                replace(t, withheld=given is not None and t.name not in given)
+                replace(t, withheld=offered is not None and t.name not in offered)
                 for t in (*types.values(), *shadowed)
             ),
             tuple(warnings),
@@ -191,8 +193,8 @@ class AgentTypes:
             for name in provider.agent_types:
                 yield AgentType(name, provider.name, CONFIGURED, provider.configured(name) or AgentConfig())
 
-    def _given(self, workspace: Workspace | None) -> tuple[str, ...] | None:
-        """The types that sessions there are given; None: all."""
+    def _offered(self, workspace: Workspace | None) -> tuple[str, ...] | None:
+        """The names of the types that sessions there may use; None: all."""
         if workspace is not None:
             return workspace.capabilities.agents
         agents = self._config.default_capabilities.agents
@@ -201,23 +203,25 @@ class AgentTypes:
     # Files
 
     async def _contents(self, directory: Directory) -> Contents:
-        """What is there now. Whoever asks while it is read shares the next read with all who do, since this one may
-        have passed what has just changed; who gives up waiting leaves one behind, and not one each.
+        """The current contents of a directory.
+
+        A read in progress may already have passed a recent change, so all callers that arrive meanwhile share the next
+        read. A cancelled caller leaves the shared read running.
         """
-        before = self._running.get(directory)
-        if before is not None:
-            await asyncio.wait([before])
-        now = self._running.get(directory)
-        if now is None:
-            now = asyncio.get_running_loop().run_in_executor(self._threads, self._files.read, directory)
-            self._running[directory] = now
-            now.add_done_callback(lambda _: self._running.pop(directory, None))
-        return await asyncio.shield(now)
+        current = self._running.get(directory)
+        if current is not None:
+            await asyncio.wait([current])
+        read = self._running.get(directory)
+        if read is None:
+            read = asyncio.get_running_loop().run_in_executor(self._threads, self._files.read, directory)
+            self._running[directory] = read
+            read.add_done_callback(lambda _: self._running.pop(directory, None))
+        return await asyncio.shield(read)
 
     def _directories(
         self, workspace: Workspace | None, environment: Mapping[str, str]
     ) -> Iterator[Directory]:
-        """By precedence. The first provider gets the files in directories of `sm` itself that name no provider."""
+        """The directories by precedence. In the directories of `sm`, the first provider is the default."""
         first = next(iter(self._definitions), None)
         if first is None:
             return
@@ -231,14 +235,14 @@ class AgentTypes:
             if directory is not None:
                 yield Directory(directory, (), name, own=True)
 
-    def _type(self, name: str, directory: Directory, said: Definition | str) -> AgentType:
-        """The agent type of one file. `said`: its definition, or the mistake in it."""
+    def _type(self, name: str, directory: Directory, definition: Definition | str) -> AgentType:
+        """The agent type of one file. `definition` is a str if the file has mistakes."""
         path = f"{directory.path}/{name}.md"
-        if isinstance(said, str):
-            return AgentType(name, directory.provider, path, problem=said)
-        provider = said.provider or directory.provider
-        agent, warnings = self._definitions[provider].applied(said)
+        if isinstance(definition, str):
+            return AgentType(name, directory.provider, path, problem=definition)
+        provider = definition.provider or directory.provider
+        agent, warnings = self._definitions[provider].applied(definition)
         if agent.spawnable and not directory.own:
             agent = agent.model_copy(update={"spawnable": False})
             warnings += ("`spawnable` has no effect in the directory of a workspace, where agents can write",)
-        return AgentType(name, provider, path, agent, warnings=(*said.warnings, *warnings))
+        return AgentType(name, provider, path, agent, warnings=(*definition.warnings, *warnings))

@@ -1,6 +1,6 @@
 """Reads the definitions of agent types in one directory, within bounds: agents can write such files.
 
-A file is found by listing its directory and comparing names: no word of a caller becomes a part of a path.
+Files are found by listing their directory, so no text of a caller becomes part of a path.
 """
 
 import errno
@@ -18,13 +18,13 @@ from sm.linux.files import NotRegular, directory_below, read_file
 _log = logging.getLogger(__name__)
 
 _SETTINGS_MAX = 64 * 1024
-"""Characters of settings in one directory: YAML takes up to 20 s for a million, and agents can write such files. With
-more text in them than this claude itself calls the descriptions too long."""
+"""Characters of settings in one directory: parsing a million takes up to 20 s. claude itself reports descriptions of
+this total length as too long."""
 _FILES_MAX = 100
 _ENTRIES_MAX = 2_000
 _ODD_SHOWN = 3
 _PARSED_MAX = 256
-"""Parsed texts that are kept, of at most 64 KiB each."""
+"""Entries of the parse cache, of at most 64 KiB each."""
 _TOO_MUCH = (
     f"1:1: is not read: with it the settings in this directory are longer than {_SETTINGS_MAX:,} characters"
 )
@@ -32,12 +32,12 @@ _TOO_MUCH = (
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Where definitions lie. `own`: it is the operator's, who may use links and decide what is spawnable."""
+    """A directory of definitions. `own`: of the operator, who may use links and set `spawnable`."""
 
     base: str
     below: tuple[str, ...]
     provider: str
-    """The provider of the agent types whose file names none."""
+    """The default provider for files that name none."""
     own: bool
 
     @property
@@ -47,29 +47,26 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The definitions in one directory."""
-
     identity: tuple[int, int] | None = None
-    """Device and inode of the directory, whatever path it was found by; None: it could not be opened."""
+    """Device and inode of the directory; None: the directory could not be opened."""
     definitions: tuple[tuple[str, Definition | str], ...] = ()
-    """By the name of the agent type: the definition, or the mistake in its file."""
+    """Name of the agent type, and the definition or the mistakes in the file."""
     warnings: tuple[str, ...] = ()
 
 
 class DefinitionFiles:
-    """Reads all definitions in a directory. Parses a text once: agents can write files whose YAML takes seconds."""
+    """Reads all definitions in a directory. Caches parsed files, because some YAML takes seconds to parse."""
 
     def __init__(self, providers: tuple[str, ...]) -> None:
-        """`providers`: those that a file may name."""
         self._providers = providers
         self._parsed = lru_cache(_PARSED_MAX)(_parsed)
 
     def read(self, directory: Directory) -> Contents:
-        """The definitions in a directory, none when it is not there. Blocks; raises nothing."""
+        """The definitions in a directory, none if it does not exist. Blocks; never raises."""
         identity = None
         found: list[tuple[str, Definition | str]] = []
         warnings: list[str] = []
-        # Below the directory of a workspace, which agents can change, no link is followed.
+        # Agents can change the directory of a workspace, so links below it are not followed.
         base, below = (directory.path, ()) if directory.own else (directory.base, directory.below)
         try:
             with directory_below(base, below, follow=directory.own) as descriptor:
@@ -85,7 +82,7 @@ class DefinitionFiles:
     def _definitions(
         self, directory: Directory, descriptor: int, warnings: list[str]
     ) -> Iterator[tuple[str, Definition | str]]:
-        left = _SETTINGS_MAX
+        remaining = _SETTINGS_MAX
         for name in _listed(directory, descriptor, warnings):
             content = _content(directory, descriptor, f"{name}.md")
             if content is None:
@@ -94,15 +91,15 @@ class DefinitionFiles:
                 yield name, content
                 continue
             length = settings_length(content)
-            if length > left:
+            if length > remaining:
                 yield name, _TOO_MUCH
                 continue
-            left -= length
+            remaining -= length
             yield name, self._parsed(content, name, self._providers)
 
 
 def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[str]:
-    """The names of agent types that files there are named for, sorted; never more than _FILES_MAX."""
+    """The sorted names of the agent types in a directory, at most _FILES_MAX."""
     names: list[str] = []
     odd: list[str] = []
     with os.scandir(descriptor) as entries:
@@ -128,9 +125,9 @@ def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[
 
 
 def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | None:
-    """The beginning of a file, or a sentence why it cannot be read, or None when it has just gone."""
+    """The content of a file (truncated), an error message, or None if the file was just removed."""
     try:
-        # One byte more than a definition may have: its reader refuses longer files.
+        # One byte over the limit, so that read_definition reports longer files.
         return read_file(name, DEFINITION_MAX_BYTES + 1, directory=descriptor, follow=directory.own).data
     except FileNotFoundError:
         return "1:1: is a link to a file that is not there" if directory.own else None
@@ -141,13 +138,13 @@ def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | 
 
 
 def _parsed(content: bytes, name: str, providers: tuple[str, ...]) -> Definition | str:
-    """The definition, or the mistake in it. Raises nothing: a bad file must not stop the spawns of other types."""
+    """The definition, or its mistakes. Never raises: a bad file must not prevent spawns of other types."""
     try:
         return read_definition(content, name, providers)
     except ConfigError as error:
         return error.message
-    except Exception:  # noqa: BLE001  an edge: a defect in reading one file
-        _log.exception("a definition could not be read")
+    except Exception:  # noqa: BLE001  a defect in reading one file must not affect others
+        _log.exception("cannot read a definition")
         return "1:1: cannot be understood: an error of sm (sm daemon logs)"
 
 

@@ -1,10 +1,10 @@
 """Decides which MCP servers and skills a session gets, and writes its identity into each server.
 
-A session gets copies of the user's servers and of those of its workspace (which win), as far as the capabilities and
-the trust level of the session allow them. The daemon assigns `SM_*` in each copy last. `mcp` reads the files.
+A session gets copies of the servers of its user and its workspace (which win), if the capabilities and the trust level
+of the session allow them. The daemon sets `SM_*` in each copy last. `mcp` reads the files.
 
-The grants also name the servers and skills that an agent CLI would find by itself, so that it can be told to ignore
-them. Agents write in those places: all reads are bounded and run in threads of their own.
+The grants also list the servers and skills that an agent CLI finds by itself and must ignore. Agents can write to those
+places, so all reads are bounded and run in a separate thread pool.
 """
 
 import asyncio
@@ -33,48 +33,48 @@ from sm.errors import UsageError
 from sm.providers.base import CapabilitySources, GrantedCapabilities, Provider
 
 DENIED_IN_SANDBOX = (
-    "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader runs code from where they say
-    "NODE_OPTIONS", "NODE_PATH", "BUN_OPTIONS", "PYTHON*", "PERL5*", "RUBYOPT", "RUBYLIB",  # so do interpreters
+    "LD_*", "GCONV_PATH", "GLIBC_TUNABLES",  # the dynamic loader loads code from these paths
+    "NODE_OPTIONS", "NODE_PATH", "BUN_OPTIONS", "PYTHON*", "PERL5*", "RUBYOPT", "RUBYLIB",  # as do interpreters
     "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
     "BASH_ENV", "BASH_FUNC_*", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "ZDOTDIR",  # and shells
-    "GIT_*", "SSH_*",  # git and ssh run the commands that these name
+    "GIT_*", "SSH_*",  # git and ssh run the commands in these variables
 )  # fmt: skip
-"""What no server in a sandbox is given from a file: with each of them another code runs than that of the server's
-program. A name, or how it begins (`*`). `direct` sessions run as the user himself, who may say what he likes.
+"""Variables removed from servers in a sandbox, because each can make the program run other code. A name, or a prefix
+with `*`. `direct` sessions run as the user, who may set them.
 """
 
 _THREADS = 4
 _TIME_S = 10.0
-_NAMES_MAX_CHARS = 32 * 1024  # they become one argument of the agent's, of which Linux takes 128 KiB
-_ENTRIES_MAX = 2_000  # of all directories of skills together
+_NAMES_MAX_CHARS = 32 * 1024  # the names become one argument; Linux allows 128 KiB
+_ENTRIES_MAX = 2_000  # total for all skill directories
 _DEPTH_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What one session is given."""
+    """The MCP servers and skills of one session."""
 
     given: GrantedCapabilities = field(default_factory=GrantedCapabilities)
-    """What its agent CLI has to be told; `mcp_file` is for whoever knows where that lies."""
+    """The settings for the agent CLI. The caller adds `mcp_file`, whose path is not known here."""
     servers: Servers = field(default_factory=dict, repr=False)
-    """By name, as the files have them, but for what trust takes away."""
+    """Servers by name, from the files, without the parts that the trust level forbids."""
     warnings: tuple[str, ...] = ()
 
     def mcp_config(self, environment: Mapping[str, str]) -> str | None:
-        """The text of the session's own file of servers; None: no file. The identity is that of its `environment`."""
+        """The content of the session's MCP file, with the identity from `environment`. None: no file."""
         if not self.servers:
             return None
         identity = {name: environment[name] for name in IDENTITY if name in environment}
         servers = {name: _as(server, identity) for name, server in self.servers.items()}
-        return json.dumps({"mcpServers": servers})  # which writes what is no UTF-8 in a path, too
+        return json.dumps({"mcpServers": servers})  # not orjson: paths may hold bytes that are not UTF-8
 
 
 class Granter:
-    """Decides what sessions are given. `defaults`: for those without a workspace."""
+    """Decides the grants of sessions. `defaults`: capabilities of sessions without a workspace."""
 
     def __init__(self, defaults: Capabilities) -> None:
         self._defaults = defaults
-        # Not those that everything else waits in: a file system that does not answer keeps them.
+        # A separate pool: a file system that does not answer blocks its threads.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
 
     async def grants(
@@ -84,10 +84,9 @@ class Granter:
         provider: Provider,
         environment: Mapping[str, str],
     ) -> Grants:
-        """The grants for a session that is about to start. `environment`: the one that it inherits.
+        """The grants for a session that is about to start. `environment`: the inherited variables.
 
-        Reads nothing for a provider whose agents take no grants. Raises UsageError for a file that cannot be used or
-        read.
+        Reads nothing for a provider without grants. Raises UsageError for a file that is unreadable or invalid.
         """
         sources = provider.capability_sources(environment, ())
         if sources is None:
@@ -95,7 +94,7 @@ class Granter:
         allowed = self._defaults
         if workspace is not None:
             allowed = workspace.capabilities
-        elif session.workspace is not None:  # a row that is not there gives nothing away
+        elif session.workspace is not None:  # without the workspace's record, grant nothing
             allowed = Capabilities((), (), ())
         loop = asyncio.get_running_loop()
         try:
@@ -123,8 +122,8 @@ class Granter:
         directory = None if workspace is None else workspace.directory
         if directory is not None and directory not in around:
             around = (*around, directory)
-        written = (around[0],) if directory is None else (around[0], directory)
-        # A worktree has the commands of its repository too, wherever that lies (measured).
+        writable = (around[0],) if directory is None else (around[0], directory)
+        # A worktree also has the commands of its repository, wherever that is (measured).
         repository = project_of(around)
         sources = provider.capability_sources(environment, tuple(dict.fromkeys((*around, repository))))
         if sources is None:
@@ -141,12 +140,12 @@ class Granter:
         chosen = found
         if allowed.mcps is not None:
             chosen = {name: server for name, server in found.items() if name in allowed.mcps}
-            warnings += (_nowhere(name, found) for name in allowed.mcps if name not in found)
+            warnings += (_missing_warning(name, found) for name in allowed.mcps if name not in found)
         if session.effective_mode is TrustLevel.SANDBOXED:
             kept = {
                 name: _sandboxed(server)
                 for name, server in chosen.items()
-                if not _of_the_host(server, name in own, directory)
+                if not _is_on_host(server, name in own, directory)
             }
             warnings += (
                 f"MCP server {folded(name, NAME_SHOWN)} is left out: its program is configured for the host, and "
@@ -155,7 +154,7 @@ class Granter:
                 if name not in kept
             )
             chosen = kept
-        # Whatever is left out the agent CLI would find by itself, in these and in other places that it has.
+        # Otherwise the agent CLI would find the omitted servers by itself, also in other places.
         strict = strict or allowed.mcps is not None or len(chosen) < len(found)
         off: dict[str, None] = {}
         if strict or directory is not None:
@@ -163,7 +162,7 @@ class Granter:
                 path = sources.project_mcps[place]
                 names = tuple(project)
                 if place != directory:
-                    names = server_names(path, follow=not _inside(place, written))
+                    names = server_names(path, follow=not _inside(place, writable))
                 off |= dict.fromkeys(names)
                 if not strict and place != directory and not project.keys() >= set(names):
                     more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
@@ -171,7 +170,7 @@ class Granter:
                         f"not used from {path}: {more} (a session in a workspace gets the MCP servers of "
                         "the workspace's own file, and the user's)"
                     )
-        skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(written, until_s))
+        skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(writable, until_s))
         warnings += missing
         return Grants(
             GrantedCapabilities(
@@ -190,7 +189,7 @@ class Granter:
 
 
 def _as(server: Server, identity: Mapping[str, str]) -> Server:
-    """A copy of a server's block that says who the session is; one that is reached by its URL has no environment."""
+    """Copy a server's block with the session's identity. A server with a URL has no environment."""
     if "command" not in server:
         return server
     own = {name: value for name, value in server.get("env", {}).items() if not name.startswith("SM_")}
@@ -205,21 +204,22 @@ def _sandboxed(server: Server) -> Server:
 
 def _denied(name: str) -> bool:
     return any(
-        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in DENIED_IN_SANDBOX
+        name.startswith(denied[:-1]) if denied.endswith("*") else name == denied
+        for denied in DENIED_IN_SANDBOX
     )
 
 
-def _of_the_host(server: Server, is_users: bool, directory: str | None) -> bool:
-    """Whether a container has no such program: the user's are on the host, a workspace's may be in its directory."""
+def _is_on_host(server: Server, is_of_user: bool, directory: str | None) -> bool:
+    """Return whether the program is on the host only. Programs in a workspace's directory exist in its container."""
     if "command" not in server:
         return False
-    if is_users or directory is None:
+    if is_of_user or directory is None:
         return True
     program = os.path.normpath(server["command"])
     return program.startswith(("/", "~", "$")) and not program.startswith(directory.rstrip("/") + "/")
 
 
-def _nowhere(name: str, found: Servers) -> str:
+def _missing_warning(name: str, found: Servers) -> str:
     near = get_close_matches(name, found, n=1)
     hint = f"; did you mean {folded(near[0], NAME_SHOWN)}?" if near else ""
     return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
@@ -231,11 +231,11 @@ def _nowhere(name: str, found: Servers) -> str:
 def _skills(
     allowed: Sequence[str] | None, sources: CapabilitySources, search: "_SkillSearch"
 ) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
-    """The skills to turn off, whether those that come with the agent CLI stay, and warnings."""
+    """The skills to turn off, whether the bundled skills of the agent CLI stay, and warnings."""
     if allowed is None:
         return (), True, ()
-    found = dict.fromkeys(name for each in sources.skills for name in search.skills(each))
-    found |= dict.fromkeys(name for each in sources.commands for name in search.commands(each))
+    found = dict.fromkeys(name for directory in sources.skills for name in search.skills(directory))
+    found |= dict.fromkeys(name for directory in sources.commands for name in search.commands(directory))
     missing = [name for name in allowed if name not in found]
     warnings = tuple(
         f"there is no skill {folded(name, NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
@@ -246,11 +246,14 @@ def _skills(
 
 
 class _SkillSearch:
-    """The names of all skills in some directories, whatever agents have put there. Raises UsageError."""
+    """Lists the skills in directories that agents can write to. Raises UsageError over a limit."""
 
-    def __init__(self, written: Sequence[str], until_s: float) -> None:
-        """`written`: directories into which agents write; what stands in these must be no link out of them."""
-        self._written = written
+    def __init__(self, writable: Sequence[str], until_s: float) -> None:
+        """`writable`: directories that agents can write to, which must not hold links to outside.
+
+        `until_s`: deadline by time.monotonic().
+        """
+        self._writable = writable
         self._until_s = until_s
         self._left = _ENTRIES_MAX
 
@@ -259,7 +262,7 @@ class _SkillSearch:
             yield entry.name
 
     def commands(self, directory: str) -> Iterator[str]:
-        """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`; links are followed, but for loops (measured)."""
+        """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`. Follows links, except loops, as claude does (measured)."""
         waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]]
         waiting = [(self._top(directory), (), frozenset())]
         while waiting:
@@ -284,7 +287,7 @@ class _SkillSearch:
 
     def _top(self, directory: str) -> str:
         real = os.path.realpath(directory)
-        if _inside(directory, self._written) and not _inside(real, self._written) and os.path.exists(real):
+        if _inside(directory, self._writable) and not _inside(real, self._writable) and os.path.exists(real):
             raise UsageError(
                 f"the skills of {folded(directory, 400)} cannot be told: it leads out of the project, and agents can "
                 "write there",
@@ -328,6 +331,6 @@ def _fitting(names: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 
 def _around(working_dir: str) -> tuple[str, ...]:
-    """The directory, without links, and all above it: agent CLIs look for what is a project's in each of them."""
+    """The directory, without links, and all its parents: agent CLIs look for project files in each of them."""
     path = PurePath(os.path.realpath(working_dir))
     return tuple(map(str, (path, *path.parents)))

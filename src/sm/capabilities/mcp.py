@@ -1,6 +1,6 @@
-"""Reads the files of MCP servers: the user's, with its part for each project, and those of projects.
+"""Reads MCP server files: the user's file, with a part for each project, and project files.
 
-Agents write some of them, so every read is bounded, and only the parts in use are checked.
+Agents can write project files, so every read is bounded, and only the parts in use are validated.
 """
 
 import os
@@ -15,26 +15,26 @@ from sm.errors import UsageError
 from sm.linux.files import Content, NotRegular, read_file
 
 Server = Mapping[str, Any]
-"""The block of one server, as a file has it."""
+"""The settings of one server, as in the file."""
 Servers = Mapping[str, Server]
 
 PROJECT_FILE_MAX = 1024 * 1024
-"""Bytes. Agents write there."""
+"""Bytes."""
 USER_FILE_MAX = 64 * 1024 * 1024
-"""Bytes. claude keeps much else in that file, and it is the user's alone."""
+"""Bytes. Larger, because claude keeps other data in this file and only the user writes it."""
 NAME_SHOWN = 64
 
-_CHANGING_S = 0.05  # claude rewrites its file while it runs; a reader may meet it half written
+_CHANGING_S = 0.05  # a running claude rewrites its file, so a read may see half of it
 _TRIES = 20
 _DEPTH_MAX = 50
 _GIT_FILE_MAX = 8 * 1024
 
 
 def user_servers(path: str, project: str) -> Servers:
-    """The user's servers for every directory and, over them, those for one project; the rest of the file is ignored.
+    """The user's servers for all directories, overridden by those for `project`.
 
-    Like every function here that reads a file, it blocks, returns servers by name (none when there is no such file),
-    and raises UsageError for a file that is not regular, is too large or has the wrong content.
+    All readers in this module block, return servers by name (none if the file does not exist), and raise UsageError for
+    a file that is not regular, too large or invalid.
     """
 
     def used(value: Mapping[str, Any]) -> Servers:
@@ -46,12 +46,12 @@ def user_servers(path: str, project: str) -> Servers:
 
 
 def project_servers(path: str) -> Servers:
-    """The servers of a project. The file must not be a link: agents can write there."""
+    """The servers of a project. Raises UsageError for a link, because agents can write there."""
     return _read(path, PROJECT_FILE_MAX, lambda value: _checked(path, value))
 
 
 def server_names(path: str, *, follow: bool) -> tuple[str, ...]:
-    """The names of the servers in a file, whose blocks are not checked."""
+    """The names of the servers in a file. Does not validate the servers."""
     return tuple(_read(path, PROJECT_FILE_MAX, lambda value: _servers(path, value), follow=follow))
 
 
@@ -71,7 +71,7 @@ def _read(
     try:
         value = orjson.loads(content.data.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        if tries > 1 and _stamp(content.status) != _a_moment_later(path):
+        if tries > 1 and _stamp(content.status) != _later_stamp(path):
             return _read(path, max_bytes, used, follow=follow, tries=tries - 1)
         at = f"line {error.lineno}, column {error.colno}"
         raise _unusable(path, f"is no JSON: {error.msg} ({at})") from None
@@ -84,7 +84,7 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
-def _a_moment_later(path: str) -> tuple[int, ...] | None:
+def _later_stamp(path: str) -> tuple[int, ...] | None:
     time.sleep(_CHANGING_S)
     try:
         return _stamp(os.stat(path))
@@ -93,7 +93,6 @@ def _a_moment_later(path: str) -> tuple[int, ...] | None:
 
 
 def _content(path: str, max_bytes: int, *, follow: bool) -> Content | None:
-    """The file, or None when it is not there. Raises UsageError."""
     try:
         return read_file(path, max_bytes, follow=follow)
     except (FileNotFoundError, NotADirectoryError):
@@ -131,10 +130,10 @@ def _checked(path: str, value: Mapping[str, Any]) -> Servers:
 
 
 def _trouble(server: Any) -> str | None:
-    """What is wrong with the block of one server. What is not known here is left to the agent CLI."""
+    """The mistake in the settings of one server. Unknown keys are left to the agent CLI."""
     if not isinstance(server, dict):
         return "that is no object"
-    if _deeper(server, _DEPTH_MAX):
+    if _is_deeper(server, _DEPTH_MAX):
         return "that is nested too deep"
     if server.get("type", "stdio") == "stdio" and "url" not in server:
         command = server.get("command")
@@ -145,43 +144,43 @@ def _trouble(server: Any) -> str | None:
     if not isinstance(server.get("command", ""), str):
         return "whose command is no text"
     arguments = server.get("args", [])
-    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         return "whose args are no list of texts"
     environment = server.get("env", {})
-    if not isinstance(environment, dict) or not all(isinstance(each, str) for each in environment.values()):
-        return "whose env is no object of texts"  # claude leaves such a server out, without a word (measured)
+    if not isinstance(environment, dict) or not all(isinstance(value, str) for value in environment.values()):
+        return "whose env is no object of texts"  # claude ignores such a server silently (measured)
     return None
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def _is_deeper(value: Any, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 # ------------------------------------------------------------------------------------------------------- the project
 
 
 def project_of(around: Sequence[str]) -> str:
-    """The directory under which claude keeps what a user has set for one project (measured).
+    """The directory that is the key of claude's per-project user settings (measured).
 
-    The repository, for a worktree the one that it belongs to; else where it is. `around`: nearest first.
+    The main repository, also for a worktree; without a repository the working directory. `around`: nearest first.
     """
-    top = next((each for each in around if os.path.lexists(f"{each}/.git")), None)
+    top = next((path for path in around if os.path.lexists(f"{path}/.git")), None)
     return around[0] if top is None else _repository(top) or top
 
 
 def _repository(worktree: str) -> str | None:
-    """What a linked worktree belongs to; None for everything else.
+    """The repository of a linked worktree; None for other directories.
 
-    Agents can write its `.git`. So it counts, as for claude, only where the repository says the same, and what comes
-    of it selects no more than a part of the user's own file, and skills to turn off.
+    Agents can write the worktree's `.git`, so the repository must confirm the link, as for claude. The result only
+    selects a part of the user's own file, and skills to turn off.
     """
-    said = _line(f"{worktree}/.git")
-    if not said.startswith("gitdir:"):
+    link = _line(f"{worktree}/.git")
+    if not link.startswith("gitdir:"):
         return None
-    own = os.path.realpath(os.path.join(worktree, said.removeprefix("gitdir:").strip()))
+    own = os.path.realpath(os.path.join(worktree, link.removeprefix("gitdir:").strip()))
     common, back = _line(f"{own}/commondir"), _line(f"{own}/gitdir")
     if not common or os.path.realpath(os.path.join(own, back)) != f"{worktree.rstrip('/')}/.git":
         return None
@@ -192,7 +191,7 @@ def _repository(worktree: str) -> str | None:
 
 
 def _line(path: str) -> str:
-    """The text of a small regular file; empty: there is none, or none that names a file."""
+    """The text of a small regular file; empty if the file is missing or cannot be a path."""
     try:
         content = read_file(path, _GIT_FILE_MAX)
     except OSError:

@@ -13,7 +13,7 @@ from sm.core.states import CallerKind, TrustLevel
 
 
 class Action(StrEnum):
-    """What can be asked for. The value is the verb of a refusal."""
+    """An operation that needs permission. Error messages use the value as their verb."""
 
     SEE = "see"
     SPAWN = "spawn a child of"
@@ -39,21 +39,22 @@ class Action(StrEnum):
 
 
 class Position(StrEnum):
-    """The position of the target relative to the calling session. The first that fits counts: a descendant in another
-    workspace is foreign.
+    """The position of the target relative to the calling session.
+
+    The first matching member wins: a descendant in another workspace is foreign.
     """
 
     SELF = "self"
     FOREIGN = "foreign"
-    """In another workspace, or nothing of the session's at all."""
+    """In another workspace, or unrelated to any session."""
     DESCENDANT = "descendant"
     TEAM = "team"
-    """In the same workspace. Sessions without one count together as one."""
+    """In the same workspace. All sessions without a workspace form one team."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The relation of a caller to a target. For the operator only `kind` counts.
+    """The relation of a caller to a target. For the operator only `kind` matters.
 
     A workspace as the target is SELF for the sessions in it, else FOREIGN. An action without a target is FOREIGN.
     """
@@ -81,15 +82,15 @@ _DESCENDANTS = frozenset({Position.DESCENDANT})
 _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.SEE: frozenset({Position.SELF, Position.DESCENDANT, Position.TEAM}),
     Action.SEND: frozenset({Position.DESCENDANT, Position.TEAM}),
-    # Whoever moves a session must also be allowed to spawn a child of its new parent.
+    # Moving a session also requires this permission for its new parent.
     Action.SPAWN: _ITSELF | _DESCENDANTS,
-    # Only a session itself knows what it did: complete, checkpoint, note, ask, its agent's hooks.
+    # Complete, checkpoint, note, ask and the hooks of the agent: only the session itself knows its work.
     Action.REPORT: _ITSELF,
-    # Only of descendants, since one agent killed all others (lessons.md, Authority).
+    # An agent once killed all other agents (lessons.md, Authority).
     Action.KILL: _DESCENDANTS,
-    # What is said and done in the target: its terminal, its actions, its log, a summary of them.
+    # The terminal, the actions, the log and a summary of them.
     Action.READ: _DESCENDANTS,
-    # The target's questions, and whether it is done: approve, deny, answer.
+    # Approve, deny and answer requests of the target, and approve its completion.
     Action.ANSWER: _DESCENDANTS,
     Action.ARCHIVE: _DESCENDANTS,
     Action.REMOVE: _DESCENDANTS,
@@ -101,9 +102,9 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.SEE_WORKSPACE: _ITSELF,
     Action.MANAGE_WORKSPACES: _NOBODY,
     Action.RESTORE_ALL: _NOBODY,
-    # Whoever adopts decides the trust level of an agent that nobody here started.
+    # The caller decides the trust level of an agent that sm did not start.
     Action.ADOPT: _NOBODY,
-    # They reach the agent CLI unread, and could give it any permission. `child_agents.allow_args` opens it.
+    # The agent CLI gets them unchecked, and they can grant any permission. `child_agents.allow_args` lifts this rule.
     Action.ADD_ARGUMENTS: _NOBODY,
     Action.STOP_DAEMON: _NOBODY,
 }
@@ -111,11 +112,11 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
 
 
 def may(relation: Relation, action: Action) -> bool:
-    """Whether a caller in this relation may do `action`; never to a target that it may not see."""
+    """Return whether a caller in this relation may do `action`. The caller must always see the target."""
     if relation.is_operator:
         return action is not Action.REPORT
-    seen = _sees(relation.mode, relation.position, relation.target_mode)
-    return seen and relation.position in _TARGETS[action]
+    is_visible = _sees(relation.mode, relation.position, relation.target_mode)
+    return is_visible and relation.position in _TARGETS[action]
 
 
 def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
@@ -126,7 +127,7 @@ def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool
 
 
 def may_at_all(caller: Caller, action: Action) -> bool:
-    """Whether `caller` may do `action`, one that is about no session."""
+    """Return whether `caller` may do `action`, which has no target session."""
     return may(Relation(caller.kind), action)
 
 
@@ -147,7 +148,10 @@ def _position(caller_session: Session, target: Session, *, is_descendant: bool) 
 
 
 def visible(caller_session: Session | None, target: Session) -> bool:
-    """Whether `target` exists for `caller_session` (None: the operator). "Not there" and "not yours" are one answer."""
+    """Return whether `caller_session` (None: the operator) may know that `target` exists.
+
+    Callers must answer in the same way for hidden and for missing sessions.
+    """
     if caller_session is None:
         return True
     # A descendant is as visible as any session of the team.
@@ -156,7 +160,7 @@ def visible(caller_session: Session | None, target: Session) -> bool:
 
 
 def visible_workspace(caller_session: Session | None, slug: str) -> bool:
-    """Whether the workspace `slug` exists for `caller_session` (None: the operator)."""
+    """Return whether `caller_session` (None: the operator) may know that the workspace `slug` exists."""
     if caller_session is None:
         return True
     position = Position.SELF if caller_session.workspace == slug else Position.FOREIGN

@@ -1,4 +1,4 @@
-"""Decides whether one more child, process or message is allowed. Pure: `state.quota` brings the numbers."""
+"""Decides whether one more child, process or message is allowed. Pure: `state.quota` supplies the numbers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ MESSAGES_WINDOW_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much there is already, beside the session that is to come."""
+    """Current numbers of live children and processes, without the new session."""
 
     children: int
-    """Live ones of its parent."""
+    """Live children of the parent."""
     processes: int
-    """In its workspace: those that run or are about to, of ended sessions too."""
+    """Running and starting processes in the workspace, including those of ended sessions."""
 
 
 def counted(sessions: Iterable[Session], parent_id: str | None, workspace: str | None) -> Counts:
-    """Sessions without a workspace count as one."""
+    """Count children and processes. Sessions without a workspace count as one workspace."""
     children = processes = 0
     for session in sessions:
         live = is_live(session.status)
@@ -34,24 +34,24 @@ def counted(sessions: Iterable[Session], parent_id: str | None, workspace: str |
 
 
 def generation(parent: Session, find: Callable[[str], Session | None]) -> int:
-    """How far below the operator's sessions, which are generation 0, a child of `parent` stands."""
+    """The generation of a child of `parent`. Sessions of the operator are generation 0."""
     return 1 + sum(1 for _ in ancestors(parent, find))
 
 
 def height(session_id: str, sessions: Iterable[Session]) -> int:
-    """How many generations there are below a session."""
+    """The number of generations below a session."""
     parents = {session.id: session.parent_id for session in sessions}
-    level, found = {session_id}, -1
+    level, generations = {session_id}, -1
     while level:
-        found += 1
+        generations += 1
         level = {child for child, parent in parents.items() if parent in level and child != session_id}
         for child in level:
             del parents[child]
-    return found
+    return generations
 
 
 def elapsed_s(before: str | None, at: str) -> float | None:
-    """From `before` to `at`, ISO 8601 both. None when it never was, or lies ahead: then somebody has set the clock."""
+    """Seconds from `before` to `at` (ISO 8601). None without `before`, or when `before` is later: the clock was set."""
     if before is None:
         return None
     seconds = (datetime.fromisoformat(at) - datetime.fromisoformat(before)).total_seconds()
@@ -59,7 +59,7 @@ def elapsed_s(before: str | None, at: str) -> float | None:
 
 
 def refused_process(workspace: str | None, processes: int, most: int) -> LimitReached | None:
-    """What keeps one more agent process from running in a workspace; also the operator's."""
+    """The error for one more agent process in a workspace, if the limit is reached. Also applies to the operator."""
     if processes < most:
         return None
     where = "outside of workspaces" if workspace is None else f"in workspace {workspace}"
@@ -72,7 +72,10 @@ def refused_process(workspace: str | None, processes: int, most: int) -> LimitRe
 def refused_place(
     parent_id: str, children: int, deepest: int, *, max_children: int, max_depth: int
 ) -> LimitReached | None:
-    """What keeps a live session from being a child of this parent, as generation `deepest`, or reaching down to it."""
+    """The error for one more live child of this parent, if a limit is reached.
+
+    `deepest`: the generation of the child, or of the lowest descendant of a moved session.
+    """
     if deepest > max_depth:
         return LimitReached(
             f"a child of session {parent_id} is generation {deepest}, at most {max_depth} are allowed",
@@ -87,7 +90,7 @@ def refused_place(
 
 
 def refused_pace(parent_id: str, since_last_s: float | None, interval_s: float) -> RateLimited | None:
-    """What keeps a parent from having one more child now, `since_last_s` after the newest, whatever became of that."""
+    """The error for a child that is spawned too early after the previous one, whatever the status of that one."""
     if since_last_s is None or since_last_s >= interval_s:
         return None
     left_s = interval_s - since_last_s
@@ -100,7 +103,10 @@ def refused_pace(parent_id: str, since_last_s: float | None, interval_s: float) 
 
 
 def refused_message(sender: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
-    """What keeps a session from sending now: it sent as many as a minute may have, the first `since_first_s` ago."""
+    """The error for a message over the rate limit.
+
+    `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
+    """
     if since_first_s is None or since_first_s >= MESSAGES_WINDOW_S:
         return None
     left_s = MESSAGES_WINDOW_S - since_first_s

@@ -1,19 +1,19 @@
-"""Matches texts against the patterns of permission rules, in which `*` stands for anything. Pure."""
+"""Matches texts against the patterns of permission rules, in which `*` matches any characters. Pure."""
 
 from collections.abc import Sequence
 
 
 class UncertainMatch(Exception):
-    """A deny rule may match or not, so a person must decide."""
+    """The match of a deny rule is uncertain, so a person must decide."""
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern covers the whole text; `*` stands for any characters, or none."""
+    """Return whether the pattern matches the whole text; `*` matches any characters, or none."""
     return pieces_match(pattern.split("*"), text)
 
 
 def pieces_match(pieces: Sequence[str], text: str) -> bool:
-    """The same for a pattern that is split at its `*`. Takes linear time: a piece is never moved back."""
+    """Like `matches`, for a pattern split at its `*`. Takes linear time: there is no backtracking."""
     first, last = pieces[0], pieces[-1]
     if len(pieces) == 1:
         return text == first

@@ -1,7 +1,7 @@
 """Answers permissions by the rules of the configuration: `auto_allow` and `auto_deny` of an agent type. Pure.
 
-A rule is `Tool`, or `Tool(PATTERN)` with `*` for anything. An uncertain match allows nothing, and an uncertain match of
-a deny rule leaves the decision to a person. A deny rule is no wall: a program can be reached by more than its name.
+A rule is `Tool`, or `Tool(PATTERN)` with `*` for any characters. An uncertain match allows nothing, and an uncertain
+match of a deny rule leaves the decision to a person. Deny rules are no security boundary: a program has many names.
 """
 
 import posixpath
@@ -30,7 +30,7 @@ _COMPARED: Mapping[str, str] = {
 """The argument that a pattern is compared with, by tool."""
 _SEARCHES = frozenset({"Grep", "Glob"})
 NEVER_ALLOWED = frozenset({"AskUserQuestion"})
-"""A question needs an answer, and yes is none."""
+"""A question needs an answer; a yes does not answer it."""
 
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _SERVER = re.compile(r"mcp__[A-Za-z0-9_-]{1,90}__\*")
@@ -42,16 +42,16 @@ _REPLACED_IN_NAMES = re.compile(r"[^A-Za-z0-9_*-]")
 class Ruling:
     approved: bool
     rule: str
-    """As the configuration has it."""
+    """The text in the configuration."""
     why: str
-    """Which rule matched what, in words for people."""
+    """The rule and the text it matched, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     text: str
     tool: str
-    """The name of a tool; `mcp__SERVER__*`: every tool of that server."""
+    """The name of a tool, or `mcp__SERVER__*` for every tool of a server."""
     pattern: str | None
     """None: every use of the tool."""
 
@@ -59,19 +59,19 @@ class Rule:
         return tool == self.tool or (self.tool.endswith("*") and tool.startswith(self.tool[:-1]))
 
     def surely_names(self, tool: str) -> bool:
-        """The same, unless the tool may be that of another server: mcp__a__b__c is also c of the server a__b."""
+        """Like `names`, but False if the server is ambiguous: mcp__a__b__c may also be tool c of server a__b."""
         rest = "" if tool == self.tool else tool[len(self.tool) - 1 :]
         return self.names(tool) and not rest.startswith("_") and "__" not in rest
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The directories that relative paths are relative to."""
+    """The directories to which relative paths refer."""
 
     working_dir: str
-    """Of the agent now, for the paths in its arguments."""
+    """The current directory of the agent, for paths in arguments."""
     bases: tuple[str, ...] = ()
-    """Of its session, by each of its names, for the paths in rules; empty: the working directory."""
+    """All names of the session's directory, for paths in rules. Empty: use `working_dir`."""
 
     @property
     def known(self) -> bool:
@@ -81,7 +81,7 @@ class Place:
         return _absolute(name, self.working_dir)
 
     def pieces(self, pattern: str) -> list[list[str]]:
-        """The pattern for paths, split at its `*`, for each base. A `*` in the name of a base is only a character."""
+        """Split a path pattern at its `*`, once for each base. A `*` in the name of a base is a literal character."""
         normal = posixpath.normpath(pattern)
         if normal.startswith("/"):
             return [_absolute(normal, "/").split("*")]
@@ -95,16 +95,16 @@ class Place:
 
 
 def _absolute(path: str, working_dir: str) -> str:
-    """By names alone: symbolic links are not followed."""
+    """Does not follow symbolic links."""
     return "/" + posixpath.normpath(posixpath.join(working_dir, path)).lstrip("/")
 
 
 @lru_cache(maxsize=1_000)
 def parse_rule(text: str) -> Rule:
-    """Raises ValueError, whose words follow the name of the key."""
+    """Raises ValueError. The message continues a sentence that begins with the config key."""
     if len(text) > RULE_MAX:
         raise ValueError(f"is longer than {RULE_MAX} characters")
-    if any(unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") for each in text):
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text):
         raise ValueError("must be one line without control characters")
     tool, opened, rest = text.partition("(")
     if opened and not rest.endswith(")"):
@@ -163,10 +163,10 @@ def evaluate(
     *,
     cut: bool,
 ) -> Ruling | None:
-    """Decide about one use of a tool. None: no rule decides, so a person must. A deny rule wins.
+    """Decide about one use of a tool. Deny rules win. None: no rule decides, so a person must.
 
-    `parse_rule` accepts every rule. `cut`: the texts in `arguments` are only beginnings. Takes time in proportion to
-    rules and arguments.
+    Every rule must be valid for `parse_rule`. `cut`: the texts in `arguments` are truncated. The time is proportional
+    to the size of rules and arguments.
     """
     denying = [rule for rule in map(parse_rule, deny) if rule.names(tool)]
     for rule in denying:
@@ -199,7 +199,7 @@ def _ruling(rule: Rule, text: str | None = None, *, approved: bool = False) -> R
 
 
 def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether the arguments have the types and sizes that a rule can decide about."""
+    """Return whether the arguments have types and sizes that an allow rule supports."""
     if tool not in _COMPARED:
         return True
     main = arguments.get(_COMPARED[tool])
@@ -207,7 +207,7 @@ def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
         return True
     if not isinstance(main, str) or not main.strip() or len(main) > ARGUMENT_MAX:
         return False
-    # Such a command runs outside of the sandbox in which claude runs commands.
+    # With this argument the command runs outside the sandbox of claude.
     return not (tool == "Bash" and arguments.get("dangerouslyDisableSandbox"))
 
 
@@ -215,7 +215,7 @@ def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: Place) -> str | None:
-    """The text that the pattern covers. The arguments are plain."""
+    """The text that the pattern matches. Requires `_is_plain` arguments."""
     main: str = arguments.get(_COMPARED[tool]) or place.working_dir
     if tool in ("Bash", "WebFetch") and main == pattern:
         return main
@@ -229,11 +229,15 @@ def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: Place
         return None
     path = place.path(main)
     names = [path, path.rstrip("/") + "/"] if tool in _SEARCHES else [path]
-    return path if any(pieces_match(each, name) for each in place.pieces(pattern) for name in names) else None
+    return (
+        path
+        if any(pieces_match(pieces, name) for pieces in place.pieces(pattern) for name in names)
+        else None
+    )
 
 
 def _stays_below(names: object) -> bool:
-    """Whether a search for these names finds only files below the directory where it begins."""
+    """Return whether a search for this pattern finds only files below its start directory."""
     if not isinstance(names, str) or names.startswith(("/", "~")):
         return False
     return ".." not in names and "{" not in names and is_printable(names)
@@ -245,7 +249,7 @@ def _stays_below(names: object) -> bool:
 def _denied(
     patterns: Sequence[str], tool: str, arguments: Mapping[str, Any], place: Place
 ) -> tuple[str, str] | None:
-    """The first pattern that matches, and the text that it matches. Raises UncertainMatch."""
+    """The first matching pattern and the matched text. Raises UncertainMatch."""
     main = arguments.get(_COMPARED[tool])
     if tool in _SEARCHES and main in (None, ""):
         main = place.working_dir
@@ -254,20 +258,27 @@ def _denied(
     names = arguments.get("pattern") if tool == "Glob" else None
     for text in (main, names, place.working_dir):
         if isinstance(text, str) and not text.isascii() and overlong_marks(text) is not None:
-            raise UncertainMatch  # normalizing takes the square of the number of marks
+            raise UncertainMatch  # Unicode normalization takes quadratic time in the number of marks
     if tool == "Bash":
         return _denied_command(patterns, main)
     if tool == "WebFetch":
         pattern = denying_pattern(patterns, main)
         return None if pattern is None else (pattern, main.strip())
-    return _denied_path(patterns, tool, main.strip(), names, place)  # claude strips paths, too
+    return _denied_path(patterns, tool, main.strip(), names, place)  # claude strips paths as well
 
 
 def _denied_command(patterns: Sequence[str], command: str) -> tuple[str, str] | None:
     split = {pattern: pattern.split("*") for pattern in patterns}
     joined = command.replace("\\\n", "")
-    found = scan(command)
-    texts = [command, joined, plain_words(joined), *found.candidates, *(each.text for each in found.programs)]
+    scanned = scan(command)
+    programs = scanned.programs
+    texts = [
+        command,
+        joined,
+        plain_words(joined),
+        *scanned.candidates,
+        *(program.text for program in programs),
+    ]
     denied = _first_covered(split, texts)
     if denied:
         return denied
@@ -277,15 +288,15 @@ def _denied_command(patterns: Sequence[str], command: str) -> tuple[str, str] | 
         before, dash, option = beginning.partition(" -")
         if dash:
             options.setdefault(f"{before} ", []).append(f"-{option.partition(' ')[0]}")
-    if not found.complete or any(
-        program.may_begin(beginnings) or program.may_have_option(options) for program in found.programs
+    if not scanned.complete or any(
+        program.may_begin(beginnings) or program.may_have_option(options) for program in programs
     ):
         raise UncertainMatch
     return None
 
 
 def _first_covered(patterns: Mapping[str, Sequence[str]], texts: Sequence[str]) -> tuple[str, str] | None:
-    """The first of the split patterns that covers a text. `X *` also covers X without arguments."""
+    """The first split pattern that matches a text, and the text. `X *` also matches X without arguments."""
     everything = " ".join(texts)
     possible = {
         pattern: pieces
@@ -308,29 +319,29 @@ def _denied_path(
     if main.startswith("~") or not (main.startswith("/") or place.known):
         raise UncertainMatch
     path = place.path(main)
-    found = [path]
+    paths = [path]
     if tool in _SEARCHES:
-        found.append(path.rstrip("/") + "/")
+        paths.append(path.rstrip("/") + "/")
     if tool == "Glob":
         if not isinstance(names, str) or names.startswith("~"):
             raise UncertainMatch
-        found.append(_absolute(names, path))
-    found = [_fold(each) for each in found]
+        paths.append(_absolute(names, path))
+    paths = [_fold(name) for name in paths]
     uncertain = tool == "Glob" and not _stays_below(names)
     for pattern in patterns:
         if not place.known and not pattern.startswith("/"):
             uncertain = True
             continue
-        for pieces in ([_fold(each) for each in pieces] for pieces in place.pieces(pattern)):
-            if any(pieces_match(pieces, each) for each in found):
+        for pieces in ([_fold(piece) for piece in pieces] for pieces in place.pieces(pattern)):
+            if any(pieces_match(pieces, name) for name in paths):
                 return pattern, path
             # The search may find some of the denied files below its directory.
-            uncertain = uncertain or (tool in _SEARCHES and pieces[0].startswith(found[1]))
+            uncertain = uncertain or (tool in _SEARCHES and pieces[0].startswith(paths[1]))
     if uncertain:
         raise UncertainMatch
     return None
 
 
 def _fold(path: str) -> str:
-    """The path as a file system compares it that ignores case."""
+    """Normalize a path as a case-insensitive file system compares it."""
     return unicodedata.normalize("NFC", path).casefold()

@@ -1,8 +1,7 @@
 """Finds the programs that a shell command runs, as far as its text tells. Pure.
 
-Nothing here imitates a shell. For allow rules, `is_one_program` accepts only what it recognizes. For deny rules, `scan`
-reads the plain part of the language, reports whether anything else is there, and finds too much rather than too little.
-ADR 8 says why no parser of the whole language is used.
+No shell parser (see ADR 8). For allow rules, `is_one_program` accepts only simple commands. For deny rules,
+`scan` reads the plain part of the language, reports whether the command has other parts, and over-approximates.
 """
 
 import re
@@ -14,23 +13,23 @@ from dataclasses import dataclass
 _PARTS_MAX = 1_000
 _SPECIAL_MAX = 2_000
 _STARTS_MAX = 20
-"""How many words of one command are tried as the beginning of a program."""
+"""Maximum number of words in one command that are tried as the beginning of a program."""
 
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*["]""")
 _OPERATORS = re.compile(r"""[;&|<>()$`\\'"{]""")
-"""Characters that join commands, run others or hide a name. A quote that is left over contains one, or has no end."""
+"""Characters that join commands, run others or hide a name. A remaining quote has an expansion or no end."""
 _COMMENT = re.compile(r"(?:^|\s)#")
 _GLOB = re.compile(r"[*?\[]")
 _SUBSCRIPT = re.compile(r"[A-Za-z0-9_]\[")
 _EXPANSION = re.compile(r"\$[({\[]|`")
 
 _SPECIAL = re.compile(r"""[\s;&|<>()$`\\'"*?\[{^~#]""")
-"""Every word, quote, operator and expansion but the first needs one of these."""
+"""Every further word, quote, operator and expansion needs one of these characters."""
 _JOINS = re.compile(r"[;&|\n\r()`]+")
 _QUOTES = str.maketrans("", "", "'\"\\")
 _OPEN = "*?[{^~#$"
-"""A shell replaces what begins with one of these."""
+"""A shell expands pieces that begin with one of these characters."""
 _PIECE = r"""(?:[^\s;&|<>()$`\\'"*?\[{^~\#]+ | \\[^\n] | '[^']*'
     | "(?:[^"\\$`]|\\[^\n]|\$(?![({\[]))*" | [*?\[{^~\#] | \$(?![({\['"`]))"""
 _PIECES = re.compile(_PIECE, re.VERBOSE)
@@ -47,53 +46,53 @@ _ESCAPED = re.compile(r"""\\([$`"\\])""")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _REDIRECTION = re.compile(r"[0-9]*[<>]")
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "{"})
-"""The next word is a command."""
+"""Words after which a command follows directly."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "source", "."})
 _WRAPPERS = _SHELLS | {
     "sudo", "doas", "command", "builtin", "exec", "eval", "env", "nohup", "nice", "ionice", "setsid", "stdbuf",
     "timeout", "time", "xargs", "busybox", "noglob", "nocorrect", "-",
 }  # fmt: skip
-"""One of the next words is a command."""
+"""Programs that run a command from their arguments."""
 _OPAQUE = frozenset({
     "eval", "trap", "alias", "hash", "enable", "function", "coproc", "case", "repeat", "foreach", "mapfile",
     "readarray", "compgen", "script", "su", "runuser", "ssh", "watch", "parallel", "flock", "chroot", "taskset",
     "chrt", "strace", "ltrace", "unshare", "nsenter",
 })  # fmt: skip
-"""These run others in their own ways, or give words another meaning."""
+"""Programs that run others in ways not modelled here, or change the meaning of words."""
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _LOOKUP = re.compile(r"-p*[vV][pvV]*")
-"""With such an option `command` describes a program and does not run it."""
+"""Options with which `command` describes a program and does not run it."""
 _SCRIPT = re.compile(r"(?![-+])(?!.*/(?:stdin|fd/)).+", re.DOTALL)
-"""An argument of a shell that is neither an option nor its standard input."""
+"""A shell argument that is neither an option nor the standard input."""
 _REPLACEMENT = re.compile(r"-[A-Za-z0-9]*I(?!\{\}$).*|-i.+|-J.*|--r.*", re.DOTALL)
-"""An option of xargs that makes another word than {} stand for its input."""
+"""Options of xargs that replace a word other than {} by the input."""
 _DURATION = re.compile(r"\+?[0-9.]|inf|nan", re.IGNORECASE)
 _UNKNOWN = "-"
-"""Stands for an option whose name a shell replaces, or xargs adds."""
+"""Placeholder for an option that a shell expands or xargs adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     text: str
-    """Without its quotes."""
+    """The word without quotes."""
     open: int | None = None
-    """Where in `text` a shell replaces something."""
+    """Index in `text` of the first shell expansion; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     words: Sequence[Word]
     text: str
-    """The words with one blank between them."""
+    """The words, joined with one blank."""
     fed: bool
-    """Whether xargs adds more arguments."""
+    """xargs adds more arguments."""
     clear: bool
-    """Whether nothing else can be run for these words."""
+    """These words cannot run any other program."""
 
     def may_begin(self, beginnings: Sequence[str]) -> bool:
-        """Whether the command may begin with one of these although it is written differently.
+        """Return whether the command may begin with one of `beginnings` (sorted) in a different spelling.
 
-        A shell may replace its words, and the next word may stand behind its options. `beginnings` is sorted.
+        A shell may expand words, and options may precede the next word.
         """
         known = before_options = None
         at = 0
@@ -115,9 +114,9 @@ class Program:
         return False
 
     def may_have_option(self, options: Mapping[str, Sequence[str]]) -> bool:
-        """Whether the command may have one of these options, at any place.
+        """Return whether the command may have one of these options, at any position.
 
-        `options` maps the first words of a command, with a blank at their end, to beginnings of options.
+        `options` maps the first words of a command, with a blank at the end, to beginnings of options.
         """
         text = f"{self.text} "
         if not text.startswith(tuple(options)):
@@ -136,15 +135,15 @@ class Program:
 
 
 def _may_be_same_option(one: str, other: str) -> bool:
-    """An option may be shortened, joined with others (-rf), or have a long and a short name."""
-    names = [each.lstrip("-") for each in (one, other)]
+    """Options may be shortened, joined (-rf), or have a long and a short name."""
+    names = [option.lstrip("-") for option in (one, other)]
     if not all(names):
         return True
     if one.startswith("--") and other.startswith("--"):
         one, other = (name.partition("=")[0] for name in names)
         return one.startswith(other) or other.startswith(one)
     letters = [
-        name[0] if each.startswith("--") else name for each, name in zip((one, other), names, strict=True)
+        name[0] if option.startswith("--") else name for option, name in zip((one, other), names, strict=True)
     ]
     return not set(letters[0]).isdisjoint(letters[1])
 
@@ -153,15 +152,15 @@ def _may_be_same_option(one: str, other: str) -> bool:
 class Scan:
     programs: Sequence[Program]
     complete: bool
-    """Whether a shell runs `programs` and nothing else."""
+    """A shell runs only `programs`."""
     candidates: Collection[str]
-    """What else may be run, as words with one blank between them. Includes text that is only quoted."""
+    """Other commands that may run, as words joined with one blank. Includes text that is only quoted."""
 
 
 def is_one_program(command: str) -> bool:
-    """Whether a shell runs one program with the arguments that one sees, and nothing else.
+    """Return whether a shell runs exactly one program with literal arguments.
 
-    Quoted text is text to every shell if no comment before it hides a quote and no builtin evaluates it as a subscript.
+    Quoted text is literal in every shell, unless an earlier comment hides a quote or a builtin evaluates a subscript.
     """
     if _HIDDEN.search(command) or _has_evaluated_subscript(
         _QUOTED.sub(lambda quote: quote.group()[1:-1], command)
@@ -171,46 +170,46 @@ def is_one_program(command: str) -> bool:
     if _OPERATORS.search(bare) or _COMMENT.search(bare) or not is_printable(bare):
         return False
     name = bare.split(maxsplit=1)[:1]
-    return name == ["["] or not any(_GLOB.search(each) for each in name)
+    return name == ["["] or not any(_GLOB.search(word) for word in name)
 
 
 def _has_evaluated_subscript(text: str) -> bool:
-    """Whether bash may run some of this text although it is quoted, as in test -v 'a[$(rm x)]'."""
+    """Return whether bash may run a part of this quoted text, as in test -v 'a[$(rm x)]'."""
     subscript = _SUBSCRIPT.search(text)
     return subscript is not None and _EXPANSION.search(text, subscript.end()) is not None
 
 
 def is_printable(text: str) -> bool:
-    """Whether `text` has no control characters, and no blanks and marks that are invisible or look like others."""
+    """Return whether `text` is free of control characters, invisible marks and look-alike blanks."""
     if text.isascii():
         return text.isprintable()
-    return all(each == " " or unicodedata.category(each)[0] not in "CZ" for each in text)
+    return all(char == " " or unicodedata.category(char)[0] not in "CZ" for char in text)
 
 
 def plain_words(command: str) -> str:
-    """The words without quotes and with one blank between them."""
+    """The words without quotes, joined with one blank."""
     spaced = command.replace("${IFS}", " ").replace("$IFS", " ")
     return " ".join(unicodedata.normalize("NFC", spaced).translate(_QUOTES).split())
 
 
 def scan(command: str) -> Scan:
-    """Find every program that `command` may run. Takes time in proportion to its length."""
+    """Find every program that `command` may run, in linear time."""
     commands = _read(command)
     programs = [program for words in commands or () for program in _programs(words)]
     complete = commands is not None and all(program.clear for program in programs)
-    # What the reader does not know is split at every operator, in quotes too, because another shell may get the text.
+    # Also split at operators inside quotes, because the text may be passed to another shell.
     parts = dict.fromkeys(_JOINS.split(command.replace("\\\n", "")))
     if len(parts) > _PARTS_MAX:
         parts, complete = {}, False
     candidates: dict[str, None] = {}
     for part in parts:
-        for words in ([Word(each) for each in plain_words(part).split(" ")], *(_read(part) or ())):
+        for words in ([Word(text) for text in plain_words(part).split(" ")], *(_read(part) or ())):
             candidates |= {program.text: None for program in _programs(words)}
     return Scan(programs, complete, candidates)
 
 
 def _read(command: str) -> list[list[Word]] | None:
-    """The words of each joined command, without redirections; None: some of it is not in the plain part."""
+    """The words of each joined command, without redirections. None: outside the plain part of the language."""
     if _HIDDEN.search(command) or len(_SPECIAL.findall(_QUOTED.sub("'", command))) > _SPECIAL_MAX:
         return None
     commands: list[list[Word]] = [[]]
@@ -234,14 +233,14 @@ def _read(command: str) -> list[list[Word]] | None:
     if at < len(command) or redirected:
         return None
     texts = [[word.text for word in words] for words in commands]
-    # zsh takes the words after `{` and `]]` for another command.
+    # zsh reads the words after `{` and `]]` as another command.
     if any("{" in words or "]]" in words[:-1] for words in texts):
         return None
     return None if _has_evaluated_subscript(" ".join(map(" ".join, texts))) else commands
 
 
 def _word(source: str) -> Word | None:
-    """A word without its quotes; None for a comment, or where a character is not what one sees."""
+    """Remove the quotes of a word. None for a comment and for characters that are not printable."""
     if source in ("[", "[["):
         return Word(source)
     if source.startswith("#"):
@@ -265,7 +264,7 @@ def _word(source: str) -> Word | None:
 
 
 def _programs(words: Sequence[Word]) -> Iterator[Program]:
-    """The program of these words, and those that it runs, as sudo, xargs and find do."""
+    """The program of these words, and the programs it runs (as sudo, xargs and find do)."""
     texts = [word.text for word in words]
     runs = _FIND_RUNS | ({"do"} if {"for", "select"} & set(texts) else set())
     any_fed = any(text.rpartition("/")[2] == "xargs" for text in texts)
@@ -297,11 +296,11 @@ def _programs(words: Sequence[Word]) -> Iterator[Program]:
             wrapped.append(0)
         elif _REDIRECTION.match(word.text):
             wrapped += [0, 1]
-        starts += [(start + 1 + each, fed or name == "xargs") for each in wrapped]
+        starts += [(start + 1 + offset, fed or name == "xargs") for offset in wrapped]
 
 
 def _is_clear(path: str, name: str, arguments: Sequence[Word]) -> bool:
-    """Whether a program of this name runs nothing but the arguments that `_wrapped` finds."""
+    """Return whether a program of this name runs only the arguments that `_wrapped` finds."""
     if path.startswith("=") or name in _OPAQUE:
         return False
     first = arguments[0].text if arguments else ""
@@ -311,7 +310,7 @@ def _is_clear(path: str, name: str, arguments: Sequence[Word]) -> bool:
 
 
 def _wrapped(wrapper: str, words: Sequence[Word]) -> tuple[list[int], bool]:
-    """Where the command behind a wrapper may begin, and whether its words stand for themselves."""
+    """Possible start indexes of the wrapped command, and whether its words are literal."""
     starts: list[int] = []
     option = ""
     clear = True

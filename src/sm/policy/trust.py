@@ -1,11 +1,11 @@
-"""Maps the words of people to trust levels (design section 7)."""
+"""Parses trust levels (design section 7)."""
 
 from sm.core.states import TrustLevel
 
-_MEANING = {
+_LEVELS = {
     "direct": TrustLevel.DIRECT,
     "sandboxed": TrustLevel.SANDBOXED,
-    # Words of the systems before ours; accepted wherever a person writes a level.
+    # Names from earlier systems, accepted wherever a person writes a level.
     "trusted": TrustLevel.DIRECT,
     "full": TrustLevel.DIRECT,
     "vault": TrustLevel.DIRECT,
@@ -14,18 +14,18 @@ _MEANING = {
 
 
 def normalize_trust_level(value: str) -> TrustLevel:
-    """The level that `value` names, legacy words and any case included.
+    """Parse a trust level. Accepts legacy names and ignores case.
 
-    Raises ValueError for anything else: an unknown word must never pass as the most trusted level.
+    Raises ValueError for anything else: an unknown name must never become the most trusted level.
     """
-    level = _MEANING.get(value.strip().lower())
+    level = _LEVELS.get(value.strip().lower())
     if level is None:
-        raise ValueError(f"unknown trust level {value!r}; use one of: {', '.join(_MEANING)}")
+        raise ValueError(f"unknown trust level {value!r}; use one of: {', '.join(_LEVELS)}")
     return level
 
 
-def child_trust(parent_effective: TrustLevel, asked: TrustLevel | None) -> TrustLevel | None:
-    """What a child of such a parent runs in; None when it asks for more than the parent has."""
-    if asked is None or asked is parent_effective:
+def child_trust(parent_effective: TrustLevel, requested: TrustLevel | None) -> TrustLevel | None:
+    """The effective mode of a child; None: the child requests more trust than the parent has."""
+    if requested is None or requested is parent_effective:
         return parent_effective
-    return asked if asked is TrustLevel.SANDBOXED else None
+    return requested if requested is TrustLevel.SANDBOXED else None

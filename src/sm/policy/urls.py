@@ -1,4 +1,4 @@
-"""Compares URLs with the patterns of WebFetch rules, host with host and path with path. Pure."""
+"""Matches URLs against the patterns of WebFetch rules, host and path separately. Pure."""
 
 import ipaddress
 import re
@@ -13,7 +13,7 @@ _HOST_PATTERN = re.compile(r"(?=.)(?:[a-z0-9_.-]|[^\x00-\x7f]|\[[0-9a-f:.]*\]?)*
 _PORT_PATTERN = re.compile(r"[0-9]*(?:\*.*)?")
 _HOST_AND_PORT = re.compile(r"(.*?)\.?(?::0*([^:\]]*))?")
 _ODD_PATH = re.compile(r"[^?#]*?(?:[%\\]|//|/\.|[^!-~])")
-"""A server, or claude, may read it as another path."""
+"""Paths that a server or claude may normalize to another path."""
 _PORTS = {"http": "80", "https": "443"}
 
 
@@ -22,7 +22,7 @@ def is_url_pattern(pattern: str) -> bool:
 
 
 def url_allowed(pattern: str, url: str) -> bool:
-    """Whether an allow rule covers `url`. The part of the pattern for the host is compared with the host only."""
+    """Return whether an allow rule matches `url`. The host part of the pattern matches only the host."""
     if not url.isascii() or not url.isprintable() or re.search(r"[\s\\]", url):
         return False
     host, wanted = _AUTHORITY.match(url), _AUTHORITY.match(pattern)
@@ -34,26 +34,28 @@ def url_allowed(pattern: str, url: str) -> bool:
     if head.endswith("*"):
         rest = rest or "*"
         if not head.endswith("//*"):
-            head = head.rstrip("*")  # else https://example.org* also means https://example.org.other.example
+            head = head.rstrip(
+                "*"
+            )  # otherwise https://example.org* would match https://example.org.other.example
     return matches(head, host.group().lower()) and matches(rest, url[host.end() :])
 
 
 @dataclass(frozen=True, slots=True)
 class _Url:
-    """The parts of a URL, or of a pattern for URLs, in the spelling that all clients agree on."""
+    """The parts of a URL or a URL pattern, in canonical spelling."""
 
     head: str
-    """Scheme and authority in lower case; empty if they are missing."""
+    """Scheme and authority in lower case, or empty."""
     rest: str
     scheme: str
     host: str
     port: str
-    """Empty if none is written."""
+    """Empty: the text has no port."""
 
 
 def _parse(text: str) -> _Url:
-    found = _AUTHORITY.match(text)
-    head, rest = (found.group().lower(), text[found.end() :]) if found else ("", text)
+    match = _AUTHORITY.match(text)
+    head, rest = (match.group().lower(), text[match.end() :]) if match else ("", text)
     scheme, _, authority = head.partition("://")
     parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
     host, port = (parts.group(1), parts.group(2) or "") if parts else ("", "")
@@ -61,9 +63,9 @@ def _parse(text: str) -> _Url:
 
 
 def denying_pattern(patterns: Sequence[str], url: str) -> str | None:
-    """The first pattern that matches `url` as it is written, or in another spelling of the same page.
+    """The first pattern that matches `url` or an equivalent spelling.
 
-    Raises UncertainMatch where clients may read the URL in several ways, or only the scheme or port differs.
+    Raises UncertainMatch if clients may parse the URL differently, or if only the scheme or port differs.
     """
     url = url.strip()
     page = _parse(url)
@@ -83,7 +85,7 @@ def denying_pattern(patterns: Sequence[str], url: str) -> str | None:
         ports = _matching_ports(
             parts, page.host, path, dict.fromkeys((port, usual, *(port for _, port in pages)))
         )
-        if any((parts.scheme, each) in pages for each in ports):
+        if any((parts.scheme, candidate) in pages for candidate in ports):
             return pattern
         uncertain = (
             uncertain
@@ -98,21 +100,21 @@ def denying_pattern(patterns: Sequence[str], url: str) -> str | None:
 
 
 def _matching_ports(wanted: _Url, host: str, path: str, ports: Iterable[str]) -> list[str]:
-    """The ports at which the pattern covers this page. Its last `*` may also stand for a port and more."""
+    """The ports at which the pattern matches this page. Its last `*` may also match a port and a path."""
     whole = f"{wanted.host}{wanted.port and f':{wanted.port}'}{wanted.rest}"
     own_port = wanted.port or _PORTS.get(wanted.scheme, "")
     same_page = matches(wanted.host + wanted.rest, host + path) or (
         path == "/" and matches(wanted.host + wanted.rest, host)
     )
     return [
-        each
-        for each in ports
-        if (same_page and matches(own_port, each)) or matches(whole, f"{host}:{each}{path}")
+        port
+        for port in ports
+        if (same_page and matches(own_port, port)) or matches(whole, f"{host}:{port}{path}")
     ]
 
 
 def _is_plain(scheme: str, host: str, port: str) -> bool:
-    """Whether all clients read scheme, host and port in the same way."""
+    """Return whether all clients parse scheme, host and port alike."""
     if scheme not in _PORTS or not _HOST.fullmatch(host) or not re.fullmatch("[0-9]{1,5}", port):
         return False
     if re.fullmatch("[0-9]+|0x.*", host.rpartition(".")[2]):
