@@ -1,7 +1,7 @@
-"""The command `sm`: where it starts, where it ends, and what there is to type.
+"""Runs the command `sm`, and lists its commands.
 
-Nothing heavy is imported here: `sm hook` and `sm mcp` run for every tool use of every agent and must not pay
-for what only a person needs. One module of this package is one command, loaded when it is called.
+`sm hook` and `sm mcp` run for every tool use of every agent, so this module imports only what they need. Each command
+is a module of `sm.cli.commands`, imported when it is called.
 """
 
 import sys
@@ -66,14 +66,13 @@ COMMANDS = (
     (ITSELF, "completion", "Print the completion script for a shell."),
     (ITSELF, "hook", "Hand over an event of an agent; for its hooks, not for people."),
 )
-"""(section, name, first line of its help), in the order of `sm --help`; which thus imports no command."""
+"""(section, name, first line of help), in the order of `sm --help`, which therefore imports no command."""
 
 
 def main() -> "NoReturn":
-    """Run `sm` with the arguments of this process, and end the process."""
     import gc
 
-    gc.disable()  # what the imports make is here to stay: 1.5 ms of collecting nothing
+    gc.disable()  # The imports leave no garbage: collecting would cost 1.5 ms.
     if len(sys.argv) == 3 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
         _hook(sys.argv[2])
     try:
@@ -85,8 +84,8 @@ def main() -> "NoReturn":
     except KeyboardInterrupt:
         code = 130
     except SystemExit:
-        raise  # only a command that owned this process for long ends so
-    except BaseException as error:  # noqa: BLE001  the edge of the program: no traceback may reach the user
+        raise  # only `sm daemon run` and `sm demo` end the process like this
+    except BaseException as error:  # noqa: BLE001  no traceback may reach the user
         from sm.cli.display.errors import print_error
 
         code = print_error(error)
@@ -94,9 +93,9 @@ def main() -> "NoReturn":
 
 
 def _hook(provider: str) -> "NoReturn":
-    """`sm hook PROVIDER`, without click. Nothing that goes wrong here may reach the agent.
+    """Run `sm hook PROVIDER` without click, and always exit with 0.
 
-    A hook that fails is shown to the agent's user, and one that ends with 2 stops what the agent was about to do.
+    An agent CLI shows a failed hook to its user, and exit code 2 blocks the agent's next action.
     """
     import posix
     import time
@@ -111,14 +110,14 @@ def _hook(provider: str) -> "NoReturn":
 
 
 def _end(code: int) -> "NoReturn":
-    """End at once: tearing the interpreter down takes 5 ms in which nothing of ours is left to do."""
+    """Exit without the interpreter's teardown, which takes 5 ms."""
     import os
 
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        if code == 0:  # else this is only the rest of what has been told
+        if code == 0:  # else the error is already printed
             from sm.cli.display.errors import print_error
 
             code = print_error(error)

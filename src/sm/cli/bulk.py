@@ -15,7 +15,7 @@ from sm.wire import decode
 
 
 def bulk_command(help: str | None, action: str, done: Callable[[Shown], str]) -> click.Command:
-    """A command that does `action` to each session named and takes no other options."""
+    """Build a command that only takes IDs and applies `action` to each session."""
 
     @click.command(help=help)
     @session_arguments
@@ -35,9 +35,9 @@ def act_on_each(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> int:
-    """Do `action` to each session, print what `done` makes of each answer, and return the exit code.
+    """Apply `action` to each session, also after a failure, and return the exit code.
 
-    A failure does not keep the other sessions from being tried.
+    `done` turns the daemon's answer into the printed text. It is called with --json too.
     """
     client = call.client
     failures = Failures()
@@ -52,9 +52,9 @@ def act_on_each(
             failures.add(error)
             continue
         answers.append(text)
-        said = done(decode(text))
+        report = done(decode(text))
         if not call.as_json:
-            click.echo(said)
+            click.echo(report)
     if call.as_json:
         print_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
     return failures.code

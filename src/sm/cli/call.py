@@ -1,4 +1,4 @@
-"""Sends the request of a command to the daemon and prints the answer: as JSON, or laid out for a person."""
+"""Sends a command's request to the daemon and prints the answer as JSON or as text."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +12,11 @@ from sm.client.http import TIMEOUT_S, Client, new_key
 from sm.wire import decode, encode
 
 Layout = Callable[[Any], Table | Iterable[str]]
-"""Turns the JSON of an answer into what a person sees."""
+"""Turns the JSON of an answer into text."""
 
 
 class Call:
-    """One call of a command. `as_json`: whether --json was given."""
+    """One call of a command, with or without --json."""
 
     __slots__ = ("as_json",)
 
@@ -46,7 +46,7 @@ class Call:
         self.show_changed(text, layout)
 
     def show(self, document: str, layout: Layout) -> None:
-        """Print an answer: one JSON document as it came."""
+        """Print one JSON document of the daemon."""
         if self.as_json:
             print_json(document)
         else:
@@ -63,7 +63,7 @@ class Call:
             print_lines(shown)
 
     def show_changed(self, document: str, layout: Layout) -> None:
-        """Print the answer to a change, after its warnings on stderr."""
+        """Print an answer on stdout, and its warnings on stderr."""
         warnings = decode(document).get("warnings")
         if warnings:
             from sm.cli.display.errors import print_warnings
@@ -79,4 +79,4 @@ json_option = click.option(
     callback=lambda context, parameter, value: Call(value),
     help="Print JSON, errors too (on stderr).",
 )
-"""--json. The command receives a Call."""
+"""Adds --json. The command receives a Call as `call`."""

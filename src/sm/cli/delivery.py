@@ -1,4 +1,4 @@
-"""Sends a text to several sessions, follows the messages and prints their outcome, for `sm send` and `broadcast`."""
+"""Sends a text to sessions, follows the messages and prints their outcome, for `sm send` and `broadcast`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,11 +36,10 @@ class DeliveryOptions(NamedTuple):
     rate_wait_s: float
 
     def wait_s(self) -> float:
-        """How long to follow the messages."""
         return 0.0 if self.no_wait else DEFAULT_WAIT_S if self.wait is None else self.wait
 
     def body(self, text: str) -> dict[str, object]:
-        """The message for the daemon, without its recipient. Raises UsageError for options that exclude each other."""
+        """Build the request body without the recipient. Raises UsageError for options that exclude each other."""
         if self.no_wait and self.wait is not None:
             raise UsageError("--wait and --no-wait exclude each other")
         if self.urgent and self.mode == "idle":
@@ -49,7 +48,7 @@ class DeliveryOptions(NamedTuple):
 
 
 def delivery_options(command: Command) -> Command:
-    """The options of DeliveryOptions, as keyword arguments of the command."""
+    """Add the options that fill DeliveryOptions. The command gets them as keyword arguments."""
     for option in (
         click.option("--mode", type=click.Choice(["auto", "idle"]), default="auto", show_default=True,
                      help="As soon as it takes input, or when it is idle."),
@@ -69,7 +68,7 @@ def delivery_options(command: Command) -> Command:
 def deliver(
     call: Call, sessions: Sequence[str], text: str, options: DeliveryOptions, *, several: bool
 ) -> int:
-    """Send one text to each session, print the outcome of each message, and return the exit code."""
+    """Send the text to each session, print the outcome of each message, and return the exit code."""
     body = options.body(text)
     client = call.instance.client(rate_wait_s=options.rate_wait_s)
     messages: list[Shown] = []
@@ -84,9 +83,9 @@ def deliver(
     deadline = time.monotonic() + options.wait_s()
     interrupted = False
     try:
-        for place, message in enumerate(messages):
-            messages[place] = _followed(client, message, deadline)
-    except KeyboardInterrupt:  # they are on their way
+        for index, message in enumerate(messages):
+            messages[index] = _follow(client, message, deadline)
+    except KeyboardInterrupt:  # the daemon delivers the messages anyway
         interrupted = True
     for message in messages:
         try:
@@ -104,22 +103,22 @@ def deliver(
     return INTERRUPTED if interrupted else failures.code
 
 
-def _followed(client: Client, message: Shown, deadline: float) -> Shown:
-    """The message when it is final, or as it is when the time is over."""
+def _follow(client: Client, message: Shown, deadline: float) -> Shown:
+    """Return the message when its status is final, or at the deadline."""
     while message["status"] in OPEN_STATES:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             break
-        # Whole seconds are what the daemon takes: rounded up, and the last one may take a little longer.
+        # The daemon takes whole seconds. Rounding up may wait up to a second past the deadline.
         wait_s = int(min(left_s, _HELD_S)) + 1
         message = client.get(f"/v1/messages/{message['message_id']}", {"wait_s": wait_s})
     return message
 
 
 def outcome(message: Shown, *, must_arrive: bool) -> str:
-    """The outcome of a message, in the words of design section 6.
+    """Describe a message's outcome in the words of design section 6.
 
-    Raises IllegalState when it did not arrive, WaitTimeout when it `must_arrive` and has not yet.
+    Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
     """
     number, reason = message["message_id"], line(message["reason"] or "")
     status = message["status"]

@@ -15,7 +15,7 @@ COMPLETE = "_SM_COMPLETE"
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the modules of this package that `COMMANDS` names."""
+    """A group of the commands in `COMMANDS`, which are modules of `sm.cli.commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for _, name, _ in COMMANDS]
@@ -37,15 +37,15 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(section for section, _, _ in COMMANDS):
             with formatter.section(section):
-                formatter.write_dl([(name, line) for of, name, line in COMMANDS if of == section])
+                formatter.write_dl([(name, line) for group, name, line in COMMANDS if group == section])
 
 
 def nearest(name: str) -> str:
-    """The end of a sentence that offers the commands most like `name`."""
+    """The end of an error message: suggests commands with a similar name, or is empty."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, [known for _, known, _ in COMMANDS])
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    matches = get_close_matches(name, [known for _, known, _ in COMMANDS])
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""
 
 
 @click.command(
@@ -63,7 +63,7 @@ def sm() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. Raises the errors that `display.errors.print_error` prints."""
+    """Run a command and return its exit code. Errors are for `display.errors.print_error`."""
     if sys.platform != "linux":
         raise PlatformUnsupported(f"sm runs on Linux, WSL2 included, and not on {sys.platform}")
     if COMPLETE in os.environ:
@@ -79,10 +79,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complete() -> int:
-    """Answer the shell's completion script; it is silent whatever happens, for it runs at every press of Tab."""
+    """Answer the shell's completion script, which runs at every press of Tab."""
     from click.shell_completion import shell_complete
 
     try:
         return shell_complete(sm, {}, "sm", COMPLETE, os.environ[COMPLETE])
-    except Exception:  # noqa: BLE001  an edge: a traceback would land in the person's command line
+    except Exception:  # noqa: BLE001  a traceback would appear in the user's command line
         return 1

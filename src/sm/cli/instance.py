@@ -1,4 +1,4 @@
-"""Finds the daemon of a command, and starts it or waits for it when it does not answer."""
+"""Finds the daemon of a command. Starts it, or waits for it, when it does not answer."""
 
 import os
 import sys
@@ -10,19 +10,19 @@ from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, UsageError
 from sm.paths import Places, places
 
 PATIENCE_S = 5.0
-"""How long a session's command waits for a daemon that is away."""
+"""The longest wait of an agent's command for the daemon."""
 RATE_WAIT_S = 30.0
-"""How long a command waits, in all, when its session is too fast."""
+"""The longest total wait of a command whose session exceeds a rate limit."""
 _JITTER_S = 0.2
 _MOST_STARTS = 3
 _SOCKET_IN_STATE = "/run/sm.sock"
 
 
 class Instance:
-    """What the environment of this process names.
+    """The instance of sm that the environment variables select.
 
-    `session_id` is set in an agent's command. It says only how patient to be: the daemon asks the kernel who
-    calls.
+    `session_id` is set in an agent's command, and decides only how to wait for the daemon: the daemon identifies its
+    caller through the kernel.
     """
 
     __slots__ = ("environ", "places", "session_id", "socket_path")
@@ -30,21 +30,21 @@ class Instance:
     def __init__(self, environ: Mapping[str, str]) -> None:
         home = environ.get("SM_HOME", "")
         if home and not home.startswith("/"):
-            # places() ignores it, as the XDG specification demands of its own variables; a person who typed it
-            # would then change another instance than the one that was meant.
+            # places() ignores a relative path, as the XDG specification demands for its own variables. The user
+            # would then change another instance than intended.
             raise UsageError(f"SM_HOME must be an absolute path, and {home!r} is not")
         self.environ = environ
         self.places = places(environ)
         self.session_id = environ.get("SM_SESSION_ID") or None
         self.socket_path = environ.get("SM_SOCKET") or self.places.socket
         if self.session_id is not None and self.socket_path.endswith(_SOCKET_IN_STATE):
-            # An agent has no SM_HOME: its socket says where its instance lies.
+            # An agent has no SM_HOME: the path of its socket leads to its instance.
             state = self.socket_path.removesuffix(_SOCKET_IN_STATE)
             self.places = Places(self.places.config, state)
 
     @property
     def own_socket(self) -> bool:
-        """Whether a daemon started from here would listen where this command asks."""
+        """True when a daemon started by this command would listen on `socket_path`."""
         return self.socket_path == self.places.socket
 
     @property
@@ -52,15 +52,15 @@ class Instance:
         return self.own_socket and os.path.lexists(self.places.stopped)
 
     def client(self, *, start: bool = True, rate_wait_s: float = RATE_WAIT_S) -> Client:
-        """The way to the daemon. `start=False`: a command that never starts it, nor waits for it."""
+        """Return a client that starts the daemon (for an agent: waits for it) and retries; not with `start=False`."""
         if not start:
             return Client(self.socket_path)
-        on_away = _Starter(self) if self.session_id is None else _Patience(self)
-        return Client(self.socket_path, on_away, _Pace(rate_wait_s))
+        on_away = _DaemonStarter(self) if self.session_id is None else _DaemonWaiter(self)
+        return Client(self.socket_path, on_away, _RateLimitWaiter(rate_wait_s))
 
 
-class _Patience:
-    """A session never starts the daemon: the operator, or systemd, is about to."""
+class _DaemonWaiter:
+    """Waits for the daemon. An agent never starts it: the operator or systemd does."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -76,15 +76,15 @@ class _Patience:
         time.sleep(0.05)
 
 
-class _Pace:
-    """Waits until the next may come, and says why, once. Raises what it was told when that takes too long."""
+class _RateLimitWaiter:
+    """Waits until the rate limit allows a retry, `wait_s` in all. Prints the first refusal, and raises the last."""
 
     def __init__(self, wait_s: float) -> None:
         self.left_s = wait_s
         self.tries = 0
 
     def __call__(self, limited: RateLimited) -> None:
-        # Of those who wait for one moment one gets it: whoever has waited longest comes first.
+        # Of several waiting commands one gets through. Shorter jitter after more tries favours the longest wait.
         self.tries += 1
         pause_s = limited.retry_after_s + _JITTER_S * os.urandom(1)[0] / 256 / self.tries
         if limited.retry_after_s > self.left_s:
@@ -98,8 +98,8 @@ class _Pace:
         time.sleep(pause_s)
 
 
-class _Starter:
-    """The operator's commands start the daemon, and repeat what they asked when it died over it."""
+class _DaemonStarter:
+    """Starts the daemon for an operator's command, again when it dies before it answers."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -119,7 +119,7 @@ class _Starter:
 
 
 def start(instance: Instance) -> None:
-    """Start the daemon of this instance and return when one is ready, whoever started it."""
+    """Return when a daemon of this instance is ready, started here or by another command."""
     _check_owner(instance)
     from sm.cli.start_daemon import launch
 
@@ -131,11 +131,11 @@ def stopped() -> DaemonUnavailable:
 
 
 def _check_owner(instance: Instance) -> None:
-    """Root with a user's HOME would leave files there that their owner cannot write."""
+    """Refuse another user's instance: root with a user's HOME would leave files that the user cannot write."""
     path = instance.places.state
-    found = os.path.exists(path)
+    exists = os.path.exists(path)
     while not os.path.exists(path):
         path = os.path.dirname(path)
     owner = os.stat(path).st_uid
-    if owner != os.geteuid() and (found or "SUDO_UID" in instance.environ):
+    if owner != os.geteuid() and (exists or "SUDO_UID" in instance.environ):
         raise NotPermitted(f"{path} belongs to user {owner}", owner_hint(owner))

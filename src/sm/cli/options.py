@@ -1,4 +1,4 @@
-"""Defines arguments and options that several commands share, and the completion of names."""
+"""Defines shared arguments and options of commands, and shell completion of names."""
 
 import os
 import re
@@ -17,70 +17,67 @@ Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _completion(names: Callable[[click.Context, str], Iterable[str]]) -> Completion:
-    """Of `names` those that begin with what is typed; nothing when no daemon runs.
+    """Build a completion from `names`; empty when no daemon runs.
 
-    Names that a shell could take for more than a word are left out.
+    Omits names with characters that a shell may interpret.
     """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         try:
-            found = names(context, incomplete)
+            candidates = names(context, incomplete)
         except (SmError, OSError):
             return []
-        return [name for name in found if name and name.startswith(incomplete) and set(name) <= _SAFE]
+        return [name for name in candidates if name and name.startswith(incomplete) and set(name) <= _SAFE]
 
     return complete
 
 
-def _listed(path: str, query: Mapping[str, object] | None = None) -> Any:
+def _fetch(path: str, query: Mapping[str, object] | None = None) -> Any:
     return Instance(os.environ).client(start=False).get(path, query, timeout_s=COMPLETION_S)
 
 
-def _of_sessions() -> list[str]:
+def _session_names() -> list[str]:
     return [
         name
-        for session in _listed("/v1/sessions")
+        for session in _fetch("/v1/sessions")
         for name in (session["friendly_name"] or session["name"], session["session_id"])
     ]
 
 
 @_completion
 def session_names(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Ids and names of sessions."""
-    return _of_sessions()
+    return _session_names()
 
 
 @_completion
 def open_requests(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Open requests, and the sessions that have any."""
-    requests = _listed("/v1/requests")
+    """Open requests, and the names and IDs of their sessions."""
+    requests = _fetch("/v1/requests")
     sessions = dict.fromkeys(name for r in requests for name in (r["name"] or "", r["session_id"]))
     return [*(r["request_id"] for r in requests), *sessions]
 
 
 @_completion
 def requests_and_sessions(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Open requests and sessions; settled requests too, once something is typed."""
-    requests = _listed("/v1/requests", {"all": bool(incomplete)})
-    return [*(r["request_id"] for r in requests), *_of_sessions()]
+    """Open requests and sessions; closed requests too when the word is not empty."""
+    requests = _fetch("/v1/requests", {"all": bool(incomplete)})
+    return [*(r["request_id"] for r in requests), *_session_names()]
 
 
 @_completion
 def workspaces(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Slugs of workspaces."""
-    return [workspace["slug"] for workspace in _listed("/v1/workspaces")]
+    return [workspace["slug"] for workspace in _fetch("/v1/workspaces")]
 
 
 @_completion
 def agent_types(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Agent types that can be spawned here."""
     session_id = Instance(os.environ).session_id
-    found = _listed("/v1/agents", agent_types_query(session_id, context.params.get("workspace")))
-    return [a["name"] for a in found["agents"] if not a["problem"] and not a["shadowed_by"]]
+    answer = _fetch("/v1/agents", agent_types_query(session_id, context.params.get("workspace")))
+    return [a["name"] for a in answer["agents"] if not a["problem"] and not a["shadowed_by"]]
 
 
 def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str, object]:
-    """The query of /v1/agents: what decides which agent types a spawn from here would find."""
+    """Build the query of /v1/agents for the agent types that a spawn from here would find."""
     query: dict[str, object] = {"workspace": workspace}
     if session_id is None:
         from sm.providers import LOCATION_VARIABLES
@@ -94,14 +91,14 @@ def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str
 
 
 session_argument = click.argument("session", metavar="ID", shell_complete=session_names)
-"""ID: an id, a unique prefix of one, a name or friendly name."""
+"""Takes an id, a unique prefix of an id, a name or a friendly name."""
 optional_session = click.argument("session", metavar="[ID]", required=False, shell_complete=session_names)
 session_arguments = click.argument(
     "sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names
 )
 REQUEST_NAME = re.compile(r"[rR][0-9]+")
 request_argument = click.argument("request", metavar="REQUEST|ID", shell_complete=open_requests)
-"""REQUEST|ID: the name of an open request, or a session that has exactly one."""
+"""Takes the name of an open request, or a session that has exactly one."""
 rate_wait_option = click.option(
     "--rate-wait",
     "rate_wait_s",
@@ -111,18 +108,17 @@ rate_wait_option = click.option(
     metavar="SECONDS",
     help="From an agent that is too fast: wait so long in all, then exit 6.",
 )
-"""--rate-wait of the commands whose number in a time is limited for a session."""
+"""For commands with a rate limit."""
 workspace_option = click.option(
     "--workspace",
     metavar="SLUG",
     shell_complete=workspaces,
     help="Only those of this workspace; - is those in none.",
 )
-"""--workspace of the commands that list what belongs to sessions."""
 
 
 def key_value(option: str, pairs: Iterable[str], example: str) -> dict[str, str]:
-    """The values of an option that takes KEY=VALUE several times. Raises UsageError."""
+    """Parse the values of a repeatable KEY=VALUE option. Raises UsageError."""
     values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -133,5 +129,5 @@ def key_value(option: str, pairs: Iterable[str], example: str) -> dict[str, str]
 
 
 def absolute(directory: str) -> str:
-    """A directory as a person names it, from the root."""
+    """Make a typed path absolute; `~` is expanded."""
     return os.path.abspath(os.path.expanduser(directory))

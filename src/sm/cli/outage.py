@@ -1,4 +1,4 @@
-"""Waits for answers and events of the daemon over its restarts. It is never started from here."""
+"""Waits for answers and events across restarts of the daemon, and never restarts it."""
 
 import sys
 import time
@@ -17,14 +17,14 @@ _HELD_S = 20.0  # the daemon holds no request longer than 25 s
 
 
 class _Outage:
-    """Says on stderr that the daemon is away and that it is back, once each."""
+    """Prints once on stderr that the daemon is away, and once that it is back."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(0.05, 1.0)
         self._is_on = False
 
     def pause_s(self) -> float:
-        """How long to wait before the next try."""
+        """Return the pause before the next try."""
         if not self._is_on:
             self._is_on = True
             click.echo("the daemon is away; waiting for it", err=True)
@@ -40,19 +40,19 @@ class _Outage:
 def until_answered(
     instance: Instance, ask: Callable[[Client, float], T | None], timeout_s: float | None
 ) -> T | None:
-    """What `ask(client, wait_s)` returns once that is not None; None when `timeout_s` is over (None: never).
+    """Call `ask(client, wait_s)` until it returns a value other than None; None after `timeout_s` (None: no limit).
 
-    The daemon is started first, as by any command. From then on `ask` is repeated while the daemon is away, and
-    must bear that. A person's command ends when the daemon was stopped on purpose; an agent's goes on.
+    The daemon is started first, as by any command. Later `ask` is retried while the daemon is away, so it must be
+    idempotent. After `sm daemon stop` a user's command raises DaemonUnavailable; an agent's command waits.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    found = False
+    started = False
     outage = _Outage()
     while True:
         try:
-            if not found:
+            if not started:
                 instance.client().get("/v1/health")
-                found = True
+                started = True
             answer = ask(instance.client(start=False), _at_most(_HELD_S, deadline))
             outage.end()
         except Away:
@@ -71,9 +71,9 @@ def _at_most(seconds: float, deadline: float | None) -> float:
 
 
 def follow(client: Client, query: Mapping[str, object], since: int) -> Iterator[str]:
-    """Events after `since` as JSON, for ever, without losing or repeating one.
+    """Yield every event after `since` as JSON, exactly once, without end.
 
-    Raises BrokenPipeError as soon as nobody reads stdout any more.
+    Raises BrokenPipeError as soon as the reader closes stdout.
     """
     cursor = since
     outage = _Outage()

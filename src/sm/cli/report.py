@@ -1,4 +1,4 @@
-"""Sends what a session reports about itself (`checkpoint`, `note`, `complete`), also while no daemon runs."""
+"""Sends a session's own reports (`checkpoint`, `note`, `complete`), or spools them while no daemon runs."""
 
 import os
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from sm.wire import AGENT_SOCKET_NAME
 
 
 def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | None:
-    """Post the report of the calling session and return the daemon's answer; None when it stays in the spool.
+    """Post a report and return the daemon's answer; None when the report stays in the spool.
 
-    Raises UsageError outside of a session, the daemon's refusals, and LimitReached when the spool is full.
+    Raises UsageError outside a session, the daemon's refusals, and LimitReached when the spool is full.
     """
     instance = Instance(os.environ)
     try:
         answer = _post(instance, action, f"/v1/sessions/me/{path}", body)
     except (NotFound, DaemonUnavailable):
-        # Without its variables a process may still be an agent's, and the daemon knows; if not, this is why.
+        # The daemon recognises an agent's process even without the variables, so the request had to come first.
         if instance.session_id is not None:
             raise
         raise UsageError(
@@ -35,9 +35,9 @@ def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | Non
 
 
 def _post(instance: Instance, action: str, path: str, body: Mapping[str, object]) -> Any | None:
-    """The report is in the spool before any wait, so that it survives this command being killed.
+    """Post the report. Spools it before any wait, so that it survives a kill of this command.
 
-    Both copies have one key, so the report counts once, whichever copy the daemon reads first.
+    Both copies have the same key, so the daemon counts the report once.
     """
     key = new_key()
     try:
@@ -49,7 +49,7 @@ def _post(instance: Instance, action: str, path: str, body: Mapping[str, object]
             return instance.client().post(path, body, key=key)
         spooled = write(instance, action, body, key)
         if not isinstance(error, Away):
-            return None  # a daemon listens and does not answer
+            return None  # a daemon listens but does not answer
     try:
         answer = instance.client().post(path, body, key=key)
     except DaemonUnavailable:

@@ -14,7 +14,7 @@ from sm.client.http import session_path
 from sm.core.statuses import Status
 
 _QUERY = ("recursive", "status", "archived", "search", "workspace")
-"""The options that go to the daemon, under their own names."""
+"""Options that are sent to the daemon under the same names."""
 
 
 def list_command(
@@ -26,9 +26,9 @@ def list_command(
     has_status: bool = False,
     of_session: bool = False,
 ) -> click.Command:
-    """A command that prints the sessions that the daemon lists at `path`.
+    """Build a command that prints the sessions listed at `path`.
 
-    `has_status`: it has --status. `of_session`: it has --recursive and ID, and `path` is below that session.
+    `has_status` adds --status. `of_session` adds ID and --recursive; `path` is then relative to that session.
     """
 
     def command(*, call: Call, session: str | None = None, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Starts the daemon from a command and reports that it is ready, or why it cannot start."""
+"""Starts the daemon from a command and waits until it is ready."""
 
 import os
 import select
@@ -14,33 +14,33 @@ from sm.paths import Places
 from sm.wire import decode
 
 START_S = 15.0
-_AGAIN_S = 0.25
+_RETRY_S = 0.25
 _ERRORS_MAX_BYTES = 1 << 20
-_KEPT = (
+_KEPT_VARIABLES = (
     "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "SM_HOME", "TMUX_TMPDIR", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-_KEPT_BEGINNINGS = ("LC_", "XDG_", "DOCKER_")
-# What `nohup`, a shell in the background, or Python itself ignores would stay ignored over exec, agents included.
-_RESET = (
+_KEPT_PREFIXES = ("LC_", "XDG_", "DOCKER_")
+# Signals that `nohup`, a background shell or Python ignores would stay ignored after exec, also in agents.
+_RESET_SIGNALS = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD,
     signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGXFSZ,
 )  # fmt: skip
 
 
 def launch(places: Places, environ: Mapping[str, str]) -> None:
-    """Start a daemon and return when one is ready: this one, or one that another command started first.
+    """Start a daemon and return when one is ready, perhaps one that another command started first.
 
-    Raises the error that the daemon itself names (a wrong configuration, a refused database),
-    DaemonUnavailable when it ends without a word or is not ready within START_S.
+    Raises the daemon's own error (a wrong configuration, a refused database); DaemonUnavailable when it exits without
+    an error or is not ready within START_S.
     """
     deadline = time.monotonic() + START_S
     locked = False
     while True:
         try:
-            answer = _launched(places, environ, deadline)
+            answer = _start_process(places, environ, deadline)
         except DaemonUnavailable:
-            if locked and time.monotonic() > deadline:  # so long one has held it, whatever became of this one
-                raise _held() from None
+            if locked and time.monotonic() > deadline:  # another daemon held the lock all the time
+                raise _lock_error() from None
             raise
         if answer.get("ready"):
             return
@@ -48,24 +48,26 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
         if not isinstance(error, AlreadyRunning):
             raise error
         locked = True
-        # Somebody holds the lock: a daemon that is about to listen, or one that is about to let go.
-        again = time.monotonic() + _AGAIN_S
-        while time.monotonic() < again:
+        # The lock belongs to a daemon that is about to listen, or about to exit.
+        retry_at = time.monotonic() + _RETRY_S
+        while time.monotonic() < retry_at:
             if _answers(places.socket):
                 return
             time.sleep(0.02)
         if time.monotonic() > deadline:
-            raise _held()
+            raise _lock_error()
 
 
-def _held() -> DaemonUnavailable:
+def _lock_error() -> DaemonUnavailable:
     return DaemonUnavailable("another daemon holds the lock and does not answer", "sm daemon logs")
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the daemon may know of the environment of whoever happened to start it (design section 9)."""
+    """Select the variables that the daemon may inherit from the command that starts it (design section 9)."""
     return {
-        name: value for name, value in environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
     }
 
 
@@ -85,9 +87,10 @@ def _error(answer: Mapping[str, Any]) -> SmError:
     return from_wire(str(error.get("code")), str(error.get("message")), None if hint is None else str(hint))
 
 
-def _launched(places: Places, environ: Mapping[str, str], deadline: float) -> dict[str, Any]:
+def _start_process(places: Places, environ: Mapping[str, str], deadline: float) -> dict[str, Any]:
+    """Return the daemon's readiness message; empty when the message is malformed."""
     try:
-        errors, begin = _errors_file(places)
+        errors, begin = _open_errors(places)
     except OSError as error:
         raise DaemonUnavailable(f"the daemon cannot start: {error.filename}: {error.strerror}") from None
     reader, writer = os.pipe()
@@ -102,8 +105,8 @@ def _launched(places: Places, environ: Mapping[str, str], deadline: float) -> di
         os.close(reader)
         os.close(errors)
     if not line:
-        said = _said(places, begin)
-        raise DaemonUnavailable("the daemon ended while it was starting" + said, "sm daemon run shows more")
+        output = _last_errors(places, begin)
+        raise DaemonUnavailable("the daemon ended while it was starting" + output, "sm daemon run shows more")
     try:
         answer = decode(line.decode("utf-8", "replace"))
     except ValueError:
@@ -111,8 +114,11 @@ def _launched(places: Places, environ: Mapping[str, str], deadline: float) -> di
     return answer if isinstance(answer, dict) else {}
 
 
-def _errors_file(places: Places) -> tuple[int, int]:
-    """What the daemon writes to stderr before its log is open, or when it dies; and how long it is already."""
+def _open_errors(places: Places) -> tuple[int, int]:
+    """Open the file for the daemon's stderr, and return its descriptor and size.
+
+    The daemon uses stderr before its log is open, and when it crashes.
+    """
     os.makedirs(os.path.dirname(places.state), exist_ok=True)
     for directory in (places.state, places.log):
         os.makedirs(directory, 0o700, exist_ok=True)
@@ -125,7 +131,7 @@ def _errors_file(places: Places) -> tuple[int, int]:
     return errors, size
 
 
-def _said(places: Places, begin: int) -> str:
+def _last_errors(places: Places, begin: int) -> str:
     with open(places.log + "/daemon.err", "rb") as errors:
         errors.seek(begin)
         text = errors.read(64 * 1024).decode("utf-8", "replace")
@@ -134,33 +140,33 @@ def _said(places: Places, begin: int) -> str:
 
 
 def _become_daemon(writer: int, errors: int, environ: Mapping[str, str]) -> None:
-    """In the forked child: become `python -m sm.daemon`, away from this terminal and this command. Never returns."""
+    """In the forked child: execute `python -m sm.daemon` in a session of its own. Never returns."""
     try:
         os.setsid()
-        # Forked once more, so that it is no child of a command that lives long (`sm events --follow`) and
-        # would leave it a zombie, and so that it can never get a controlling terminal.
+        # The second fork prevents a controlling terminal. It also keeps the daemon from becoming a zombie child of a
+        # long-running command such as `sm events --follow`.
         if os.fork():
             os._exit(0)
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
-        # Through high numbers first: `writer` or `errors` may be 0, 1 or 2 when the caller closed those.
-        high = [os.dup2(fd, 200 + place) for place, fd in enumerate((null, null, errors, writer))]
-        for place, fd in enumerate(high):
-            os.dup2(fd, place)
-        # A lock that the caller's shell holds must not live on in the daemon.
+        # High numbers first: `writer` or `errors` may be 0, 1 or 2 when the caller closed those.
+        high = [os.dup2(fd, 200 + number) for number, fd in enumerate((null, null, errors, writer))]
+        for number, fd in enumerate(high):
+            os.dup2(fd, number)
+        # The daemon must not inherit locks of the caller's shell.
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-        for number in _RESET:
+        for number in _RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(sys.executable, [sys.executable, "-m", "sm.daemon", "--ready-fd", "3"], dict(environ))
-    except BaseException as error:  # noqa: BLE001  nothing above may run in this copy of the command
+    except BaseException as error:  # noqa: BLE001  no caller's code may run in this copy of the command
         os.write(2, f"{sys.executable}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(127)
 
 
 def _line(reader: int, deadline: float) -> bytes:
-    """The one line that the daemon writes; empty when it ended without."""
+    """Read the daemon's readiness message; empty when the daemon exited without one."""
     line = b""
     poll = select.poll()
     poll.register(reader, select.POLLIN)

@@ -6,7 +6,7 @@ from sm.errors import InvalidText
 
 
 def message_text(text: str) -> str:
-    """The text of a message; for `-` the text on stdin without its last newline. Raises InvalidText."""
+    """Return `text`; for `-` the text on stdin without its last newline. Raises InvalidText."""
     if text != "-":
         return text
     from sm.core.text import MESSAGE_MAX
@@ -15,15 +15,15 @@ def message_text(text: str) -> str:
 
 
 def read_text(what: str, limit: int) -> str:
-    """All of stdin: at most `limit` characters, not counting newlines at the end.
+    """Read all of stdin, with CRLF as LF.
 
-    Raises InvalidText for a longer text and for bytes that are not UTF-8.
+    Raises InvalidText for bytes that are not UTF-8, and for more than `limit` characters before the final newlines.
     """
     # A character takes at most four bytes and the last newline two: more bytes are refused unread.
-    most = 4 * limit + 2
-    data = sys.stdin.buffer.read(most + 1)
+    max_bytes = 4 * limit + 2
+    data = sys.stdin.buffer.read(max_bytes + 1)
     try:
-        text = data.decode("utf-8").replace("\r\n", "\n") if len(data) <= most else None
+        text = data.decode("utf-8").replace("\r\n", "\n") if len(data) <= max_bytes else None
     except UnicodeDecodeError as error:
         raise InvalidText(f"the {what} is not UTF-8: byte {error.start + 1}") from None
     if text is None or len(text.rstrip("\n")) > limit:

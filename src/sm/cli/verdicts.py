@@ -1,4 +1,4 @@
-"""Answers a request: builds `sm approve`, `reject` and `deny`, and sends what `sm answer` says."""
+"""Answers requests, for `sm approve`, `reject`, `deny` and `answer`."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from sm.errors import NotFound
 
 
 def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Command:
-    """A command that approves or declines a request and prints that this was `done`."""
+    """Build a command that approves or declines a request. `done` begins its output."""
 
     @click.command(help=help)
     @request_argument
@@ -24,7 +24,7 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
 
 
 def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
-    """Answer a request, named by its id or by the session that has exactly one open, and print the result."""
+    """Answer a request and print the result. `reference` is its id, or a session with exactly one open request."""
     if reference in ("", ".", ".."):
         raise NotFound(f"no request {reference!r}", "sm requests")
     path = f"/v1/requests/{quoted(reference)}/answer"

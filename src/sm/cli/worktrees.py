@@ -1,49 +1,51 @@
-"""Git worktrees for sessions: `sm spawn --worktree` makes one, `sm rm` removes it.
+"""Creates git worktrees for `sm spawn --worktree` and removes them for `sm rm`.
 
-Git runs here, as the caller, and never in the daemon: a repository's own configuration names programs that git runs,
-and an agent may be able to write it. Where a sandboxed one may, git is not run at all.
+Git runs here, as the caller, and never in the daemon: a repository's configuration names programs for git to run, and
+an agent may be able to write it. Git does not run at all where a sandboxed agent may have written that configuration.
 """
 
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from sm.client.http import Client
+from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
 from sm.core.worktrees import PLACE, above, is_name, main_of, overlap, placed
 from sm.errors import ExternalError, InvalidPath, NotPermitted, SandboxUnavailable, SmError, UsageError
 
-_WITHIN_S = 120
-_ALWAYS = (
+_TIMEOUT_S = 120
+_GIT_OPTIONS = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
     *("-c", "status.showUntrackedFiles=normal"),  # `worktree remove` goes by what status shows
 )
-_UNDER_WAY = (
+_OPERATION_FILES = (
     "rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG",
 )  # fmt: skip
-"""What git leaves in a worktree's own directory until it is done (path.c, wt-status.c)."""
+"""Files in a worktree's git directory during an unfinished operation (git's path.c, wt-status.c)."""
 
 
+@dataclass(frozen=True, slots=True)
 class Worktree:
-    """One that was made: `path` absolute, `branch` its own, `directory` where the session works in it."""
+    """A new worktree at the absolute `path`, on its own `branch`.
 
-    __slots__ = ("branch", "common", "directory", "path", "start")
+    `directory` is the session's working directory, `common` the repository's git directory, `start` the commit.
+    """
 
-    def __init__(self, path: str, branch: str, directory: str, common: str, start: str) -> None:
-        self.path = path
-        self.branch = branch
-        self.directory = directory
-        self.common = common
-        self.start = start
+    path: str
+    branch: str
+    directory: str
+    common: str
+    start: str
 
-    def taken_back(self, client: Client, error: SmError) -> None:
-        """Remove it after a spawn that failed with `error`, unless there may be a session that works in it.
+    def roll_back(self, client: Client, error: SmError) -> None:
+        """Remove the worktree after a spawn failed with `error`, unless a session may work in it.
 
-        `git worktree list` shows what is left.
+        A worktree that cannot be removed stays listed in `git worktree list`.
         """
         if error.http_status >= 500 and not isinstance(error, SandboxUnavailable):
-            return  # it was started and has failed, or nobody knows
+            return  # the daemon may have started the agent
         try:
             sessions = client.get("/v1/sessions", {"archived": True})
             if any((session["worktree"] or {}).get("path") == self.path for session in sessions):
@@ -55,10 +57,10 @@ class Worktree:
 
 
 def make(client: Client, directory: str, name: str) -> Worktree:
-    """A worktree beside the others of the repository around `directory`, on a new branch from what is checked out.
+    """Create a worktree of the repository around `directory`, on a new branch from HEAD.
 
-    Raises UsageError where there is no repository, or one with a worktree or branch of that name; NotPermitted where
-    a sandboxed session may have changed what git runs.
+    Raises UsageError when there is no repository, or the worktree or branch exists; NotPermitted when a sandboxed
+    session may have changed the programs that git runs.
     """
     if not is_name(name):
         raise UsageError(f"name {folded(name, 80)!r} is not usable for a branch")
@@ -87,16 +89,15 @@ def make(client: Client, directory: str, name: str) -> Worktree:
     except ExternalError as error:
         hint = "choose another --name" if "already exists" in error.message else None
         raise UsageError(f"no worktree for {name}: {error.message}", hint) from None
-    works = os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), top)))
-    return Worktree(path, branch, works if os.path.isdir(works) else path, common, start)
+    inside = os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), top)))
+    return Worktree(path, branch, inside if os.path.isdir(inside) else path, common, start)
 
 
 def clean(session: Mapping[str, Any]) -> str | None:
-    """Remove the worktree of a session that was removed; what is to be said of it, None for nothing.
+    """Remove the worktree and branch of a removed session. Return a warning about the part that stays, or None.
 
-    `session` is the daemon's answer to its removal. Left alone when something that is nowhere else would go with
-    it, but for ignored files, or another session works there. The branch stays while it has commits that are nowhere
-    else.
+    `session` is the daemon's answer to the removal. The worktree stays when another session works there, or when its
+    removal would destroy data other than ignored files. The branch stays while it has commits that no other ref has.
     """
     path, branch = str(session["worktree"]["path"]), str(session["worktree"]["branch"])
     reason: str | None
@@ -105,8 +106,8 @@ def clean(session: Mapping[str, Any]) -> str | None:
             reason = "a sandboxed session may have changed what git runs in it"
         elif session["used"]:
             reason = "another session works there"
-        elif not os.path.lexists(path):  # somebody has removed it, and git still knows of it
-            return _cleaned_after(main_of(path, branch), branch)
+        elif not os.path.lexists(path):
+            return _prune(main_of(path, branch), branch)
         else:
             reason = _reason_to_keep(path, branch)
         if reason is None:
@@ -119,7 +120,8 @@ def clean(session: Mapping[str, Any]) -> str | None:
     return _remove_branch(common, branch)
 
 
-def _cleaned_after(main: str | None, branch: str) -> str | None:
+def _prune(main: str | None, branch: str) -> str | None:
+    """Make git forget a worktree whose directory is gone, and remove its branch. Return a warning, or None."""
     if main is None or not os.path.isdir(main):
         return None
     common = _common(main)
@@ -132,8 +134,8 @@ def _cleaned_after(main: str | None, branch: str) -> str | None:
 def _remove_branch(common: str, branch: str) -> str | None:
     ref = f"refs/heads/{branch}"
     try:
-        elsewhere = _git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}")
-        if set(elsewhere.split("\n")) - {ref}:
+        containing = _git(common, "for-each-ref", "--format=%(refname)", f"--contains={ref}")
+        if set(containing.split("\n")) - {ref}:
             _git(common, "branch", "-D", branch)
             return None
         reason = "it has commits that are nowhere else"
@@ -143,22 +145,25 @@ def _remove_branch(common: str, branch: str) -> str | None:
 
 
 def _reason_to_keep(path: str, branch: str) -> str | None:
-    """What `git worktree remove` does not look at, None for nothing. Raises ExternalError."""
+    """Check for data that `git worktree remove` would destroy. Return the reason to keep it, or None.
+
+    Raises ExternalError.
+    """
     main = main_of(path, branch)
     if main is None or os.path.realpath(path) != path:
         return "sm did not make it"
-    # A session may name any directory as its worktree.
+    # A caller of the API may name any directory as a session's worktree.
     common, own = _common(path), _git(path, "rev-parse", "--absolute-git-dir")
     top = _git(path, "rev-parse", "--show-toplevel")
     if top != path or own == common or not _is_main(main, common):
         return f"it is no worktree of the repository in {folded(main, 4096)}"
     worktrees = _git(path, "worktree", "list", "--porcelain").split("\n")
-    if any(each.startswith(f"worktree {path}/") for each in worktrees):
+    if any(entry.startswith(f"worktree {path}/") for entry in worktrees):
         return "another worktree lies in it"
     ref = f"refs/heads/{branch}"
     if _git(path, "for-each-ref", "--format=%(refname)", ref) != ref:
         return f"there is no branch {branch}"
-    if any(os.path.lexists(os.path.join(own, name)) for name in _UNDER_WAY):
+    if any(os.path.lexists(os.path.join(own, name)) for name in _OPERATION_FILES):
         return "a rebase, merge, cherry-pick or bisect is under way in it"
     if _git(path, "rev-parse", "--symbolic-full-name", "HEAD") != ref and not _git(
         path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads", "refs/tags"
@@ -174,29 +179,27 @@ def _is_main(main: str, common: str) -> bool:
 
 
 def _common(directory: str) -> str:
-    """What all worktrees of the repository around `directory` share, without links."""
+    """Return the real path of the git directory that all worktrees of a repository share."""
     return os.path.realpath(os.path.join(directory, _git(directory, "rev-parse", "--git-common-dir")))
 
 
-def _sandboxed(client: Client, places: set[str]) -> bool:
-    """Whether a sandboxed session could write to one of the places; as the daemon says of one that is removed."""
-    teams = {w["slug"]: w["working_dir"] for w in client.get("/v1/workspaces", {"deleted": True})}
-    reached = {
+def _sandboxed(client: Client, paths: set[str]) -> bool:
+    """True when a sandboxed session could write to one of the paths. The daemon decides `sandboxed` the same way."""
+    workspaces = {w["slug"]: w["working_dir"] for w in client.get("/v1/workspaces", {"deleted": True})}
+    writable = {
         os.path.realpath(directory)
         for session in client.get("/v1/sessions", {"archived": True})
         if session["effective_mode"] != "direct"
-        for directory in (session["working_dir"], teams.get(session["workspace"]))
+        for directory in (session["working_dir"], workspaces.get(session["workspace"]))
         if directory is not None
     }
-    return any(overlap(directory, place) for directory in reached for place in places)
+    return any(overlap(directory, path) for directory in writable for path in paths)
 
 
 def directory_of(
     client: Client, working_dir: str | None, parent: str | None, workspace: str | None, session_id: str | None
 ) -> str:
-    """Where a session with these options would work, as the daemon decides it."""
-    from sm.client.http import session_path, workspace_path
-
+    """Find the working directory that the daemon would choose for these options. Raises InvalidPath."""
     if working_dir is not None:
         directory = os.path.abspath(os.path.expanduser(working_dir))
     elif parent is not None:
@@ -213,7 +216,7 @@ def directory_of(
 
 
 def _hide(common: str) -> None:
-    """Keep git from showing what lies below `.sm` as untracked; without touching a file that is committed."""
+    """Make git ignore `.sm`, through a file that is never committed."""
     exclude, rule = f"{common}/info/exclude", f"/{PLACE}/".encode()
     try:
         os.makedirs(f"{common}/info", exist_ok=True)
@@ -227,27 +230,27 @@ def _hide(common: str) -> None:
 
 
 def _git(directory: str, *arguments: str) -> str:
-    """What git prints. Raises ExternalError with what it says of its failure."""
-    # Within a hook of git these would name another repository than the one around `directory`.
+    """Run git and return its output. Raises ExternalError with git's own message."""
+    # In a git hook, GIT_DIR and others would select another repository than the one around `directory`.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
-            ["git", *_ALWAYS, "-C", directory, *arguments],
+            ["git", *_GIT_OPTIONS, "-C", directory, *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_WITHIN_S,
+            timeout=_TIMEOUT_S,
             check=False,
         )
     except FileNotFoundError:
         raise ExternalError("git is not installed", "sudo apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise ExternalError(f"git {arguments[0]} took more than {_WITHIN_S} s") from None
+        raise ExternalError(f"git {arguments[0]} took more than {_TIMEOUT_S} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
-        why = next((each for each in said if each.startswith(("fatal: ", "error: "))), said[-1])
+        lines = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
+        why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
         raise ExternalError(folded(why.partition(": ")[2] or why, 300))
     return done.stdout.strip()

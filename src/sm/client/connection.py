@@ -1,8 +1,8 @@
-"""One HTTP/1.1 exchange with the daemon over its Unix socket: the transport of all commands and hooks.
+"""Exchanges one HTTP/1.1 request with the daemon over its Unix socket, for all commands and hooks.
 
-An agent stands still while its hook runs, so this module loads C modules only: `socket`, `http.client`, `os` and
-`typing` would each cost as much as the whole exchange (docs/benchmarks.md). It raises OSError and BadAnswer;
-`sm.client.http` turns both into the errors that a person reads.
+An agent blocks while its hook runs, so this module loads C modules only: `socket`, `http.client`, `os` and `typing`
+would each cost as much as the whole exchange (docs/benchmarks.md). `sm.client.http` turns OSError and BadAnswer into
+errors for users.
 """
 
 import _socket
@@ -23,7 +23,7 @@ _BACKLOG_PAUSE_S = 0.01
 
 
 class BadAnswer(ValueError):
-    """The answer is not HTTP as a daemon speaks it. `hint` is the command to type."""
+    """The peer violated the protocol. `hint` is the command to type."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class BadAnswer(ValueError):
 
 
 class BrokenOff(ConnectionError):
-    """The connection ended before the whole answer was read."""
+    """The connection ended before the end of the answer."""
 
     def __init__(self) -> None:
         super().__init__("the daemon went away in the middle of its answer")
@@ -48,7 +48,7 @@ class ForeignListener(PermissionError):
 def request(
     method: str, target: str, *, key: str | None = None, body: str | None = None, token: str = ""
 ) -> bytes:
-    """The bytes of one request. `body` is JSON in ASCII, `token` identifies a caller on an agent socket."""
+    """Encode a request. `body` is JSON in ASCII, `token` identifies a caller on an agent socket."""
     head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
     if token:
         head += f"Authorization: Bearer {token}\r\n"
@@ -62,9 +62,9 @@ def request(
 
 
 def read_token(path: str | bytes) -> str:
-    """The token in a session's token file; empty when the file holds none. Raises OSError.
+    """Read a session's token; empty when the file holds none. Raises OSError.
 
-    `sm restore` writes a new token, so each request reads the file again. The path may be a pipe: opening never waits.
+    `sm restore` writes a new token, so each request reads the file again. Opening does not block, even on a FIFO.
     """
     file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK)
     try:
@@ -75,11 +75,10 @@ def read_token(path: str | bytes) -> str:
 
 
 class HttpConnection:
-    """One connection to the daemon: opened, asked once, read, closed.
+    """A connection to the daemon for one request.
 
-    Each wait ends with TimeoutError at `deadline` (time.monotonic). When `silence_s` is set, each wait ends after that
-    many seconds instead. With `reader_fd`, waiting for bytes raises BrokenPipeError when the reader of that
-    descriptor is gone.
+    Each wait ends with TimeoutError at `deadline` (time.monotonic), or after `silence_s` seconds when that is set. With
+    `reader_fd`, a wait for bytes raises BrokenPipeError when the reader of that descriptor has closed it.
     """
 
     __slots__ = (
@@ -113,34 +112,33 @@ class HttpConnection:
 
     def _connect(self, path: str | bytes) -> int:
         while True:
-            self._limit()
+            self._set_timeout()
             try:
                 self._socket.connect(path)
                 break
             except BlockingIOError:
-                # connect(2), EAGAIN: with a time-out the kernel does not wait for room in a full backlog.
+                # connect(2), EAGAIN: with a timeout the kernel does not wait for room in a full backlog.
                 time.sleep(_BACKLOG_PAUSE_S)
-        # The file says who made it; only the kernel says who listens now (struct ucred of unix(7): pid, uid, gid).
+        # The file's owner created the socket; the kernel knows its listener (struct ucred of unix(7): pid, uid, gid).
         credentials = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         uid = int.from_bytes(credentials[4:8], sys.byteorder)
         if uid != posix.geteuid():
             raise ForeignListener(uid)
         return int.from_bytes(credentials[:4], sys.byteorder)
 
-    def _limit(self) -> None:
-        """Bound the next wait."""
+    def _set_timeout(self) -> None:
         left_s = self.deadline - time.monotonic() if self.silence_s is None else self.silence_s
         if left_s <= 0:
             raise TimeoutError
         self._socket.settimeout(left_s)
 
     def send(self, data: bytes) -> None:
-        """Send a request. Raises OSError."""
-        self._limit()
+        """Raises OSError."""
+        self._set_timeout()
         self._socket.sendall(data)
 
     def head(self) -> int:
-        """Read the head of the answer and return its status. Raises OSError, BadAnswer."""
+        """Read the status line and headers, and return the status. Raises OSError, BadAnswer."""
         first = self._line().split(b" ", 2)
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
             raise BadAnswer("does not speak HTTP", "sm doctor")
@@ -158,7 +156,7 @@ class HttpConnection:
         return int(first[1])
 
     def body(self, max_bytes: int) -> bytes:
-        """Read the whole body. Raises OSError, BadAnswer."""
+        """Raises OSError, BadAnswer."""
         pieces = []
         size = 0
         for piece in self.pieces():
@@ -169,11 +167,11 @@ class HttpConnection:
         return b"".join(pieces)
 
     def pieces(self) -> "Iterator[bytes]":
-        """Read the body piece by piece. Raises OSError, BadAnswer."""
+        """Yield the body as it arrives. Raises OSError, BadAnswer."""
         if self._chunked:  # RFC 9112, 7.1
             while size := self._chunk_size():
                 while size:
-                    piece = self._some(size)
+                    piece = self._read(size)
                     size -= len(piece)
                     yield piece
                 self._line()
@@ -182,13 +180,13 @@ class HttpConnection:
         elif self._length is not None:
             left = self._length
             while left:
-                piece = self._some(left)
+                piece = self._read(left)
                 left -= len(piece)
                 yield piece
         else:
             if self._buffer:
-                yield self._some(len(self._buffer))
-            while piece := self._received():
+                yield self._read(len(self._buffer))
+            while piece := self._receive():
                 yield piece
 
     def _chunk_size(self) -> int:
@@ -201,38 +199,37 @@ class HttpConnection:
         while (end := self._buffer.find(b"\r\n")) < 0:
             if len(self._buffer) > _HEAD_MAX_BYTES:
                 raise BadAnswer("sends no end of line")
-            self._buffer += self._more()
+            self._buffer += self._receive_more()
         line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
         return line
 
-    def _some(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         if not self._buffer:
-            self._buffer = self._more()
-        piece, self._buffer = self._buffer[:most], self._buffer[most:]
+            self._buffer = self._receive_more()
+        piece, self._buffer = self._buffer[:max_bytes], self._buffer[max_bytes:]
         return piece
 
-    def _more(self) -> bytes:
-        piece = self._received()
+    def _receive_more(self) -> bytes:
+        piece = self._receive()
         if not piece:
             raise BrokenOff
         return piece
 
-    def _received(self) -> bytes:
-        self._limit()
+    def _receive(self) -> bytes:
+        self._set_timeout()
         if self.reader_fd is not None:
-            self._wait_with_reader(self.reader_fd)
+            self._wait_for_bytes(self.reader_fd)
         try:
             return self._socket.recv(_PIECE_BYTES)
         except ConnectionResetError:
             raise BrokenOff from None
 
-    def _wait_with_reader(self, reader_fd: int) -> None:
-        """Wait for bytes, or for the reader to go away."""
+    def _wait_for_bytes(self, reader_fd: int) -> None:
         import select
 
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
-        poll.register(reader_fd, 0)  # POLLERR and POLLHUP are always told (poll(2))
+        poll.register(reader_fd, 0)  # poll(2) always reports POLLERR and POLLHUP
         ready = poll.poll(1000 * (self._socket.gettimeout() or 0.0))
         if not ready:
             raise TimeoutError

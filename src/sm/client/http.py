@@ -1,4 +1,4 @@
-"""Calls of the daemon's API (docs/protocol.md): one request, one connection, and the daemon's refusals as errors.
+"""Calls the daemon's API (docs/protocol.md), one connection for each request, and raises its refusals as errors.
 
 Every command imports this module, so it loads C modules only (see `sm.client.connection`).
 """
@@ -34,46 +34,47 @@ _UNRESERVED = frozenset(
 
 
 class Away(DaemonUnavailable):
-    """No daemon answers, or the connection broke before the whole answer arrived.
+    """No daemon answers, or the connection broke before the end of the answer.
 
-    The daemon may have carried out the request: repeat it with the same Idempotency-Key, or not at all.
+    The daemon may have executed the request: retry only with the same Idempotency-Key.
     """
 
 
 def new_key() -> str:
-    """A new Idempotency-Key."""
+    """Generate an Idempotency-Key."""
     return os.urandom(16).hex()
 
 
 def quoted(text: str) -> str:
-    """`text` percent-encoded for one segment of a path, or one value of a query."""
+    """Percent-encode `text` as one path segment or query value."""
     return "".join(chr(b) if b in _UNRESERVED else f"%{b:02X}" for b in text.encode("utf-8", "replace"))
 
 
 def session_path(ref: str, action: str = "") -> str:
-    """The path of the session that a person named `ref`. Raises NotFound for what no session can be called."""
+    """Raises NotFound for a reference that cannot name a session."""
     if ref in ("", ".", ".."):  # an empty or dot segment would name another route
         raise NotFound(f"no session {ref!r}", "sm all")
     return f"/v1/sessions/{quoted(ref)}{action}"
 
 
 def workspace_path(slug: str, action: str = "") -> str:
-    """The path of a workspace. Raises NotFound for what none can be called."""
+    """Raises NotFound for a slug that cannot name a workspace."""
     if slug in ("", ".", ".."):
         raise NotFound(f"no such workspace: {slug!r}", "sm workspace list")
     return f"/v1/workspaces/{quoted(slug)}{action}"
 
 
 class Client:
-    """One daemon, as one caller. Holds no connection between calls.
+    """Sends requests to one daemon. Keeps no connection between calls.
 
-    `on_away` is called whenever nobody answers; it returns when asking again makes sense (it has
-    started the daemon, or waited for it) and raises when not. Without it the `Away` goes to the caller.
-    `on_rate` is the same for what the daemon would take, but not so soon: it waits, or raises.
+    `on_away` handles Away: it returns to request a retry (it started the daemon, or waited for it), or raises.
+    `on_rate` handles RateLimited in the same way. Without a handler the caller gets the error.
 
-    Every call raises the daemon's own refusals as the errors of errors.py; Away; DaemonUnavailable when it
-    does not answer in time; NotPermitted when the socket is somebody else's, or an agent socket and there is no
-    token to show; ProtocolMismatch when it is not our daemon or another version of it.
+    Every call raises the daemon's refusals as the errors of errors.py, and:
+    - Away;
+    - DaemonUnavailable when the daemon does not answer in time;
+    - NotPermitted when the socket belongs to another user, or is an agent socket and the caller has no token;
+    - ProtocolMismatch when the server is not an sm daemon, or has another protocol version.
     """
 
     __slots__ = ("_on_away", "_on_rate", "repeated", "socket_path")
@@ -88,13 +89,13 @@ class Client:
         self._on_away = on_away
         self._on_rate = on_rate
         self.repeated = False
-        """Whether nobody answered a try of the last request: it may have been carried out, whatever came then."""
+        """True after a retry of the last request: the daemon may have executed it even if the last try failed."""
 
     def get(
         self, path: str, query: "Mapping[str, object] | None" = None, *, timeout_s: float = TIMEOUT_S
     ) -> "Any":
-        """The answer's JSON. `query` entries that are None, False or empty are left out, True is sent as 1."""
-        return _decoded(self.text("GET", path, query, timeout_s=timeout_s))
+        """Return the decoded answer. None, False and empty values of `query` are omitted; True is sent as 1."""
+        return _decode(self.text("GET", path, query, timeout_s=timeout_s))
 
     def post(
         self,
@@ -104,8 +105,8 @@ class Client:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> "Any":
-        """The answer's JSON. Done once, however often it is tried: all tries carry one key."""
-        return _decoded(self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s))
+        """Return the decoded answer. All retries carry one key, so the daemon executes the request once."""
+        return _decode(self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s))
 
     def text(
         self,
@@ -117,7 +118,7 @@ class Client:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> str:
-        """The answer's body as it came."""
+        """Return the body of the answer without decoding it."""
         target, content = _target(path, query), None if body is None else encode(body)
         self.repeated = False
         while True:
@@ -141,11 +142,11 @@ class Client:
         opened: "Callable[[], None]" = lambda: None,
         reader_fd: int | None = None,
     ) -> "Iterator[tuple[int, str]]":
-        """Server-sent events as (id, data), until the stream breaks: then Away, never a plain end.
+        """Yield server-sent events as (id, data). Raises Away when the stream ends or breaks.
 
-        `opened` is called when the daemon has accepted to send them. `reader_fd` is where they are written to:
-        when its reader has gone, BrokenPipeError is raised at once and not with the next event, which may be
-        hours away. `on_away` has no part in it.
+        `opened` is called when the daemon has accepted the request. `reader_fd` is the caller's output: when its
+        reader closes it, BrokenPipeError is raised at once, for the next event may be hours away. `on_away` is not
+        called.
         """
         with _Exchange(self.socket_path, TIMEOUT_S, reader_fd) as connection:
             _ask(connection, self.socket_path, "GET", _target(path, query))
@@ -154,7 +155,7 @@ class Client:
             yield from _events(connection)
 
     def daemon_pid(self) -> int:
-        """The process that listens on the socket, as the kernel knows it."""
+        """Ask the kernel for the pid of the process that listens on the socket."""
         with _Exchange(self.socket_path, TIMEOUT_S) as connection:
             return connection.peer_pid
 
@@ -166,7 +167,7 @@ class Client:
             return connection.body(_ANSWER_MAX_BYTES).decode("utf-8", "replace")
 
 
-def _decoded(text: str) -> "Any":
+def _decode(text: str) -> "Any":
     try:
         return decode(text)
     except ValueError as error:
@@ -183,7 +184,7 @@ def _target(path: str, query: "Mapping[str, object] | None") -> str:
 
 
 class _Exchange:
-    """A connection whose failures are raised as the errors of errors.py."""
+    """Opens a connection and raises its failures as the errors of errors.py."""
 
     __slots__ = ("_connection", "_path", "_reader_fd", "_timeout_s")
 
@@ -198,7 +199,7 @@ class _Exchange:
         try:
             self._connection = HttpConnection(path, time.monotonic() + self._timeout_s, self._reader_fd)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise _nobody(path) from None
+            raise _no_listener(path) from None
         except TimeoutError:
             raise self._no_answer(None) from None
         except ForeignListener as error:
@@ -234,14 +235,14 @@ def _ask(
     content: str | None = None,
     key: str | None = None,
 ) -> None:
-    """Send a request and read the head of the answer. Raises the error that the answer stands for."""
+    """Send a request and read the head of the answer. Raises the daemon's refusal."""
     token = _token() if path.endswith(AGENT_SOCKET_NAME) else ""
     try:
         connection.send(request(method, target, key=key, body=content, token=token))
     except TimeoutError:
         raise
     except OSError:
-        pass  # the daemon may refuse a request before it has read all of it: its answer says why
+        pass  # The daemon may refuse a request before reading all of it: its answer says why.
     status = connection.head()
     protocol = connection.headers.get(PROTOCOL_HEADER.lower())
     if protocol is None:
@@ -255,7 +256,7 @@ def _ask(
 
 
 def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
-    """The body as server-sent events (HTML Living Standard, 9.2.6): their `id` and `data`."""
+    """Parse server-sent events (HTML Living Standard, 9.2.6) into (id, data)."""
     number = 0
     data: list[bytes] = []
     rest = b""
@@ -277,7 +278,7 @@ def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
 
 
 def _token() -> str:
-    """The token of the calling session. Raises NotPermitted without one."""
+    """Raises NotPermitted when the caller has no token."""
     try:
         token = read_token(os.environ.get("SM_TOKEN_FILE", ""))
     except OSError as error:
@@ -299,7 +300,7 @@ def _check_owner(path: str) -> None:
     try:
         uid = os.lstat(path).st_uid
     except (FileNotFoundError, NotADirectoryError):
-        raise _nobody(path) from None
+        raise _no_listener(path) from None
     except PermissionError:
         raise NotPermitted(
             f"the socket {path} is in a directory of another user", "set SM_HOME to a directory of your own"
@@ -309,7 +310,7 @@ def _check_owner(path: str) -> None:
 
 
 def owner_hint(uid: int) -> str:
-    """What to type when an instance belongs to user `uid` and not to the caller."""
+    """The hint of an error about an instance that belongs to user `uid`."""
     import pwd
 
     try:
@@ -321,17 +322,16 @@ def owner_hint(uid: int) -> str:
     return f"it is the instance of {name}; set SM_HOME to a directory of your own"
 
 
-def _nobody(path: str) -> Away:
+def _no_listener(path: str) -> Away:
     return Away(f"no daemon listens on {path}", "sm daemon start")
 
 
 def _refusal(status: int, body: bytes) -> SmError:
-    """The error that an answer of 400 and above stands for."""
     try:
         error = decode(body.decode("utf-8", "replace"))["error"]
         code, message, hint = str(error["code"]), str(error["message"]), error.get("hint")
     except (ValueError, TypeError, KeyError, AttributeError):
         return SmError(f"the daemon answered with status {status}", "sm daemon logs")
     if code == DaemonUnavailable.code:
-        return Away(message, hint)  # it is just stopping
+        return Away(message, hint)  # the daemon is stopping
     return from_wire(code, message, None if hint is None else str(hint), error.get("retry_after_s"))

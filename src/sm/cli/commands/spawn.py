@@ -91,7 +91,7 @@ def command(
         text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
     except SmError as error:
         if made is not None and not client.repeated:  # else an earlier try may have been carried out
-            made.taken_back(client, error)
+            made.roll_back(client, error)
         raise
     call.show_changed(
         text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
