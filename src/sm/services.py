@@ -1,6 +1,6 @@
 """The use cases that every front door offers: HTTP today, later MCP, Telegram and the web.
 
-A front door identifies its caller, calls these facades and renders the result. No front door reaches past them.
+A front door identifies its caller, calls only these facades and renders the result.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from sm.store import Store
 from sm.terminals.base import Lifecycle, Screen
 
 Hold = Callable[[Callable[[], bool], float], Awaitable[bool]]
-"""Waits until a condition holds, for a number of seconds at most, and returns whether the condition holds.
+"""Waits until a condition holds or a number of seconds has passed, and returns the condition.
 
-Each front door has one of its own, which raises when the caller has gone.
+Each front door provides its own, which raises when the caller has gone.
 """
 _WAITED_MAX = 200
 _RUNS_WITHIN_S = 5.0
-"""With the wait after it, less than a client waits for an answer."""
+"""Together with the following wait shorter than a client's timeout."""
 _NOT_ARRIVED = frozenset({MessageState.FAILED, MessageState.EXPIRED, MessageState.UNCONFIRMED})
 
 
@@ -58,7 +58,7 @@ class SessionFilter:
 
 
 class Sessions:
-    """Finds, lists, starts and kills sessions, each as far as its caller may."""
+    """Finds, lists, starts and kills sessions, within the permissions of the caller."""
 
     def __init__(
         self,
@@ -97,9 +97,7 @@ class Sessions:
         """The other children of the caller's parent; for the operator the sessions without a parent."""
         caller_session = self.caller_session(caller)
         parent = caller_session.parent_id if caller_session else None
-        seen = self.visible(caller, archived=filter.archived)
-        siblings = [s for s in seen if s.parent_id == parent and s is not caller_session]
-        return self.narrowed(caller, siblings, filter)
+        return [s for s in self.others(caller, filter) if s.parent_id == parent]
 
     def others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         caller_session = self.caller_session(caller)
@@ -110,10 +108,10 @@ class Sessions:
         """The children of the named session; of the caller where `reference` is `-`."""
         tree, caller_session = self._manager.tree, self.caller_session(caller)
         if reference != "-":
-            found = tree.children(self.find(caller, reference).id)
+            children = tree.children(self.find(caller, reference).id)
         else:
-            found = tree.roots() if caller_session is None else tree.children(caller_session.id)
-        return [s for s in found if visible(caller_session, s) and (archived or not s.archived)]
+            children = tree.roots() if caller_session is None else tree.children(caller_session.id)
+        return [s for s in children if visible(caller_session, s) and (archived or not s.archived)]
 
     def descendants(self, caller: Caller, session_id: str) -> list[Session]:
         """The visible descendants, nearest first."""
@@ -150,12 +148,12 @@ class Sessions:
     # One session
 
     def reads(self, caller: Caller, session: Session) -> bool:
-        """Whether the caller may read what is said and done in a session that it sees. Its own it may."""
+        """True when the caller may read the contents of a visible session. A session may read its own."""
         relation = self._manager.tree.relation(self.caller_session(caller), session)
         return relation.is_self or may(relation, Action.READ)
 
     def without_hidden_names(self, caller: Caller, session: Session) -> Session:
-        """The session without the ids of sessions that do not exist for the caller; its own is complete."""
+        """The session without the ids of sessions that the caller cannot see. The caller's own is complete."""
         caller_session = self.caller_session(caller)
         if caller_session is None or caller_session.id == session.id:
             return session
@@ -171,7 +169,7 @@ class Sessions:
         return session is not None and not visible(caller_session, session)
 
     def is_orphan(self, session: Session) -> bool:
-        """Whether the session is live and the process of its parent has ended."""
+        """True when the session is live and the process of its parent has ended."""
         parent = self._store.sessions.get(session.parent_id or "")
         parent_ended = parent is not None and is_ended(parent.status) and parent.exit is not None
         return parent_ended and is_live(session.status)
@@ -208,8 +206,8 @@ class Sessions:
     ) -> list[Session]:
         """End the session's process, with `tree` also the processes of its descendants."""
         killed = await self._kills.kill(caller, reference, key, force=force, tree=tree)
-        for each in killed:
-            self._timers.hold(each.id, caller.session_id)
+        for session in killed:
+            self._timers.hold(session.id, caller.session_id)
         if listens():
             await self._manager.acknowledge_endings(caller, [s.id for s in killed])
         return killed
@@ -221,7 +219,7 @@ class Sessions:
     async def end_all(self) -> list[str]:
         """Kill every session and close every terminal; return the ids of the killed sessions."""
         killed = await self._kills.kill_all()
-        with suppress(TerminalError):  # without a daemon nobody looks at the terminals of ended sessions
+        with suppress(TerminalError):  # terminals of ended sessions are useless without a daemon
             for pane in (await self._terminals.snapshot()).values():
                 await self._terminals.close(pane.name)
         return killed
@@ -229,14 +227,14 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class WaitResult:
-    """The state of a wait for sessions. `reached` None: not yet; False: no longer possible."""
+    """The result of a wait for sessions. `reached` None: not yet; False: no longer possible."""
 
     reached: bool | None
     sessions: list[Session]
 
 
 class Waits:
-    """The waits of callers, for sessions, messages and answers. `hold` is how the front door waits."""
+    """Waits for sessions, messages and answers. `hold` is the wait function of the front door."""
 
     def __init__(
         self,
@@ -295,14 +293,13 @@ class Waits:
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
         sessions = self._store.sessions
-        found = [reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
-        decisive = any_of
-        if decisive in found:
-            return decisive
-        return None if None in found else not decisive
+        verdicts = [reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
+        if any_of in verdicts:  # one True decides for any, one False for all
+            return any_of
+        return None if None in verdicts else not any_of
 
     async def message(self, caller: Caller, message: Message, hold: Hold, wait_s: float) -> Message:
-        """The message when it is final, or after `wait_s`. A caller that learns of a failure gets no notice of it."""
+        """The message when it is final, or after `wait_s`. A caller that gets a failure here gets no notice of it."""
         if not await hold(lambda: message.id not in self._store.mail.open.messages, wait_s):
             return await self._store.mail.message(message.id)
         message = await self._store.mail.message(message.id)
@@ -315,34 +312,34 @@ class Waits:
     ) -> list[RenderedMessage]:
         """Take the waiting messages of the caller; with `wait_s` wait for the first one."""
         count, idle = min(limit or BATCH_MAX, BATCH_MAX), wait_s is not None
-        # What the old process of a restored session has left behind is gone before the new one runs.
+        # Wait while a restored session restarts: an orphan of the old process must not take messages.
         await hold(lambda: not self._messages.starts_again(caller), _RUNS_WITHIN_S)
-        # Before the wait, because a reader that repeats its request did not get the answer to its first one.
-        letters = await self._messages.take(caller, count, key, idle=idle)
-        if idle and not letters:
+        # Take before the wait: a reader that repeats its request did not get the first answer.
+        taken = await self._messages.take(caller, count, key, idle=idle)
+        if idle and not taken:
             messages = self._messages
             with self._waiting.of(caller.session_id, For.MESSAGES):
                 await hold(
                     lambda: bool(messages.waiting(caller, idle=True)) or messages.is_gone(caller), wait_s or 0
                 )
-            letters = await self._messages.take(caller, count, key, idle=idle)
-        return letters
+            taken = await self._messages.take(caller, count, key, idle=idle)
+        return taken
 
     async def answer(self, caller: Caller, reference: str, hold: Hold, wait_s: float) -> Request:
         """The named request when it is closed, or after `wait_s`."""
-        found = await self._requests.find(caller, reference)
+        request = await self._requests.find(caller, reference)
 
         def is_over() -> bool:
-            now = self._store.mail.open.requests.get(found.id)
+            now = self._store.mail.open.requests.get(request.id)
             return now is None or not now.open
 
         if wait_s:
-            mine = caller.session_id if caller.session_id == found.session_id else None
-            with self._waiting.of(mine, For.ANSWER):
+            asker_id = caller.session_id if caller.session_id == request.session_id else None
+            with self._waiting.of(asker_id, For.ANSWER):
                 answered = await hold(is_over, wait_s)
             if answered:
-                self._waiting.over(mine)
-        return await self._store.mail.request(found.id)
+                self._waiting.over(asker_id)
+        return await self._store.mail.request(request.id)
 
 
 class Reads:
@@ -366,7 +363,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class DaemonInfo:
-    """The daemon itself, for those who ask about it or stop it."""
+    """The state of the daemon, and the event that stops it."""
 
     socket: str
     started_s: float
@@ -378,7 +375,7 @@ class DaemonInfo:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All use cases. Every front door gets this object and nothing else."""
+    """All use cases. Every front door gets only this object."""
 
     sessions: Sessions
     records: Records

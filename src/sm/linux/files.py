@@ -1,4 +1,4 @@
-"""Bounded reads of files that agents can write: no link is followed, nothing but a regular file is read."""
+"""Bounded reads of files that agents can write: reads only regular files and follows no link."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ class Content:
 
     data: bytes
     status: os.stat_result
-    """As it was before the read."""
+    """Taken before the read."""
     cut: bool
     """The file is longer than the limit."""
 
@@ -31,9 +31,8 @@ class Content:
 def regular_file(path: str, *, directory: int | None = None, follow: bool = False) -> Iterator[int]:
     """Open a regular file for reading, as a descriptor, without blocking.
 
-    `directory`: the descriptor of the directory that a relative `path` starts from. `follow`: whether the last part
-    of `path` may be a link; only for files of the operator. Raises NotRegular, and OSError as open(2) does (ELOOP for
-    a link).
+    `directory`: the descriptor of the directory that a relative `path` starts from. `follow`: allow the last part of
+    `path` to be a link; only for files of the operator. Raises NotRegular, and OSError as open(2) (ELOOP for a link).
     """
     try:
         descriptor = os.open(path, _FILE if follow else _FILE | os.O_NOFOLLOW, dir_fd=directory)
@@ -68,7 +67,7 @@ def read_or_empty(path: str, limit_bytes: int) -> bytes:
 def directory_below(base: str, parts: Sequence[str], *, follow: bool = False) -> Iterator[int]:
     """Open the directory `base/parts...`, as a descriptor, and follow no link below `base`.
 
-    `follow`: whether `base` itself may be a link. Raises OSError (ELOOP or ENOTDIR for a link).
+    `follow`: allow `base` itself to be a link. Raises OSError (ELOOP or ENOTDIR for a link).
     """
     descriptor = os.open(base, _DIRECTORY if follow else _DIRECTORY | os.O_NOFOLLOW)
     try:

@@ -1,4 +1,4 @@
-"""Changed files and directories, by inotify(7)."""
+"""Watches files and directories with inotify(7)."""
 
 import asyncio
 import ctypes
@@ -12,7 +12,7 @@ from sm.linux.platform import libc
 IN_MODIFY = 0x2
 IN_CLOSE_NOWRITE = 0x10
 IN_CHANGES = IN_MODIFY | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
-"""A file of a directory was written to, closed after that, moved away or there, made, or removed."""
+"""A file in a directory was written to, closed after writing, moved, created or deleted."""
 IN_Q_OVERFLOW = 0x4000
 IN_IGNORED = 0x8000
 
@@ -28,34 +28,33 @@ def _checked(result: int, path: str | None = None) -> int:
 
 
 class FileWatch:
-    """Tells what happens to files and in directories (inotify(7)).
+    """Reports events of files and directories to callbacks, in the event loop that runs when it is made.
 
-    Keep one for long: a user has 128 of them by default, and closing one takes the kernel up to 20 ms
-    (measured), while adding and removing a path takes a microsecond. Blind on network mounts.
-    It belongs to the event loop that runs when it is made.
+    Keep one open: a user has 128 inotify instances by default, and closing one takes the kernel up to 20 ms
+    (measured), while adding and removing a path takes a microsecond. Sees no changes on network mounts.
     """
 
     def __init__(self) -> None:
         """Raises OSError when the user's inotify instances are used up."""
         self._loop = asyncio.get_running_loop()
-        self._told: dict[int, Callable[[int, str], None]] = {}
+        self._listeners: dict[int, Callable[[int, str], None]] = {}
         self._fd = _checked(libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK))
         self._loop.add_reader(self._fd, self._read)
 
-    def add(self, path: str, mask: int, told: Callable[[int, str], None]) -> int:
-        """Call `told` with (mask, name) for each event; `name` is that of the file in a directory, else "".
+    def add(self, path: str, mask: int, listener: Callable[[int, str], None]) -> int:
+        """Call `listener` with (mask, name) for each event; `name` is a file in a watched directory, else "".
 
-        Returns a number for `remove`. The same file again replaces mask and callback and keeps the number.
-        When events were lost every callback gets IN_Q_OVERFLOW; the last event of a watch whose file is
-        gone is IN_IGNORED. Raises OSError: FileNotFoundError, or ENOSPC when the user's watches are used up.
+        Returns a number for `remove`. Adding a file again replaces mask and listener and keeps the number. When
+        events were lost, every listener gets IN_Q_OVERFLOW. The last event of a watch whose file is gone is
+        IN_IGNORED. Raises OSError: FileNotFoundError, or ENOSPC when the user's watches are used up.
         """
         number = _checked(libc().inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
-        self._told[number] = told
+        self._listeners[number] = listener
         return number
 
     def remove(self, number: int) -> None:
-        """`told` is not called after this. Idempotent."""
-        if self._told.pop(number, None) is not None:
+        """Stop calling the listener. Idempotent."""
+        if self._listeners.pop(number, None) is not None:
             # EINVAL: the file is gone and took the watch with it.
             libc().inotify_rm_watch(self._fd, number)
 
@@ -70,12 +69,12 @@ class FileWatch:
             at += _EVENT.size + length
             name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
             if mask & IN_Q_OVERFLOW:
-                for told in tuple(self._told.values()):
-                    told(mask, "")
-            elif (one := self._told.get(number)) is not None:
+                for listener in tuple(self._listeners.values()):
+                    listener(mask, "")
+            elif (own_listener := self._listeners.get(number)) is not None:
                 if mask & IN_IGNORED:
-                    del self._told[number]
-                one(mask, name)
+                    del self._listeners[number]
+                own_listener(mask, name)
 
     def close(self) -> None:
         """Idempotent."""
@@ -83,7 +82,7 @@ class FileWatch:
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1
-            self._told.clear()
+            self._listeners.clear()
 
     async def __aenter__(self) -> Self:
         return self

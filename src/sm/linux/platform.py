@@ -12,7 +12,7 @@ KERNEL_MIN = (5, 4)
 
 
 def check_platform() -> None:
-    """Raise PlatformUnsupported, in one sentence, unless this is Linux with a kernel of 5.4 or newer."""
+    """Raise PlatformUnsupported unless this is Linux with a kernel of 5.4 or newer."""
     system, release = platform.system(), platform.release()
     if system != "Linux":
         raise PlatformUnsupported(f"sm runs on Linux only (WSL2 included), and this is {system or 'unknown'}")
@@ -23,7 +23,7 @@ def check_platform() -> None:
 
 @functools.cache
 def boot_id() -> str:
-    """A name for the time since the machine started; another one after each reboot."""
+    """The id of the current boot, which changes with each reboot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
@@ -31,7 +31,7 @@ def boot_id() -> str:
 def raise_fd_limit() -> None:
     """Let this process open 8,192 files, or as many as the hard limit allows: each live agent takes one.
 
-    No more, because what it starts (a tmux server, and so agents) inherits the limit.
+    Not more, because child processes (a tmux server, and so agents) inherit the limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)

@@ -1,8 +1,8 @@
-"""Processes: what /proc tells of them, waiting for their end, ending them.
+"""Reads processes from /proc, waits for their end, and ends them.
 
-A pid alone never names a process here, because the kernel reuses pids. These functions signal and wait for a
-`models.Process`, which they reach through a pidfd (pidfd_open(2), kernel 5.3) whose process was
-identified *after* the pidfd was open. A zombie counts as gone: nothing of it can run any more.
+A pid alone does not identify a process, because the kernel reuses pids. These functions signal and wait for a
+`models.Process` through a pidfd (pidfd_open(2), kernel 5.3), and identify the process *after* they opened the pidfd.
+A zombie counts as gone, because it runs no code any more.
 
 Sources: proc(5), pidfd_open(2), pidfd_send_signal(2), prctl(2).
 """
@@ -22,7 +22,7 @@ from sm.linux.platform import boot_id, libc
 
 @dataclass(frozen=True, slots=True)
 class _Stat:
-    """What we use of /proc/PID/stat (proc(5))."""
+    """The used fields of /proc/PID/stat (proc(5))."""
 
     process: Process
     parent: int
@@ -34,7 +34,7 @@ class _Stat:
 
 
 def _read(path: str) -> bytes | None:
-    """The whole file; None when its process is gone or belongs to somebody else."""
+    """The whole file; None when its process is gone or belongs to another user."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -46,11 +46,10 @@ def _stat(pid: int) -> _Stat | None:
     text = _read(f"/proc/{pid}/stat")
     if not text:
         return None
-    # The second field is the program's name in parentheses, and may itself hold spaces and parentheses;
-    # nothing after it does.
+    # The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
     fields = text[text.rindex(b")") + 2 :].split()
-    # Field 3 is fields[0]. A main thread that ended while others run is shown as Z too: with threads left
-    # (field 20) the process lives, and its pidfd says the same.
+    # Field 3 is fields[0]. An ended main thread also shows as Z while other threads run: with threads left (field 20)
+    # the process lives, and its pidfd agrees.
     gone = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
     return _Stat(
         process=Process(pid, f"{boot_id()}/{fields[19].decode()}"),
@@ -63,7 +62,7 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this pid now; None when there is none, or only a zombie."""
+    """The process that has this pid now; None for no process or a zombie."""
     stat = _stat(pid)
     return None if stat is None or stat.gone else stat.process
 
@@ -85,9 +84,9 @@ def ancestry(pid: int) -> list[int]:
 
 
 def environ_value(pid: int, name: str) -> str | None:
-    """Variable `name` in the environment that `pid` was started with; None when unset or not ours to read.
+    """Variable `name` in the initial environment of `pid`; None when unset or not readable.
 
-    The kernel bounds what is read: an environment has at most 6 MiB (execve(2)).
+    The kernel bounds an environment to 6 MiB (execve(2)).
     """
     start = name.encode() + b"="
     for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
@@ -97,18 +96,18 @@ def environ_value(pid: int, name: str) -> str | None:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """What `pid` was started with, but for what is no text; empty when it is gone or not ours to read."""
-    found = {}
+    """The variables that `pid` was started with, if they are UTF-8; empty when it is gone or not readable."""
+    variables = {}
     for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
         with contextlib.suppress(UnicodeDecodeError):
             name, _, value = entry.decode().partition("=")
             if name:
-                found[name] = value
-    return found
+                variables[name] = value
+    return variables
 
 
 def working_dir(pid: int) -> str | None:
-    """Where the process is now; None when it is gone or not ours to look at."""
+    """The current directory; None when the process is gone or not readable."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -116,7 +115,7 @@ def working_dir(pid: int) -> str | None:
 
 
 def environments() -> Iterator[bytes]:
-    """What every other process that is ours to read was started with (proc(5))."""
+    """The initial environment of every other process, in the format of proc(5); empty when not readable."""
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
             yield _read(f"/proc/{name}/environ") or b""
@@ -129,7 +128,7 @@ def command_line(pid: int) -> tuple[str, ...]:
 
 
 def has_open(pid: int, path: str) -> bool:
-    """Whether the process has the file at `path` open; False when it is gone or not ours to look at."""
+    """True when the process has the file at `path` open; False also when it is gone or not readable."""
     folder = f"/proc/{pid}/fd"
     try:
         wanted = os.stat(path)
@@ -147,7 +146,7 @@ _PTS_MAJORS = range(136, 144)
 
 
 def tty_of(pid: int) -> str | None:
-    """The controlling terminal as "/dev/pts/N"; None without one, or when it is no pseudo terminal."""
+    """The controlling pseudo terminal as "/dev/pts/N", if any."""
     stat = _stat(pid)
     if stat is None:
         return None
@@ -160,15 +159,15 @@ def tty_of(pid: int) -> str | None:
 
 
 def _open_pidfd(process: Process) -> int | None:
-    """A pidfd for exactly this process; None when it is gone."""
+    """A pidfd for exactly this process, or None when the process is gone."""
     try:
         fd = os.pidfd_open(process.pid)
     except OSError as error:
-        if error.errno in (errno.ESRCH, errno.EINVAL, errno.ENOENT):  # no such process, or a thread by now
+        if error.errno in (errno.ESRCH, errno.EINVAL, errno.ENOENT):  # no such process, or the id of a thread
             return None
         raise
-    # Checked only now: a pid that was taken over before the pidfd was open shows another start time, and
-    # one that is taken over later is not what the pidfd refers to.
+    # Checked after the open: a pid that was reused before shows another start time, and a later reuse does not change
+    # the process that the pidfd refers to.
     if is_alive(process):
         return fd
     os.close(fd)
@@ -176,9 +175,9 @@ def _open_pidfd(process: Process) -> int | None:
 
 
 class ProcessWatch:
-    """Tells when processes end, without polling: one file descriptor per live process.
+    """Reports the end of processes without polling, in the event loop that runs when it is made.
 
-    It belongs to the event loop that runs when it is made.
+    Takes one file descriptor per live process.
     """
 
     def __init__(self) -> None:
@@ -187,7 +186,7 @@ class ProcessWatch:
         self._soon: dict[Process, asyncio.Handle] = {}
 
     def watch(self, process: Process, on_gone: Callable[[], None]) -> None:
-        """Call `on_gone` once when the process has ended, from the loop, also when that was long ago.
+        """Call `on_gone` once from the loop when the process has ended, also when it is already gone.
 
         A second watch of a process replaces the first. Raises OSError when no file descriptor is left.
         """
@@ -197,7 +196,7 @@ class ProcessWatch:
             self._soon[process] = self._loop.call_soon(self._tell, process, on_gone)
         else:
             self._fds[process] = fd
-            # A pidfd becomes readable when its process is a zombie, which is when it has an exit status.
+            # A pidfd becomes readable when its process is a zombie and has an exit status.
             self._loop.add_reader(fd, self._tell, process, on_gone)
 
     def _tell(self, process: Process, on_gone: Callable[[], None]) -> None:
@@ -205,7 +204,7 @@ class ProcessWatch:
         on_gone()
 
     def unwatch(self, process: Process) -> None:
-        """`on_gone` is not called after this. Idempotent."""
+        """Drop the callback. Idempotent."""
         fd = self._fds.pop(process, None)
         if fd is not None:
             self._loop.remove_reader(fd)
@@ -235,18 +234,18 @@ def signal_process(process: Process, signum: int) -> bool:
 
 
 def process_tree(*roots: Process) -> list[Process]:
-    """The live ones of: these processes, their descendants, and what stayed in a kernel session of theirs.
+    """The live processes among the roots, their descendants, and the members of their kernel sessions.
 
-    A process whose parent ended belongs to init, but keeps the session (setsid(2)) that it was started in,
-    so a child of a terminal's process is found by that even when its parents are gone. This also holds
-    for a root that is gone itself, because a pid is not used again while a session carries its number.
-    What is older than the one it would belong to is never taken for its own, nor is anything of another boot.
+    A process whose parent ended belongs to init, but keeps its kernel session (setsid(2)). So a child of a terminal's
+    process is found by its session even when its parents are gone. This also holds for a root that is gone, because
+    the kernel does not reuse a pid while a session has the same number. A process older than its supposed parent or
+    session leader is excluded, as is a process of another boot.
     """
     table: dict[int, _Stat] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (stat := _stat(int(name))) is not None:
             table[stat.process.pid] = stat
-    since: dict[int, int] = {}  # pid of ours: its start
+    since: dict[int, int] = {}  # pid in the tree: its start in ticks
     for root in roots:
         boot, _, ticks = root.started.partition("/")
         if boot == boot_id() and (root.pid not in table or table[root.pid].process == root):
@@ -257,21 +256,22 @@ def process_tree(*roots: Process) -> list[Process]:
             pid: stat.start
             for pid, stat in table.items()
             if pid not in since
-            and any(stat.start >= since[of] for of in (stat.parent, stat.kernel_session) if of in since)
+            and any(
+                stat.start >= since[owner] for owner in (stat.parent, stat.kernel_session) if owner in since
+            )
         }
         since |= more
         found_more = bool(more)
-    # Never ourselves: a daemon that was started from inside an agent must not end with that agent.
+    # Never this process: a daemon that was started from inside an agent must not end with that agent.
     since.pop(os.getpid(), None)
     return [table[pid].process for pid in since if pid in table and not table[pid].gone]
 
 
 async def _wait_gone(processes: Iterable[Process], timeout_s: float) -> None:
-    """Return when all of them are gone, or after `timeout_s`."""
     waiting = set(processes)
     nothing_left = asyncio.Event()
 
-    def strike(process: Process) -> None:
+    def remove(process: Process) -> None:
         waiting.discard(process)
         if not waiting:
             nothing_left.set()
@@ -279,7 +279,7 @@ async def _wait_gone(processes: Iterable[Process], timeout_s: float) -> None:
     watch = ProcessWatch()
     try:
         for process in tuple(waiting):
-            watch.watch(process, functools.partial(strike, process))
+            watch.watch(process, functools.partial(remove, process))
         if waiting:
             async with asyncio.timeout(timeout_s):
                 await nothing_left.wait()
@@ -289,47 +289,50 @@ async def _wait_gone(processes: Iterable[Process], timeout_s: float) -> None:
         watch.close()
 
 
-# Waited for at once, so that a very large tree does not use up our file descriptors.
+# The number of processes to wait for in parallel: a very large tree must not use up the file descriptors.
 _BATCH = 128
 _KILL_S = 10.0
 
 
 async def end_tree(process: Process, grace_s: float, *, force: bool) -> list[Process]:
-    """End a process and its `process_tree`: SIGTERM, up to `grace_s` seconds of patience, then SIGKILL.
+    """End a process and its `process_tree`: SIGTERM, and SIGKILL after `grace_s` seconds.
 
-    With `force` SIGKILL comes at once. What the tree starts meanwhile is asked, and in the end killed, too.
-    Returns when all of it is gone (an empty list), or after 10 more seconds with what did not go: processes
-    stuck in the kernel, and those of another user (sudo), which are not ours to signal and not waited for.
+    `force` skips SIGTERM. Processes that the tree starts meanwhile are ended too. Returns an empty list when all are
+    gone. Returns the remaining processes after 10 more seconds: processes stuck in the kernel, and processes of
+    another user (sudo), which cannot be signalled and are not waited for.
     """
     loop = asyncio.get_running_loop()
     known = {process: None}
     foreign: set[Process] = set()
 
     async def look() -> list[Process]:
-        # In a thread: /proc of a busy machine takes some milliseconds. All that was ever part of the tree
-        # counts, because a process that ended leaves its children to init.
+        # In a thread: reading /proc takes milliseconds on a busy machine. Every process that was ever in the tree is
+        # a root, because a process that ended leaves its children to init.
         left = await asyncio.to_thread(process_tree, *known)
         known.update(dict.fromkeys(left))
-        return [each for each in left if each not in foreign]
+        return [process for process in left if process not in foreign]
 
-    def tell(each: Process, *signums: int) -> None:
+    def send(process: Process, *signums: int) -> None:
         try:
             for signum in signums:
-                signal_process(each, signum)
+                signal_process(process, signum)
         except PermissionError:
-            foreign.add(each)
+            foreign.add(process)
+
+    async def wait(processes: Iterable[Process]) -> None:
+        await _wait_gone([p for p in processes if p not in foreign][:_BATCH], deadline - loop.time())
 
     deadline = loop.time() + (0 if force else grace_s)
     while (left := await look()) and loop.time() < deadline:
-        for each in left:
-            # A stopped process hears SIGTERM only when it is continued.
-            tell(each, signal.SIGTERM, signal.SIGCONT)
-        await _wait_gone([each for each in left if each not in foreign][:_BATCH], deadline - loop.time())
+        for member in left:
+            # A stopped process handles SIGTERM only when it is continued.
+            send(member, signal.SIGTERM, signal.SIGCONT)
+        await wait(left)
     deadline = loop.time() + _KILL_S
     while left and loop.time() < deadline:
-        for each in left:
-            tell(each, signal.SIGKILL)
-        await _wait_gone([each for each in left if each not in foreign][:_BATCH], deadline - loop.time())
+        for member in left:
+            send(member, signal.SIGKILL)
+        await wait(left)
         left = await look()
     return [*left, *filter(is_alive, foreign)]
 
@@ -338,11 +341,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def death_with_parent() -> Callable[[], None]:
-    """What a child calls between fork and exec so that it is killed when its parent dies (PR_SET_PDEATHSIG, prctl(2)).
+    """A `preexec_fn` with which the kernel kills the child when its parent dies (PR_SET_PDEATHSIG, prctl(2)).
 
-    When the thread that forked it dies, to be exact: fork in the main thread. Its own children are not bound.
+    The kernel watches the thread that forked, so fork in the main thread. The child's own children are not bound.
     """
-    prctl = libc().prctl  # looked up here: between fork and exec as little as possible should happen
+    prctl = libc().prctl  # looked up here: between fork and exec as little code as possible should run
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

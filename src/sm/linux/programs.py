@@ -1,4 +1,4 @@
-"""Runs a program once: its input is given, its output and its time are bounded, and nothing of it is left behind."""
+"""Runs a program once, with bounded output and time, and leaves no process behind."""
 
 import asyncio
 import os
@@ -26,14 +26,14 @@ async def run_program(
     environment: Mapping[str, str] | None = None,
     output_max_bytes: int = 0,
 ) -> ProgramResult:
-    """Run a program with `text` on its stdin, in a kernel session of its own.
+    """Run a program with `text` on its stdin, in a separate kernel session.
 
-    The first `output_max_bytes` of its output and of its errors are returned; with 0 both go to /dev/null. Raises
-    TimeoutError after `within_s`; OSError, or ValueError for a NUL, when the program cannot be run. Whatever is
-    raised, the program has ended, and all that it started.
+    Returns the first `output_max_bytes` of stdout and of stderr; with 0 both go to /dev/null. Raises TimeoutError
+    after `within_s`; OSError, or ValueError for a NUL, when the program cannot be run. When an exception is raised,
+    the program and its process group have been killed.
     """
     kept = asyncio.subprocess.PIPE if output_max_bytes else asyncio.subprocess.DEVNULL
-    # A task of its own: when we are cancelled over it, the program may run already, and be ended by nobody.
+    # A separate task: a cancelled caller must still end a program that already runs.
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *argv,
@@ -54,7 +54,7 @@ async def run_program(
     finished = False
     try:
         async with asyncio.timeout(within_s):
-            # All three at once, so that neither side waits for the other for ever.
+            # All three in parallel: else both sides can block on a full pipe.
             async with asyncio.TaskGroup() as tasks:
                 output = tasks.create_task(_read(process.stdout, output_max_bytes))
                 errors = tasks.create_task(_read(process.stderr, output_max_bytes))
@@ -62,31 +62,30 @@ async def run_program(
             code = await process.wait()
         finished = True
     finally:
-        if not finished:  # it takes too long, or we end
+        if not finished:
             await _end(process)
     return ProgramResult(code, output.result(), errors.result())
 
 
 async def _write(stream: asyncio.StreamWriter | None, text: bytes) -> None:
     assert stream is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read
+    with suppress(BrokenPipeError, ConnectionResetError):  # the program may ignore its input
         stream.write(text)
         await stream.drain()
     stream.close()
 
 
-async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:
-    """The first part of all that comes; the rest is read too, or its writer would stand still."""
+async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
+    """Return the beginning of a stream, and read the rest so that the writer does not block."""
     kept = b""
     while stream is not None and (piece := await stream.read(65536)):
-        kept += piece[: most - len(kept)]
+        kept += piece[: max_bytes - len(kept)]
     return kept
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the program and what it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):  # what has left its group may hold its pipes, which wait() waits for
+    with suppress(TimeoutError):  # a child that left the group may hold the pipes, which wait() waits for
         async with asyncio.timeout(_KEEPS_PARTS_S):
             await process.wait()

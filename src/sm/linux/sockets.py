@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who connected a Unix socket. `pid` is 0 when the peer lives in a pid namespace that we cannot see."""
+    """The process that connected a Unix socket. `pid` is 0 when it is in an invisible pid namespace."""
 
     pid: int
     uid: int
@@ -16,6 +16,6 @@ class Peer:
 
 
 def peer_of(sock: socket.socket | TransportSocket) -> Peer:
-    """The process at the other end, as it was when it connected (SO_PEERCRED, unix(7)): the kernel's word."""
+    """The process at the other end when it connected, as the kernel reports it (SO_PEERCRED, unix(7))."""
     layout = struct.Struct("3i")
     return Peer(*layout.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, layout.size)))

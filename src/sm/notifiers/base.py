@@ -1,4 +1,4 @@
-"""The contract of notifiers, which repeat the notices of the operator's inbox outside of `sm`."""
+"""The contract of notifiers, which send the notices of the operator's inbox to other programs."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from sm.errors import ExternalError
 
 
 class NotifyFailed(ExternalError):
-    """It was not told. `again`: telling it later may do."""
+    """A notice could not be delivered. `again`: a retry may succeed."""
 
     code = "not_told"
 
@@ -17,10 +17,10 @@ class NotifyFailed(ExternalError):
 
 
 class Notifier(Protocol):
-    """One way to tell. Every call is bounded in time."""
+    """A channel for notices. Every call is bounded in time."""
 
     once: bool
-    """Whether telling must not be repeated after a crash in the middle of it."""
+    """A delivery that a crash interrupted must not be repeated."""
 
     async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
-        """Tell `body` (docs/protocol.md, Notifications) to `target`. Raises NotifyFailed."""
+        """Deliver `body` (docs/protocol.md, Notifications) to `target`. Raises NotifyFailed."""

@@ -12,7 +12,7 @@ _WITHIN_S = 30.0
 
 
 class CommandNotifier:
-    """Runs the program with the notice on its stdin, in a kernel session of its own. Its output is not kept."""
+    """Runs the program with the notice on stdin, in a separate kernel session, and discards its output."""
 
     once = True
 

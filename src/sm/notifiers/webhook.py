@@ -27,7 +27,7 @@ def signature(secret: bytes, at_s: int, body: bytes) -> str:
 
 
 class WebhookNotifier:
-    """POSTs; follows no redirect and reads no answer, so that a receiver can only accept or refuse."""
+    """Sends a POST. Ignores redirects and response bodies, so that a receiver can only accept or refuse."""
 
     once = False
 
@@ -69,12 +69,12 @@ class WebhookNotifier:
 
 
 def _secret(path: str) -> bytes:
-    """The key in a file that nobody else can read. Raises NotifyFailed."""
+    """Read the key from a file that only its owner can read. Raises NotifyFailed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o077:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
                 raise NotifyFailed(
                     "the webhook's secret_file can be read by others: chmod 600 it", again=True
                 )

@@ -1,8 +1,8 @@
-"""Runs agents on this host as the user of the daemon: no sandbox, but an environment of their own.
+"""Runs agents on this host as the user of the daemon: without isolation, but in a separate environment.
 
-The terminal runs `env -i TERM=... sh state/launch/ID`; that script changes to the working directory,
-exports the agent's environment and `exec`s the agent, which so becomes the terminal's own process. The
-script is 0600 and goes when the agent runs: what is secret is in it, and never in an argv (ps shows those).
+The terminal runs `env -i TERM=... sh state/launch/ID`. That script changes to the working directory, exports the
+agent's environment and `exec`s the agent, which becomes the terminal's own process. The script is 0600 and is removed
+when the agent runs. Secrets are in the script and never in an argv, because ps shows argvs.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from sm.paths import Places
 log = logging.getLogger(__name__)
 
 START_BOUND_S = 10.0
-# How soon to look again, at first: only for what inotify cannot tell (network mounts, its limits).
+# The first pause between checks. Polling covers cases that inotify misses (network mounts, exhausted limits).
 _PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# The exit code with which the script says that it could not enter the working directory; `exec` fails with
-# 126 or 127, and with 2 where the shell itself refuses the words.
+# The script's exit code when it cannot enter the working directory. `exec` fails with 126 or 127, and with 2 when the
+# shell itself refuses the arguments.
 _NO_DIRECTORY = 125
 _FAILED = ".failed"
 _NEW = ".new"
@@ -38,9 +38,9 @@ _ENV = "/usr/bin/env"
 
 
 def _way_in(shell: str) -> tuple[str, ...]:
-    """The argv that runs a script in `shell` with no environment but TERM as the terminal set it.
+    """The argv that runs a script in `shell` with an environment of only the terminal's TERM.
 
-    `env -S` (GNU, FreeBSD) needs no shell to expand TERM and is 0.5 ms faster; busybox has none, so try it.
+    `env -S` (GNU, FreeBSD) needs no shell to expand TERM and is 0.5 ms faster. Busybox does not support it.
     """
     probe = (_ENV, f"-S-i TERM=${{TERM}} {_ENV}")
     environment = {"TERM": "a b", "SM_PROBE": "1"}
@@ -53,20 +53,20 @@ def _slow_way_in(shell: str) -> tuple[str, ...]:
 
 
 def _script(launch: Launch, failed: str) -> bytes:
-    """The launch script, for dash, bash and busybox sh. Raises UsageError for what no script can pass on."""
+    """The launch script, for dash, bash and busybox sh. Raises UsageError for values that no script can pass on."""
     quote = shlex.quote
     for name in launch.environment:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no name for an environment variable: letters, digits and _ only")
-    # Only a failure gets as far as the trap: a successful exec leaves no shell to run it.
+    # The trap runs only after a failure: a successful exec leaves no shell.
     report = f'printf "%s\\0" "$$" "$?" "$PATH" {quote(launch.argv[0])} {quote(launch.working_dir)} >{quote(failed)}'
     lines = (
         f"trap {quote(report)} EXIT",
-        # tmux starts in $HOME, silently, when the directory is gone.
+        # tmux silently starts in $HOME when the directory is gone.
         f"cd -- {quote(launch.working_dir)} || exit {_NO_DIRECTORY}",
         "unset OLDPWD SHLVL",
         "set -- " + " ".join(map(quote, launch.argv)),
-        # bash skips the trap when exec fails, unless told to go on.
+        # bash skips the trap when exec fails, unless execfail is set.
         "if command -v shopt >/dev/null; then shopt -s execfail; fi",
         *(f"export {name}={quote(value)}" for name, value in launch.environment.items()),
         'exec "$@"',
@@ -79,9 +79,9 @@ def _script(launch: Launch, failed: str) -> bytes:
 
 
 class HostSandbox:
-    """`Sandbox` on this host. Made in the event loop that uses it; `close` it in the end.
+    """`Sandbox` on this host, to be made in the event loop that uses it and closed with `close`.
 
-    `grace_s`: how long `end` waits for what it asked to end. `shell`: a POSIX shell by its absolute path.
+    `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell.
     """
 
     def __init__(self, places: Places, grace_s: float = 5.0, *, shell: str = "/bin/sh") -> None:
@@ -96,11 +96,11 @@ class HostSandbox:
         return f"{self._places.launch}/{session_id}"
 
     async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
-        """Write the script and, where there are any, the files of the prompt, the MCP servers and the token, all 0600.
+        """Write the script and the files of the prompt, the MCP servers and the token, as far as needed, all 0600.
 
-        The file of the servers stays while the session does: the agent reads it again when it is told to connect anew.
+        The file of the servers stays as long as the session: the agent reads it again to reconnect.
 
-        Raises StorageFull, with nothing half-written, and UsageError for a NUL or an impossible variable name.
+        Raises StorageFull, with nothing half-written, and UsageError for a NUL or an invalid variable name.
         """
         script = self._script_of(session_id)
         contents = {script: _script(launch, script + _FAILED)}
@@ -124,17 +124,15 @@ class HostSandbox:
                 "free some space and repeat",
             ) from error
         servers_file = self._places.mcp_file(session_id)
-        if (
-            launch.mcp_config is None and servers_file not in launch.argv
-        ):  # one of a start before may lie there
-            _remove(servers_file)
+        if launch.mcp_config is None and servers_file not in launch.argv:
+            _remove(servers_file)  # from an earlier start
         return (*self._way_in, script)
 
     async def wait_started(self, session_id: str, pid: int) -> Process | None:
-        """See `Sandbox`; the agent runs when `pid` has left the launch script, at most 10 s after this call.
+        """As in `Sandbox`. The agent runs once `pid` has left the launch script, at most 10 s after this call.
 
-        Asks /proc, so that the answer is the same whenever and however often it is asked; inotify only says
-        when to look again. The script is open, close-on-exec, in the shell: that it is closed means exec.
+        /proc decides, so that repeated calls give the same answer. inotify only triggers the next check: the shell
+        holds the script open with close-on-exec, so a close means exec.
         """
         script = self._script_of(session_id)
         loop = asyncio.get_running_loop()
@@ -165,8 +163,8 @@ class HostSandbox:
         return process
 
     def _still_in_launch(self, session_id: str, process: Process, script: str) -> Process:
-        # A text file without #! is not executed by bash but read by it as it is, so the process looks like
-        # the launch for ever. Whatever it is, it is no launch script if that is not open in it.
+        # bash reads a text file without #! in the same process, which then looks like the launch for ever. The launch
+        # is over when the process no longer has the script open.
         if processes.has_open(process.pid, script):
             raise AgentStartFailed(
                 f"the agent of session {session_id} did not start within {START_BOUND_S:.0f} s",
@@ -178,21 +176,21 @@ class HostSandbox:
         try:
             if self._files is None:
                 self._files = inotify.FileWatch()
-            # Each time: it costs a microsecond, and the directory may be a new one.
+            # Repeated for every start: it takes a microsecond, and the directory may be a new one.
             self._files.add(self._places.launch, inotify.IN_CLOSE_NOWRITE, self._on_closed)
         except OSError as error:
             log.debug("could not watch the launch directory", extra={"sm_signal": str(error)})
 
     def _on_closed(self, mask: int, name: str) -> None:
-        for each, closed in self._closed.items():
-            if each == name or mask & inotify.IN_Q_OVERFLOW:
+        for script, closed in self._closed.items():
+            if script == name or mask & inotify.IN_Q_OVERFLOW:
                 closed.set()
 
     async def end(self, process: Process, *, force: bool) -> None:
-        """See `Sandbox`. Raises ExternalError when something of it cannot be ended."""
+        """As in `Sandbox`. Raises ExternalError when a process does not end."""
         left = await processes.end_tree(process, self._grace_s, force=force)
         if left:
-            pids = ", ".join(str(each.pid) for each in left)
+            pids = ", ".join(str(stuck.pid) for stuck in left)
             raise ExternalError(
                 f"process {pids} did not end: it is stuck in the kernel, or belongs to another user",
                 f"ps -o pid,user,stat,args -p {pids.replace(' ', '')}",
@@ -205,17 +203,17 @@ class HostSandbox:
         _remove(*kept, *(path + _NEW for path in kept), script + _FAILED)
 
     def close(self) -> None:
-        """Give back what watching files takes. Idempotent; agents go on."""
+        """Stop watching files. Idempotent; agents keep running."""
         if self._files is not None:
             self._files.close()
             self._files = None
 
 
 def _write_private(folder: str, contents: Mapping[str, bytes]) -> None:
-    """Write 0600 files, each of which appears whole or not at all; on an error none is there that was not before.
+    """Write 0600 files atomically; on an error remove the files that did not exist before.
 
-    What was there belongs to a start before a crash, whose agent may be using it. Nothing is fsynced: only a
-    start of today reads it.
+    An existing file belongs to a start before a crash, and its agent may be using it. No fsync: after a power loss
+    nobody reads the files.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     fresh = [path for path in contents if not os.path.exists(path)]
@@ -237,7 +235,7 @@ def _remove(*paths: str) -> None:
 
 
 def _in_launch(pid: int, script: str) -> bool:
-    """Whether a process is still on its way to the agent: a fork of the terminal server, `env`, or the shell."""
+    """True while a process is not the agent yet: a fork of the terminal server, `env`, or the shell."""
     argv = processes.command_line(pid)
     if not argv or argv[-1] == script:  # no argv: in the middle of an execve
         return True
@@ -252,13 +250,13 @@ _NO_FILE = "there is no such file"
 
 
 def _raise_if_failed(pid: int, failed: str) -> None:
-    """Raise AgentStartFailed when the script that ran as `pid` left word of its failure."""
+    """Raise AgentStartFailed when the script that ran as `pid` reported a failure."""
     try:
         with open(failed, "rb") as file:
             wrote, status, path, program, working_dir = file.read().split(b"\0")[:5]
     except FileNotFoundError:
         return
-    if int(wrote) == pid:  # else: word of an earlier start
+    if int(wrote) == pid:  # else from an earlier start
         if int(status) == _NO_DIRECTORY:
             raise AgentStartFailed(f"cannot start in {_shown(working_dir)}: {_why_not_entered(working_dir)}")
         why, hint = _why_not_run(program, path, working_dir, int(status))
@@ -288,20 +286,20 @@ def _why_not_entered(folder: bytes) -> str:
 def _why_not_run(
     program: bytes, path: bytes, working_dir: bytes, status: int
 ) -> tuple[str | None, str | None]:
-    """What the file system says about a program that could not be executed, as (reason, hint)."""
+    """Explain from the file system why a program could not be executed, as (reason, hint)."""
     if not program:
         return "it has no name", None
     if b"/" in program:
-        places = [os.path.join(working_dir, program)]
+        candidates = [os.path.join(working_dir, program)]
     else:
-        places = [os.path.join(working_dir, part, program) for part in path.split(b":")]
-    found = [place for place in places if os.path.lexists(place)]
-    if not found:
+        candidates = [os.path.join(working_dir, part, program) for part in path.split(b":")]
+    existing = [file for file in candidates if os.path.lexists(file)]
+    if not existing:
         if b"/" in program:
-            return _missing(places[0]), None
+            return _missing(candidates[0]), None
         return _NOT_ON_PATH, f"its PATH is {_shown(path)}"
-    # The shell takes the first that it may run, and complains about the others.
-    file = next((place for place in found if os.path.isfile(place) and os.access(place, os.X_OK)), found[0])
+    # The shell runs the first executable file.
+    file = next((file for file in existing if os.path.isfile(file) and os.access(file, os.X_OK)), existing[0])
     if os.path.isdir(file):
         return "it is a directory", None
     if not os.path.exists(file):
@@ -314,7 +312,7 @@ def _why_not_run(
             interpreter = first[2:].split()[0]
             if not os.access(interpreter, os.X_OK):
                 return f"its interpreter {_shown(interpreter)} cannot be run", None
-        elif first.startswith(b"\x7fELF") and status == 127:  # the shells' word for ENOENT
+        elif first.startswith(b"\x7fELF") and status == 127:  # shells exit with 127 for ENOENT
             return "it is a program for another system, or its loader is missing", None
     return None, None
 

@@ -18,7 +18,7 @@ class Archives:
         return f"{self._directory}/{session_id}.txt"
 
     async def keep(self, session_id: str, terminal: str) -> str | None:
-        """Keep what this terminal shows; why it could not be written, if so. Raises NoTerminal, NoServer."""
+        """Write the terminal's output. Return the reason for a failed write. Raises NoTerminal, NoServer."""
         lines = await self._screen.capture(terminal, _LINES_MAX)
         try:
             await asyncio.to_thread(_write, self._directory, self.path(session_id), lines)

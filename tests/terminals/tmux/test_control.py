@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sm.terminals.tmux.control import Garbled, Refused, Replies, Reply, quote
+from sm.terminals.tmux.control import GarbledReply, Refused, Replies, Reply, quote
 from tests.terminals.world import World, sh, until, until_async
 
 BEGIN, END, ERROR = (f"%{word} 1700000000 41 1\n".encode() for word in ("begin", "end", "error"))
@@ -121,7 +121,7 @@ async def test_caller_that_went_away_does_not_shift_the_replies() -> None:
     ids=["end", "error", "unasked", "long line", "endless line", "endless block"],
 )
 async def test_anything_else_is_garbled_and_not_an_answer(data: bytes) -> None:
-    with pytest.raises(Garbled):
+    with pytest.raises(GarbledReply):
         Reading().feed(data)
 
 

@@ -1,7 +1,7 @@
 """Adopts an agent that runs in the pane of a person: marks the pane as the terminal of a session.
 
-Others of theirs may stand in the session of that pane. So it gets no mark that names ours, but for one that tells
-where to look for activity:
+The person's other panes may be in the same tmux session, so only the pane names the session of `sm`. The tmux session
+gets one option, which `subscription` needs to find activity:
 
     pane     @sm_agent        INSTANCE ID NAME, as in `lookup` (set last)
     pane     @sm_session_id   ID
@@ -20,7 +20,7 @@ from sm.terminals.tmux.server import TmuxServer
 
 
 class PaneAdopter:
-    """Marks the panes of others, and takes the marks off again. `look`, `adopt` and `release` are as in `Terminals`."""
+    """Marks and unmarks panes. `look`, `adopt` and `release` are as in `Terminals`."""
 
     def __init__(self, server: TmuxServer, finder: Finder) -> None:
         self._server = server
@@ -32,7 +32,7 @@ class PaneAdopter:
         fields = "#{pane_id} #{pane_pid} x#{pane_dead} x#{@sm_instance} #{@sm_agent}"
         try:
             ((line,),) = await self._server.ask(("display-message", "-p", "-t", target, fields))
-            # For a pane that is not there display-message prints empty fields, and no error.
+            # For a missing pane display-message prints empty fields and no error.
             pane_id, pid, dead, owner, agent = line.split(" ", 4)
             instance, _, rest = agent.partition(" ")
             taken = owner != "x" or instance not in ("", self._server.instance)
@@ -50,7 +50,7 @@ class PaneAdopter:
         to = ("-t", pane.pane_id)
         show: Command = ("display-message", "-p", *to, f"{tag} {panes.ROW}")
         kept = panes.FOREIGN if foreign else panes.OWN
-        # A shell's pane ends with its shell, as it always did; how an agent ended only a dead pane can tell.
+        # A shell's pane closes with its shell, as before. An agent's dead pane stays: it holds the exit status.
         stay: tuple[Command, ...] = (
             ("set-option", "-p", *to, "remain-on-exit", "on"),
             ("set-option", "-p", "-q", *to, "remain-on-exit-format", panes.DEAD_NOTE),
@@ -79,7 +79,6 @@ class PaneAdopter:
                 self._finder.released(name)
 
     async def unmark(self, pane_id: str) -> None:
-        """Take our marks off a pane. One that is not there is fine."""
         marks = ("@sm_agent", "@sm_session_id", "@sm_adopted")
-        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+        with contextlib.suppress(Refused):  # tmux refuses an id only when the pane is gone
             await self._server.ask(*(("set-option", "-p", "-u", "-t", pane_id, mark) for mark in marks))

@@ -18,13 +18,13 @@ from sm.errors import TerminalUnreachable
 log = logging.getLogger(__name__)
 
 REPLY_MAX_BYTES = 64 * 1024 * 1024
-"""More than this in one reply is not an answer: 50,000 lines of history are about 10 MB."""
+"""A larger reply is treated as garbled: 50,000 lines of history are about 10 MB."""
 _STDERR_MAX_BYTES = 4096
 _BEGIN = re.compile(rb"%begin (\d+ \d+ (\d+))")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
-# tmux sets this bit for the commands that a control client wrote, and leaves it out for those
-# that its own start or a hook of the user runs: those blocks are nobody's answer.
-_OURS = 1
+# tmux sets this bit for commands that a control client wrote. Blocks without it come from commands that tmux's start
+# or a user's hook runs, and answer nothing.
+_FROM_CLIENT = 1
 
 Command = Sequence[str]
 
@@ -38,15 +38,15 @@ class Refused(TerminalUnreachable):
         self.outputs = outputs
 
 
-class Garbled(Exception):
-    """What arrived is not the control protocol, so no later reply can be trusted either."""
+class GarbledReply(Exception):
+    """The input is not the control protocol, so no later reply can be trusted either."""
 
 
 def quote(text: str) -> str:
-    """`text` as one word of tmux's command language (tmux(1), PARSING SYNTAX), taken literally.
+    """Quote `text` as one literal word of tmux's command language (tmux(1), PARSING SYNTAX).
 
-    Single quotes, because `~` and `$` are expanded inside double ones; a line end would end the
-    command, so it stands outside of them as an escape. Raises ValueError for NUL.
+    Uses single quotes, because tmux expands `~` and `$` inside double quotes. A line end would end the command, so it
+    is written as an escape outside of the quotes. Raises ValueError for NUL.
     """
     if "\0" in text:
         raise ValueError("a tmux argument cannot hold NUL")
@@ -57,7 +57,7 @@ def quote(text: str) -> str:
 
 @dataclass(slots=True)
 class Reply:
-    """The reply that one command line waits for: one block per command, fewer when one is refused."""
+    """A pending reply to one command line: one block per command, fewer when tmux refuses a command."""
 
     commands: int
     future: asyncio.Future[list[list[str]]]
@@ -69,49 +69,49 @@ class Reply:
 @dataclass(slots=True)
 class _Block:
     numbers: bytes
-    ours: bool
+    from_client: bool
     lines: list[bytes] = field(default_factory=list)
     size: int = 0
 
 
 class Replies:
-    """The reading half, without I/O: bytes in, answers resolved in the order in which they were expected.
+    """Parses replies without I/O, and resolves the pending replies in order.
 
-    An agent can print `%end 1700000000 41 1` on its screen, and tmux copies a captured screen into the
-    block as it is; guessing the numbers would let it forge the replies after it. So the answer to a
-    capture carries a fence: a random line that the next command prints. All up to the *last* end mark before
-    the fence is text (test_screen_that_prints_reply_marks_cannot_forge_a_reply).
+    An agent can print `%end 1700000000 41 1` on its screen, and tmux copies a captured screen into the block
+    unchanged. An agent that guesses the numbers could forge the following replies. So a capture is followed by a
+    fence, a random line that the next command prints. Everything before the *last* end mark before the fence is text
+    (test_screen_that_prints_reply_marks_cannot_forge_a_reply).
     """
 
     def __init__(self, limit: int = REPLY_MAX_BYTES) -> None:
         self.waiting: deque[Reply] = deque()
         self.blocks = 0
-        """How many of our commands were answered so far."""
+        """The number of answered commands."""
         self._limit = limit
         self._rest = b""
         self._block: _Block | None = None
 
     def feed(self, data: bytes) -> list[str]:
-        """Take what was read and return the notifications in it. Raises Garbled; the object is useless then."""
+        """Parse input and return its notifications. Raises GarbledReply; the object is then unusable."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         notifications = []
         for line in lines:
             if self._block is not None:
                 self._inside(self._block, line)
             elif begin := _BEGIN.fullmatch(line):
-                self._block = _Block(begin[1], bool(int(begin[2]) & _OURS))
+                self._block = _Block(begin[1], bool(int(begin[2]) & _FROM_CLIENT))
             elif line.startswith((b"%end ", b"%error ")):
-                raise Garbled("an end outside of a reply")
+                raise GarbledReply("an end outside of a reply")
             elif line.startswith(b"%"):
                 notifications.append(line.decode(errors="replace"))
-            else:  # what a hook of the user complains of: tmux writes it without any mark (cmd-queue.c, 3.3a)
-                log.debug("passed over a line outside of any reply")
+            else:  # tmux writes errors of a user's hook without any mark (cmd-queue.c, 3.3a)
+                log.debug("ignored a line outside of any reply")
         if len(self._rest) > self._limit:
-            raise Garbled("a line without an end")
+            raise GarbledReply("a line without an end")
         return notifications
 
     def _inside(self, block: _Block, line: bytes) -> None:
-        answer = self.waiting[0] if block.ours and self.waiting else None
+        answer = self.waiting[0] if block.from_client and self.waiting else None
         if answer is not None and answer.fence is not None:
             if line == answer.fence:
                 self._close_fenced(block, answer.fence)
@@ -124,7 +124,7 @@ class Replies:
             return
         block.size += len(line) + 1
         if block.size > self._limit:
-            raise Garbled("a reply without an end")
+            raise GarbledReply("a reply without an end")
         block.lines.append(line)
 
     def _close_fenced(self, block: _Block, fence: bytes) -> None:
@@ -132,24 +132,24 @@ class Replies:
         marks = (b"%end " + block.numbers, b"%error " + block.numbers)
         last = next((i for i in reversed(range(len(block.lines))) if block.lines[i] in marks), None)
         if begin is None or last is None:
-            raise Garbled("a fence without a reply before it")
+            raise GarbledReply("a fence without a reply before it")
         refused = block.lines[last] == marks[1]
         del block.lines[last:]
         self._close(block, refused=refused)
-        # We are inside the block of the command that prints the fence, which ends in the ordinary way.
+        # The block of the command that prints the fence is still open, and ends in the ordinary way.
         self._block = _Block(begin[1], True, [fence])
 
     def _close(self, block: _Block, *, refused: bool) -> None:
         self._block = None
-        if not block.ours:
+        if not block.from_client:
             return
         if not self.waiting:
-            raise Garbled("a reply that nobody asked for")
+            raise GarbledReply("a reply that nobody asked for")
         self.blocks += 1
         answer = self.waiting[0]
         output = [line.decode(errors="replace") for line in block.lines]
         if refused:
-            # tmux drops the rest of the line with the command that failed: no more blocks follow.
+            # tmux drops the rest of the line after a failed command: no more blocks follow.
             self.waiting.popleft()
             if not answer.future.done():
                 answer.future.set_exception(Refused("\n".join(output), answer.outputs))
@@ -162,9 +162,9 @@ class Replies:
 
 
 class Control(asyncio.SubprocessProtocol):
-    """A running control client. Lines may be sent while earlier ones are unanswered; tmux keeps their order.
+    """A running control client. Lines may be sent while earlier lines are unanswered; tmux keeps their order.
 
-    Once `alive` is false it stays so, and every call raises TerminalUnreachable.
+    Once `alive` is false, it stays false and every call raises TerminalUnreachable.
     """
 
     def __init__(self, notify: Callable[[str], None], timeout_s: float) -> None:
@@ -190,10 +190,10 @@ class Control(asyncio.SubprocessProtocol):
         umask: int,
         before_exec: Callable[[], None] | None = None,
     ) -> Self:
-        """Run `argv`, a tmux control client, with this umask (-1: ours). Raises FileNotFoundError or PermissionError.
+        """Run `argv`, a tmux control client; umask -1: inherited. Raises FileNotFoundError or PermissionError.
 
-        The child may become the tmux server: it gets none of our descriptors and a session of its own,
-        so that it outlives us, and cwd / so that it pins no directory.
+        The child may become the tmux server. It inherits no descriptors and gets its own kernel session, so that it
+        outlives the daemon, and cwd / so that it pins no directory.
         """
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.subprocess_exec(
@@ -210,10 +210,10 @@ class Control(asyncio.SubprocessProtocol):
         return protocol
 
     async def attached(self, timeout_s: float) -> str:
-        """The id of the session that the client's own command attached it to. Raises TerminalUnreachable.
+        """Wait until the client is attached, and return its session's id. Raises TerminalUnreachable.
 
-        Ask nothing before: tmux may run the first lines ahead of that command, and then a line without a
-        target is about any session there is (test_first_question_waits_until_the_client_is_attached).
+        Send no command before: tmux may run the first lines ahead of the attach, and a line without a target then
+        applies to any session (test_first_question_waits_until_the_client_is_attached).
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -225,22 +225,22 @@ class Control(asyncio.SubprocessProtocol):
         return self._session
 
     async def ask(self, *commands: Command) -> list[list[str]]:
-        """Run the commands as one line and return the lines that each of them printed.
+        """Run the commands as one line and return the output lines of each command.
 
-        Raises Refused when tmux refuses one of them (those after it were not run), TerminalUnreachable when no
+        Raises Refused when tmux refuses a command (the commands after it did not run), TerminalUnreachable when no
         answer came.
         """
         return await self._wait(self._send(commands))
 
     async def ask_for_text(self, command: Command) -> list[str]:
-        """As `ask` for one command that prints text of an agent: nothing in that text is read as protocol."""
+        """As `ask` for one command that prints text of an agent: no part of the text is parsed as protocol."""
         fence = secrets.token_hex(16)
         answer = self._send((command,), fence.encode())
         self.tell(("display-message", "-p", fence))
         return (await self._wait(answer))[0]
 
     def tell(self, *commands: Command) -> None:
-        """Send without waiting; whether tmux did it or refused it is not heard. Raises TerminalUnreachable."""
+        """Send without waiting, and ignore the result. Raises TerminalUnreachable."""
         self._send(commands)
 
     def _send(self, commands: Sequence[Command], fence: bytes | None = None) -> Reply:
@@ -248,8 +248,8 @@ class Control(asyncio.SubprocessProtocol):
             raise TerminalUnreachable(self._why)
         line = " ; ".join(" ".join(quote(word) for word in command) for command in commands)
         future: asyncio.Future[list[list[str]]] = asyncio.get_running_loop().create_future()
-        # Look at the outcome, or asyncio complains about an error that nobody fetched (`tell`, or a caller
-        # that was cancelled: its answer stays in the queue, because the reply still comes).
+        # Retrieve the outcome, or asyncio complains about an unretrieved exception (`tell`, or a cancelled caller,
+        # whose answer stays in the queue because the reply still comes).
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         answer = Reply(len(commands), future, fence)
         self._replies.waiting.append(answer)
@@ -257,18 +257,18 @@ class Control(asyncio.SubprocessProtocol):
         return answer
 
     async def _wait(self, answer: Reply) -> list[list[str]]:
-        # The limit is for tmux to get on with its queue, not for the queue to be short: it starts again
-        # with every answer. Notifications do not count, they come from a client that is stuck too.
+        # The time limit restarts with every answer, so that a long queue does not time out while tmux works on it.
+        # Notifications do not count: a stuck client sends them too.
         seen = self._replies.blocks
         while not (await asyncio.wait((answer.future,), timeout=self._timeout_s))[0]:
             if self._replies.blocks == seen:
-                # The reply may come later and would be taken for another's: this connection is over.
+                # A late reply would be taken for the reply to another line, so drop the connection.
                 self.drop(f"tmux did not answer within {self._timeout_s:g} s")
             seen = self._replies.blocks
         return answer.future.result()
 
     def drop(self, why: str) -> None:
-        """End the client at once; everybody who waits gets TerminalUnreachable with this reason."""
+        """Kill the client; every pending call raises TerminalUnreachable with this reason."""
         if self.alive:
             self._why = why
             self._fail()
@@ -277,7 +277,7 @@ class Control(asyncio.SubprocessProtocol):
             self._transport.close()
 
     async def ended(self) -> None:
-        """Wait until the client process is gone and reaped. Raises TerminalUnreachable when it stays."""
+        """Wait until the client process is reaped. Raises TerminalUnreachable when it does not end."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._ended.wait()
@@ -304,12 +304,12 @@ class Control(asyncio.SubprocessProtocol):
             return
         try:
             notifications = self._replies.feed(data)
-        except Garbled as garbled:
+        except GarbledReply as garbled:
             self.drop(f"tmux sent something else than replies: {garbled}")
             return
         for notification in notifications:
             if notification.startswith("%exit"):
-                # The last line of all. What is written from here on would never be read.
+                # The last line: tmux reads no more commands.
                 self._why += notification.removeprefix("%exit").rstrip().replace(" ", ": ", 1)
                 self._fail()
                 return
@@ -319,11 +319,11 @@ class Control(asyncio.SubprocessProtocol):
             self._notify(notification)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        # Called when the process was reaped and both pipes were read to their end: the complaint is whole.
+        # asyncio calls this after it reaped the process and read both pipes to the end: stderr is complete.
         if self.alive:
             self._fail()
         if self._transport is not None:
-            self._transport.close()  # nothing is open any more, but asyncio wants to be told
+            self._transport.close()  # else asyncio warns about an unclosed transport
         self._ended.set()
 
 
@@ -340,10 +340,7 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 async def output_of(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
-    """What a tmux client that is no control client prints.
-
-    Raises FileNotFoundError, PermissionError, TerminalUnreachable.
-    """
+    """The output of an ordinary tmux client. Raises FileNotFoundError, PermissionError, TerminalUnreachable."""
     loop = asyncio.get_running_loop()
     transport, output = await loop.subprocess_exec(
         _Output,
@@ -359,8 +356,8 @@ async def output_of(argv: Sequence[str], environment: Mapping[str, str], timeout
     except TimeoutError:
         raise TerminalUnreachable(f"tmux did not answer within {timeout_s:g} s") from None
     finally:
-        # Not `asyncio.subprocess.Process`: the client hands its end of the pipe to the server, and where that
-        # is stopped its `wait` would wait for the server as well.
+        # Not `asyncio.subprocess.Process`: the client passes its end of the pipe to the server, and `wait` would also
+        # wait for a stopped server.
         transport.close()
         await output.ended.wait()
     return output.data.decode(errors="replace").strip()

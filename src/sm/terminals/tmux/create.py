@@ -1,8 +1,8 @@
-"""Creates terminals: a tmux session for each, with options of its own, and the agent started in it.
+"""Creates terminals: makes a tmux session for each agent, sets its options, and starts the agent in it.
 
-One session more, `sm-spare-...`, stands ready after an agent was started: what waits for a spawn then waits for
-one pane and not for two. Nothing relies on it. It is marked like a keeper, so that the next connection removes
-one that a killed daemon has left.
+After each start a spare session, `sm-spare-...`, is made for the next agent: a spawn then waits for one pane and not
+for two. The spare is an optimisation only. It is marked like a keeper, so that the next connection removes a spare
+that a killed daemon left.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from sm.terminals.tmux.control import Command, Refused
 from sm.terminals.tmux.lookup import Finder
 from sm.terminals.tmux.server import GLOBAL_WINDOW_SIZE, TmuxServer
 
-# How long a placeholder lives, in seconds, when nobody removes it. Only that of a spare session may outlive
-# its daemon for long: tmux 3.3a crashes when a session ends while a control client is still connecting
-# (control_notify_session_closed), so none may end by itself at just any moment.
+# The lifetime of a placeholder that nobody removes, in seconds. A spare session's placeholder lives longer: tmux 3.3a
+# crashes when a session ends while a control client is still connecting (control_notify_session_closed), so a session
+# must not end by itself at a random moment.
 _PLACEHOLDER_S = 60
-_TIDY_AFTER_S = 0.002
+_CLEAN_UP_AFTER_S = 0.002
 _SPARE_S = 3600
-# When tmux learns of a death before it has read the pane, it throws the unread output away, unless the pane
-# has a pipe: then it reads first. An agent that prints one line and ends while tmux is still busy with
-# opening the terminal lost it 3 to 5 times of 100, and next to never with a pipe for its first second.
-_LAST_WORDS = "exec sleep 1"
+# When tmux notices that a process ended before it has read the pane, it discards the unread output, unless the pane
+# has a pipe. An agent that prints one line and ends while tmux still opens the terminal lost the line 3 to 5 times of
+# 100, and almost never with a pipe for the first second.
+_PIPE_COMMAND = "exec sleep 1"
 
 
 class PaneCreator:
@@ -38,19 +38,19 @@ class PaneCreator:
         self._finder = finder
         self._settings = settings
         self._spare: str | None = None
-        """The name of a session that stands ready for the next agent; it goes after an hour."""
-        self._tidying: set[asyncio.Task[None]] = set()
+        """The name of the spare session, which tmux removes after an hour."""
+        self._cleanups: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """Leave off what goes on behind an answer."""
-        for tidying in tuple(self._tidying):
-            tidying.cancel()
-        await asyncio.gather(*self._tidying, return_exceptions=True)
+        """Cancel the work that continues after `open` has returned."""
+        for cleanup in tuple(self._cleanups):
+            cleanup.cancel()
+        await asyncio.gather(*self._cleanups, return_exceptions=True)
 
     async def open(
         self, session_id: str, name: str, working_dir: str, argv: Sequence[str]
     ) -> tuple[Pane, bool]:
-        """As in `Terminals`: the pane, and whether it was made now."""
+        """As in `Terminals`. Returns the pane, and whether this call made it."""
         tag = panes.tag(self._server.instance, session_id, name)
         lines, (window_size,) = await self._server.ask(
             panes.panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
@@ -64,14 +64,14 @@ class PaneCreator:
         except Refused as refused:
             await self._server.kill("kill-session", session)
             raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
-        self._tidying.add(tidying := asyncio.create_task(self._tidy(placeholder)))
-        tidying.add_done_callback(self._tidying.discard)
+        self._cleanups.add(cleanup := asyncio.create_task(self._clean_up(placeholder)))
+        cleanup.add_done_callback(self._cleanups.discard)
         return self._finder.seen(row), True
 
-    async def _tidy(self, placeholder: str) -> None:
-        """Do what a spawn does not need, when it has its answer: entries in utmp cost tmux more than all of ours."""
-        await asyncio.sleep(_TIDY_AFTER_S)
-        with contextlib.suppress(TerminalError):  # then the next one takes the long way
+    async def _clean_up(self, placeholder: str) -> None:
+        """Remove the placeholder and make the next spare, after the caller has the answer: utmp entries are slow."""
+        await asyncio.sleep(_CLEAN_UP_AFTER_S)
+        with contextlib.suppress(TerminalError):  # then the next spawn makes its own session
             ((window_size,),) = await self._server.ask(GLOBAL_WINDOW_SIZE)
             self._server.tell(("kill-window", "-t", placeholder))
             self._server.refuse_manual(window_size)
@@ -79,19 +79,18 @@ class PaneCreator:
                 self._make_spare()
 
     def _make_spare(self) -> None:
-        """Have tmux make the session for the next agent while nobody waits for it."""
         self._spare = f"sm-spare-{secrets.token_hex(4)}"
         here = f"={self._spare}:"
         self._server.tell(
             self._new_session(self._spare, _SPARE_S),
             ("set-option", "-t", here, "@sm_instance", self._server.instance),
             ("set-option", "-t", here, "destroy-unattached", "off"),
-            # Else it would stay after its hour where the user's remain-on-exit is on.
+            # Else the spare stays after its hour when the user's remain-on-exit is on.
             ("set-option", "-w", "-t", f"{here}^", "remain-on-exit", "off"),
         )
 
     async def _take_spare(self, name: str, tag: str) -> tuple[str, str] | None:
-        """What `_make_session` returns, if the spare session is still there."""
+        """The same ids as `_make_session` returns; None when there is no spare session."""
         spare, self._spare = self._spare, None
         if spare is None:
             return None
@@ -103,25 +102,25 @@ class PaneCreator:
                 ("display-message", "-p", "-t", first, "#{session_id} #{window_id}"),
                 ("rename-session", "-t", f"={spare}:", name),
             )
-        except Refused:  # its hour is over, a hook renamed it, or the name is taken: the long way tells
+        except Refused:  # its hour is over, a hook renamed it, or the name is taken: make a session
             self._server.tell(("kill-session", "-t", f"={spare}"))
             return None
         session, placeholder = made.split()
         return session, placeholder
 
     async def _make_session(self, name: str, tag: str) -> tuple[str, str]:
-        """A session with a placeholder process in it: the ids of the session and of its window.
+        """Make a session with a placeholder process; return the ids of the session and of its window.
 
-        history-limit is read when a pane is made, and a session that is being made has only the user's
-        global value. So its first pane is a placeholder, which ends by itself should we die here, and the
-        agent gets one of its own when the session has our options.
+        tmux reads history-limit when it makes a pane, and a new session has only the user's global value. So the
+        first pane is a placeholder, which ends by itself when the daemon dies here. The agent gets another pane once
+        the session has its options.
         """
         for _ in range(2):
             try:
                 made, *_ = await self._server.ask(
                     self._new_session(name, _PLACEHOLDER_S),
-                    # By name, because the id is not known on this line. A hook that renames the session makes
-                    # these two fail. That does no harm: the name is free again, and they are repeated by id.
+                    # By name, because the id is not known on this line. When a hook renames the session, these two
+                    # fail without harm: the name is free again, and they are repeated by id.
                     ("set-option", "-t", f"={name}:", "@sm_terminal", tag),
                     ("set-option", "-t", f"={name}:", "destroy-unattached", "off"),
                     start=True,
@@ -144,7 +143,7 @@ class PaneCreator:
         return ("new-session", "-d", "-s", name, *size, "-c", "/", *ids, "--", "sleep", str(placeholder_s))
 
     async def _remove_half(self, name: str, tag: str) -> None:
-        """Remove the session that has this name, if we made it and died before the agent was started in it."""
+        """Remove the session of this name that a daemon made and left without an agent."""
         fields = "#{session_id} x#{@sm_session_id} #{@sm_terminal}"
         ((line,),) = await self._server.ask(("display-message", "-p", "-t", f"={name}:", fields))
         session, started, holder = line.split(" ", 2)
@@ -165,13 +164,12 @@ class PaneCreator:
         self, session: str, placeholder: str, tag: str, working_dir: str, argv: Sequence[str]
     ) -> panes.Row:
         instance, session_id, name = tag.split(" ")
-        here = ("-t", f"{session}:")  # the session's current pane: from new-window on the agent's
-        # One argument alone would be a command line for the user's default-shell.
+        here = ("-t", f"{session}:")  # the session's current pane: after new-window the agent's
+        # tmux passes a single argument to the user's default-shell.
         command = tuple(argv) if len(argv) > 1 else ("/bin/sh", "-c", 'exec "$0"', *argv)
         window = ("new-window", "-b", "-t", f"{session}:{placeholder}", "-n", name, "-c", working_dir)
-        # One line, which tmux runs without looking at anything else: the agent cannot end before
-        # remain-on-exit is set (as two lines the exit code was lost 40 times of 40), and the markers are
-        # there if and only if the agent's pane is.
+        # tmux runs one line without interruption: the agent cannot end before remain-on-exit is set (with two lines
+        # the exit code was lost 40 times of 40), and the marks exist if and only if the agent's pane does.
         outputs = await self._server.ask(
             ("set-option", "-t", session, "@sm_terminal", tag),
             ("set-option", "-t", session, "destroy-unattached", "off"),
@@ -180,7 +178,7 @@ class PaneCreator:
             ("set-hook", "-t", session, "after-new-window", ""),
             (*window, "-P", "-F", f"{tag} {panes.ROW}", "--", *command),
             ("set-option", "-p", *here, "remain-on-exit", "on"),
-            ("pipe-pane", *here, _LAST_WORDS),
+            ("pipe-pane", *here, _PIPE_COMMAND),
             ("set-option", "-p", *here, "@sm_agent", tag),
             ("set-option", "-t", session, "@sm_instance", instance),
             ("set-option", "-t", session, "@sm_session_id", session_id),

@@ -15,16 +15,13 @@ from sm.terminals.tmux.lookup import Finder, expected
 from sm.terminals.tmux.server import TmuxServer
 
 SETTLE_S: Final = 0.02
-"""Between a paste and Enter, which a program could else take for a part of the paste; longer for a longer text."""
+"""The pause between a paste and Enter: without it a program may treat Enter as part of the paste."""
 _SETTLE_S_PER_CHARACTER: Final = 1 / 100_000
 _COMMAND_MAX_BYTES: Final = 4096
 
 
 class TmuxKeyboard:
-    """Types into the living terminals that `Finder` finds; each method is as in `Keyboard`.
-
-    `scratch` is a directory for texts that are too long for a command.
-    """
+    """Types into live terminals, as in `Keyboard`. `scratch` is a directory for texts too long for a command."""
 
     def __init__(self, server: TmuxServer, finder: Finder, scratch: str | None) -> None:
         self._server = server
@@ -32,30 +29,30 @@ class TmuxKeyboard:
         self._scratch = scratch
 
     async def paste(self, name: str, text: str) -> None:
-        pane = await self._awake(name)
+        pane = await self._ready_pane(name)
         with expected(name):
             await self._paste(pane, text)
 
     async def type_line(self, name: str, text: str) -> None:
-        pane = await self._awake(name)
+        pane = await self._ready_pane(name)
         with expected(name):
             if text:
                 await self._paste(pane, text)
             await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
-            # A line of its own: written in one go with the paste, Enter would be text.
+            # A separate line: sent together with the paste, Enter would be text.
             await self._server.ask(
                 ("copy-mode", "-q", "-t", pane.pane_id), ("send-keys", "-t", pane.pane_id, "Enter")
             )
 
-    async def _awake(self, name: str) -> Pane:
-        """The pane, out of copy mode and any other: there a key is a command."""
-        with _untyped(name):
+    async def _ready_pane(self, name: str) -> Pane:
+        """The pane, after it left copy mode or another mode, in which a key is a command."""
+        with _nothing_typed(name):
             pane = await self._finder.living(name)
             await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
         return pane
 
     async def _paste(self, pane: Pane, text: str) -> None:
-        """As a bracketed paste (-p) of the text as it is (-r), from a buffer of our own that goes with it (-d)."""
+        """Paste bracketed (-p) and unchanged (-r), from a buffer that tmux then deletes (-d)."""
         buffer = f"sm-{secrets.token_hex(6)}"
         paste = ("paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", pane.pane_id)
         try:
@@ -77,7 +74,7 @@ class TmuxKeyboard:
             _, (cursor,) = await self._server.ask(
                 ("copy-mode", "-q", *to), ("display-message", "-p", *to, "#{cursor_y}")
             )
-            # From the history on, because a long line may have scrolled; joined, because it may be wrapped.
+            # Include history, because a long line may have scrolled; join lines, because it may be wrapped.
             shown = ("capture-pane", "-p", "-J", *to, "-S", "-100", "-E", cursor)
             lines = await self._server.ask_for_text(shown)
             if not text or not lines or not lines[-1].rstrip().endswith(text.rstrip()):
@@ -86,7 +83,7 @@ class TmuxKeyboard:
         return True
 
     async def press(self, name: str, key: str) -> None:
-        with _untyped(name):
+        with _nothing_typed(name):
             pane = await self._finder.living(name)
         to = ("-t", pane.pane_id)
         with expected(name):
@@ -94,8 +91,8 @@ class TmuxKeyboard:
 
 
 @contextmanager
-def _untyped(name: str) -> Iterator[None]:
-    """Raise TerminalBusy where tmux does not answer: nothing was typed by then."""
+def _nothing_typed(name: str) -> Iterator[None]:
+    """Raise TerminalBusy when tmux does not answer, for the steps before anything is typed."""
     try:
         with expected(name):
             yield

@@ -1,4 +1,4 @@
-"""Parses what tmux prints about panes, and writes names and paths for its formats. Pure."""
+"""Parses tmux's lists of panes, and quotes names and paths for its formats. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
 FOREIGN = "foreign"
 OWN = "own"
-"""What `@sm_adopted` says: is the pane's first process somebody else's, or is it the agent."""
-# What tmux writes below the output of a dead pane, so that a person sees why nothing happens
-# (remain-on-exit-format; tmux 3.2 has a text of its own instead). It is no output of the agent.
+"""Values of `@sm_adopted`: the pane's first process is somebody else's (FOREIGN), or the agent (OWN)."""
+# tmux writes this note below the output of a dead pane, to explain to a person why nothing happens
+# (remain-on-exit-format; tmux 3.2 uses its own text). It is not output of the agent.
 DEAD_NOTE = "[sm] the agent has ended"
 DEAD_NOTE_3_2 = "Pane is dead ("
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
@@ -27,36 +27,36 @@ ROW = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pane that carries `@sm_agent`, and what its session is called now."""
+    """A pane that carries `@sm_agent`, and the current name of its tmux session."""
 
     pane: Pane
     session_name: str
     adopted: bool
-    """Its session is somebody else's."""
+    """The tmux session belongs to somebody else."""
 
 
 def word(text: str) -> str:
-    """`text`, which goes into formats and names; tmux itself would turn `:` and `.` of a name into `_`."""
+    """Check `text` for use in formats and names, in which tmux would replace `:` and `.` by `_`."""
     if not _NAME.fullmatch(text):
         raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
     return text
 
 
 def tag(instance: str, session_id: str, name: str) -> str:
-    """What `@sm_agent` and `@sm_terminal` say of a terminal."""
+    """The value of `@sm_agent` and `@sm_terminal`."""
     return f"{instance} {word(session_id)} {word(name)}"
 
 
 def literal(path: str) -> str:
-    """`path` where tmux expands formats, `#(command)` among them: `##` stands for `#`.
+    """Escape `path` where tmux expands formats such as `#(command)`: `##` stands for `#`.
 
-    But signs right before `[` are left as they are, however many (tmux(1), STYLES).
+    `#` signs directly before `[` stay unchanged, whatever their number (tmux(1), STYLES).
     """
-    return _FORMAT_SIGN.sub(lambda found: found[0] if found[2] else 2 * found[0], path)
+    return _FORMAT_SIGN.sub(lambda match: match[0] if match[2] else 2 * match[0], path)
 
 
 def panes(where: str) -> Command:
-    """The question for the agents' panes for which the filter `where` is true; `rows` reads the answer."""
+    """The command that lists the agents' panes that match the filter `where`; `rows` parses its output."""
     return ("list-panes", "-a", "-f", where, "-F", f"#{{@sm_agent}} {ROW}")
 
 
@@ -93,7 +93,7 @@ def _number(field: str) -> int | None:
 
 
 def without_blanks(lines: Sequence[str]) -> list[str]:
-    """Without blanks at the end of each line, and without blank lines at the end of all."""
+    """Strip blanks at the end of each line, and blank lines at the end."""
     kept = [line.rstrip() for line in lines]
     while kept and not kept[-1]:
         kept.pop()

@@ -1,4 +1,4 @@
-"""The connection to one tmux server: connects, starts the server, keeps a session in it, asks it."""
+"""Connects to one tmux server, starts it when needed, keeps a session in it, and runs commands."""
 
 import asyncio
 import contextlib
@@ -15,19 +15,19 @@ from sm.terminals.tmux.control import Command, Control, Refused, output_of
 log = logging.getLogger(__name__)
 
 OLDEST: Final = (3, 2)
-"""The first tmux with everything used here: -N, client flags, subscriptions, filters, `new-window -b`."""
+"""The first tmux with -N, client flags, subscriptions, filters and `new-window -b`."""
 INSTALL_HINT: Final = "sudo apt-get install tmux"
 START_TIMEOUT_S: Final = 15.0
-"""A server that starts runs the user's tmux.conf first, with whatever that runs."""
+"""A starting server first runs the user's tmux.conf with all its commands."""
 GLOBAL_WINDOW_SIZE: Final = ("show-options", "-gwv", "window-size")
 _SUBSCRIPTION = "sm"
 
 
 class TmuxServer:
-    """The server with this socket name, or the user's default one.
+    """The server with this socket name, or the user's default server.
 
-    The connection is attached to a keeper session of ours, so that it outlives every agent's session. It is
-    made with the first call and made again with the call after it was lost.
+    The connection is attached to a keeper session, so that it outlives every agent's session. The first call
+    connects; after a lost connection the next call reconnects.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class TmuxServer:
         self._keeper = f"sm-{instance[:8]}"
         self._label = socket_name or "default"
         self._tmux = ("tmux", "-L", self._label)
-        # With TMUX set, a client takes the server named there instead of ours.
         self._umask = umask
         self._before_exec = before_exec
+        # With TMUX set, a client connects to the server named there.
         self._environment = {k: v for k, v in environment.items() if k not in ("TMUX", "TMUX_PANE")}
         self._timeout_s = timeout_s
         self._connecting = asyncio.Lock()
@@ -58,12 +58,12 @@ class TmuxServer:
         self._subscription: tuple[str, Callable[[str], None]] | None = None
 
     async def ask(self, *commands: Command, start: bool = False) -> list[list[str]]:
-        """Run the commands as one line; the lines that each of them printed.
+        """Run the commands as one line and return the output lines of each command.
 
-        Never starts a server without `start`. Raises NoServer; Refused; TerminalUnreachable; TerminalError when
-        the keeper's name is taken.
+        Starts a server only with `start`. Raises NoServer; Refused; TerminalUnreachable; TerminalError when the
+        keeper's name is taken.
         """
-        # With `start` twice: what the line did to a server that has ended went with it.
+        # With `start` retry once: the effects of the line are gone with a server that has ended.
         for _ in range(2 if start else 1):
             control = await self._connected(start=start)
             try:
@@ -76,7 +76,7 @@ class TmuxServer:
         raise NoServer("the tmux server has ended")
 
     async def ask_for_text(self, command: Command) -> list[str]:
-        """As `ask` for one command that prints what an agent wrote (see `control.Replies`)."""
+        """As `ask` for one command that prints text of an agent (see `control.Replies`)."""
         control = await self._connected(start=False)
         try:
             return await control.ask_for_text(command)
@@ -88,35 +88,35 @@ class TmuxServer:
             raise
 
     async def pid(self) -> int:
-        """The server's process. Raises NoServer, TerminalUnreachable."""
+        """Raises NoServer, TerminalUnreachable."""
         await self._connected(start=False)
         return self._pid
 
     async def kill(self, command: str, target: str) -> None:
-        """Run `kill-session` or `kill-pane` on an id. One that is not there is fine. Raises as `ask`."""
-        with contextlib.suppress(Refused):  # an id can only be refused for not being there
+        """Run `kill-session` or `kill-pane` on an id; ignore an id that is gone. Raises as `ask`."""
+        with contextlib.suppress(Refused):  # tmux refuses an id only when it is gone
             await self.ask((command, "-t", target))
 
     def tell(self, *commands: Command) -> None:
-        """Send as one line without waiting, if there is a connection right now."""
+        """Send as one line without waiting; do nothing without a connection."""
         if self._control is not None and self._control.alive:
             self._control.tell(*commands)
 
-    def subscribe(self, format: str, told: Callable[[str], None]) -> None:
-        """Call `told` with the value of `format` when it has changed; tmux looks about once a second.
+    def subscribe(self, format: str, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the value of `format` when it changes; tmux checks about once a second.
 
-        After a lost connection it goes on with the next question of any kind.
+        After a lost connection the subscription resumes with the next command.
         """
-        self._subscription = (format, told)
-        self.tell(self._subscribing(format))
+        self._subscription = (format, listener)
+        self.tell(self._subscribe_command(format))
 
-    def _subscribing(self, format: str) -> Command:
-        # About the keeper's pane, though the format is about all sessions: when a client that subscribed to
-        # its session goes, tmux 3.3a may look at the subscription once more without one, and crashes.
+    def _subscribe_command(self, format: str) -> Command:
+        # On the keeper's pane, although the format covers all sessions: when a client that subscribed to its session
+        # ends, tmux 3.3a may evaluate the subscription once more without a session, and crashes.
         return ("refresh-client", "-B", f"{_SUBSCRIPTION}:{self._pane}:{format}")
 
     async def aclose(self) -> None:
-        """End our client; nothing in tmux changes. A later call would connect again."""
+        """End the client; nothing in tmux changes. A later call reconnects."""
         async with self._connecting:
             control, self._control = self._control, None
             if control is not None:
@@ -124,11 +124,11 @@ class TmuxServer:
                 await control.ended()
 
     async def remove_spare(self) -> None:
-        """Remove every session of ours that stands ready. Raises NoServer, TerminalUnreachable."""
+        """Remove every spare session of this instance. Raises NoServer, TerminalUnreachable."""
         await self._remove_idle(await self._connected(start=False), self._session)
 
     async def retire(self) -> None:
-        """Remove our keeper, and end our client with it. A server with no other session then ends."""
+        """Remove the keeper session, and with it the client. A server without another session then ends."""
         try:
             control = await self._connected(start=False)
             await control.ask(("kill-session", "-t", self._session))
@@ -140,13 +140,13 @@ class TmuxServer:
         await self.aclose()
 
     def socket_path(self) -> str:
-        """Where the server listens: tmux(1), -L and ENVIRONMENT. A directory that is not there is passed over."""
+        """The path of the server's socket (tmux(1), -L and ENVIRONMENT). Ignores a TMUX_TMPDIR that does not exist."""
         base = self._environment.get("TMUX_TMPDIR", "")
         base = os.path.realpath(base if base and os.path.exists(base) else "/tmp")
         return f"{base}/tmux-{os.getuid()}/{self._label}"
 
     def listens(self) -> bool:
-        """Whether a server has the socket. Only the kernel's word counts for "no". Raises TerminalUnreachable."""
+        """Return False only when the kernel reports that no server listens. Raises TerminalUnreachable."""
         path = self.socket_path()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
@@ -155,13 +155,13 @@ class TmuxServer:
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
             except BlockingIOError:
-                pass  # its queue is full: it is there, and busy or stopped
+                pass  # the queue is full: the server exists, and is busy or stopped
             except OSError as error:
                 raise TerminalUnreachable(f"the tmux socket {path} cannot be used: {error}") from None
         return True
 
     async def _gone(self) -> bool:
-        """After a connection was lost. A server that ends lets its clients go first, so look more than once."""
+        """Check more than once after a lost connection: a server that ends disconnects its clients first."""
         for _ in range(20):
             if not self.listens():
                 return True
@@ -180,14 +180,14 @@ class TmuxServer:
             if not start and not self.listens():
                 raise NoServer("no tmux server runs")
             await self._check_tmux()
-            # The answer also means that the server is done with the end of the client before: one that hears of
-            # anything in the middle of its own connecting crashes tmux 3.3a.
+            # The answer also shows that the server has removed the previous client. A notification to a client that
+            # is still connecting crashes tmux 3.3a.
             self.refuse_manual(await self._run(*GLOBAL_WINDOW_SIZE))
             self._control = await self._connect(start=start)
             return self._control
 
     async def _connect(self, *, start: bool) -> Control:
-        # Right after a kill-server a start can fail: the old server still holds its socket.
+        # A start directly after kill-server can fail: the old server still holds its socket.
         pauses_s = [0.02, 0.05, 0.1, 0.2, 0.4] if start else []
         while True:
             try:
@@ -211,19 +211,19 @@ class TmuxServer:
         )
         try:
             session = await control.attached(START_TIMEOUT_S if start else self._timeout_s)
-            await self._furnish(control, session, " ".join(keeper[-2:]))
+            await self._set_up_keeper(control, session, " ".join(keeper[-2:]))
         except BaseException:
             control.drop("the connection could not be set up")
             await control.ended()
             raise
         return control
 
-    async def _furnish(self, control: Control, session: str, keeper: str) -> None:
-        """Make sure that the session we are attached to is our keeper, and set it up.
+    async def _set_up_keeper(self, control: Control, session: str, keeper: str) -> None:
+        """Check that the attached session is the keeper, and set its options.
 
-        By its id: a hook may have given it another name by now.
+        Uses the session's id: a hook may have renamed the session.
         """
-        # All of its panes, because a hook may have opened others beside ours.
+        # All panes of the session, because a hook may have opened others.
         show = "#{pid} #{pane_id} x#{@sm_instance} #{pane_start_command}"
         (panes,) = await control.ask(("list-panes", "-s", "-t", session, "-F", show))
         pid, pane, owner, _ = panes[0].split(" ", 3)
@@ -235,7 +235,7 @@ class TmuxServer:
         await control.ask(
             ("set-option", "-t", session, "@sm_instance", self.instance),
             ("set-option", "-t", session, "destroy-unattached", "off"),
-            # Else tmux would move our client into a session of the user when the keeper is killed.
+            # Else tmux moves the client into a session of the user when the keeper is killed.
             ("set-option", "-t", session, "detach-on-destroy", "on"),
         )
         await self._remove_idle(control, session)
@@ -243,32 +243,32 @@ class TmuxServer:
         self._session = session
         self._pane = pane
         if self._subscription is not None:
-            control.tell(self._subscribing(self._subscription[0]))
+            control.tell(self._subscribe_command(self._subscription[0]))
         log.debug("connected to the tmux server %s", pid)
 
     async def _remove_idle(self, control: Control, keeper: str) -> None:
-        """Remove the sessions of ours that are no agent's, but for the one that we are attached to.
+        """Remove this instance's sessions without an agent, except `keeper`, the attached session.
 
-        A keeper that a hook renamed is not found by its name, so each connection makes another one; and a
-        daemon that was killed has left its spare session.
+        A keeper that a hook renamed is not found by its name, so each connection makes another one. A killed daemon
+        leaves its spare session.
         """
-        ours = f"#{{==:#{{@sm_instance}},{self.instance}}}"
+        own = f"#{{==:#{{@sm_instance}},{self.instance}}}"
         show = "#{session_id} #{?@sm_session_id,agent,idle}"
-        (found,) = await control.ask(("list-sessions", "-f", ours, "-F", show))
-        for each in found:
-            session, _, use = each.partition(" ")
+        (lines,) = await control.ask(("list-sessions", "-f", own, "-F", show))
+        for line in lines:
+            session, _, use = line.partition(" ")
             if use == "idle" and session != keeper:
                 control.tell(("kill-session", "-t", session))
 
     def _notified(self, line: str) -> None:
         if self._subscription is not None and line.startswith(f"%subscription-changed {_SUBSCRIPTION} "):
-            # From the loop: an error of the listener is its own, and must not end the connection.
+            # From the event loop: an exception in the listener must not end the connection.
             asyncio.get_running_loop().call_soon(self._subscription[1], line.partition(" : ")[2])
 
     def refuse_manual(self, window_size: str) -> None:
-        """Raise TerminalError when making a window would end the server, with everything of the user's in it.
+        """Raise TerminalError when a new window would crash the server and with it all sessions of the user.
 
-        `window_size` is what GLOBAL_WINDOW_SIZE printed.
+        `window_size` is the output of GLOBAL_WINDOW_SIZE.
         """
         if window_size == "manual" and self._crashes_on_manual:
             raise TerminalError(
@@ -287,7 +287,7 @@ class TmuxServer:
         self._tmux_checked = True
 
     async def _run(self, *command: str) -> str:
-        """What a client of its own prints for this command; nothing if it fails. Starts no server."""
+        """The output of a separate client; empty when it fails. Starts no server."""
         try:
             return await output_of((*self._tmux, "-N", *command), self._environment, self._timeout_s)
         except (FileNotFoundError, PermissionError):
@@ -295,6 +295,6 @@ class TmuxServer:
 
 
 def older(version: str, release: tuple[int, int]) -> bool:
-    """Whether `tmux -V` named one before `release`. What has no number (`tmux master`) is taken for new."""
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) < release
+    """Compare the output of `tmux -V` with `release`. A version without a number (`tmux master`) is new."""
+    number = re.search(r"(\d+)\.(\d+)", version)
+    return number is not None and (int(number[1]), int(number[2])) < release

@@ -6,35 +6,35 @@ from sm.terminals.tmux.server import TmuxServer
 
 
 class Subscription:
-    """One for both, made when somebody listens first; each has one listener. See `TmuxServer.subscribe`."""
+    """One tmux subscription for both, made for the first listener. Each kind has one listener."""
 
     def __init__(self, server: TmuxServer) -> None:
         self._server = server
         self._activity: Mapping[str, int] = {}
         self._titles: Mapping[str, str] = {}
-        self._subscribing = False
-        self._told_activity: Callable[[Mapping[str, int]], None] = lambda moved: None
-        self._told_titles: Callable[[Mapping[str, str]], None] = lambda changed: None
+        self._subscribed = False
+        self._on_activity: Callable[[Mapping[str, int]], None] = lambda changed: None
+        self._on_titles: Callable[[Mapping[str, str]], None] = lambda changed: None
 
-    def on_activity(self, told: Callable[[Mapping[str, int]], None]) -> None:
-        self._told_activity = told
+    def on_activity(self, listener: Callable[[Mapping[str, int]], None]) -> None:
+        self._on_activity = listener
         self._subscribe()
 
-    def on_titles(self, told: Callable[[Mapping[str, str]], None]) -> None:
-        self._told_titles = told
+    def on_titles(self, listener: Callable[[Mapping[str, str]], None]) -> None:
+        self._on_titles = listener
         self._subscribe()
 
     def _subscribe(self) -> None:
-        if self._subscribing:
+        if self._subscribed:
             return
-        self._subscribing = True
-        # window_activity, because session_activity does not move while nobody is attached.
+        self._subscribed = True
+        # window_activity, because session_activity does not change while nobody is attached.
         pane = "#{?@sm_agent,#{@sm_session_id}=#{window_activity}=#{=1:pane_title} ,}"
         own = self._server.instance
         mine = f"#{{||:#{{==:#{{@sm_instance}},{own}}},#{{==:#{{@sm_hosts}},{own}}}}}"
-        self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", self._subscribed)
+        self._server.subscribe(f"#{{S:#{{?{mine},#{{W:#{{P:{pane}}}}},}}}}", self._changed)
 
-    def _subscribed(self, value: str) -> None:
+    def _changed(self, value: str) -> None:
         activity: dict[str, int] = {}
         titles: dict[str, str] = {}
         for word in value.split():
@@ -43,10 +43,10 @@ class Subscription:
             if moment.isdigit():
                 activity[session_id] = int(moment)
                 titles[session_id] = glyph
-        moved = {key: each for key, each in activity.items() if self._activity.get(key) != each}
-        changed = {key: each for key, each in titles.items() if self._titles.get(key) != each}
+        new_activity = {key: value for key, value in activity.items() if self._activity.get(key) != value}
+        new_titles = {key: value for key, value in titles.items() if self._titles.get(key) != value}
         self._activity, self._titles = activity, titles
-        if moved:
-            self._told_activity(moved)
-        if changed:
-            self._told_titles(changed)
+        if new_activity:
+            self._on_activity(new_activity)
+        if new_titles:
+            self._on_titles(new_titles)

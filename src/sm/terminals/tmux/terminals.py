@@ -1,10 +1,10 @@
 """The terminals of one instance in tmux: a detached tmux session for each agent.
 
 `PaneCreator` and `PaneAdopter` make a terminal, `Finder` finds it again, `TmuxKeyboard` types into it, `Subscription`
-reports its changes. This module has the rest: what a terminal shows, its end, its removal, and how a person attaches.
+reports its changes. This module captures and removes terminals, reads exit statuses, and gives the attach command.
 
-The options that mark terminals (`lookup`, `adopt`) may be set on panes of the user. All others are set on sessions,
-windows and panes of sm only.
+The options that mark terminals (`lookup`, `adopt`) may be set on panes of the user. All other options are set on
+sessions, windows and panes of sm only.
 """
 
 import asyncio
@@ -33,22 +33,20 @@ from sm.terminals.tmux.subscription import Subscription
 log = logging.getLogger(__name__)
 
 EXIT_STATUS_TIMEOUT_S: Final = 2.0
-"""How long tmux may take to find out how a process ended that is known to be gone (see `_LAST_WORDS` in `create`)."""
+"""The time that tmux gets to learn the exit status of a process that is gone (see `_PIPE_COMMAND` in `create`)."""
 
 _TTY = re.compile(r"/dev/[A-Za-z0-9/]+")
 
 
 class Tmux:
-    """The terminals of one instance, on the user's default tmux server or on one of its own, as `settings` say.
+    """The terminals of one instance, on the user's default tmux server or on a separate server, as `settings` say.
 
-    `environment` and `umask` (-1: ours) are those of a server that it starts too. As a context manager it ends our
-    client at the end, and nothing else.
+    A server that this class starts gets `environment` and `umask` (-1: inherited). On exit the context manager ends
+    only the client. `scratch` is a directory for texts that are too long for a command.
 
-    `scratch` is a directory for texts that are too long for a command.
-
-    `before_exec` runs in our client's process and should make it die with us. When a daemon is killed that tmux
-    3.3a has something to tell, tmux keeps its client for ever, with all that it would still tell it, and cannot
-    even end (test_a_killed_daemon_leaves_no_client_behind).
+    `before_exec` runs in the client's process and should make it die with the daemon. When a daemon is killed while
+    tmux 3.3a has output for it, tmux keeps the client and the output for ever, and cannot end
+    (test_a_killed_daemon_leaves_no_client_behind).
     """
 
     def __init__(
@@ -82,12 +80,12 @@ class Tmux:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End our tmux client. Every session stays; a later call would connect again."""
+        """End the tmux client. Every session stays; a later call reconnects."""
         await self._creator.aclose()
         await self._server.aclose()
 
     async def retire(self) -> None:
-        """As `aclose`; and when no terminal of ours is left, nothing of ours stays in tmux."""
+        """As `aclose`. When no terminal of this instance is left, also remove its spare and keeper sessions."""
         with contextlib.suppress(NoServer):
             await self._server.remove_spare()
             if not await self.snapshot():
@@ -105,9 +103,9 @@ class Tmux:
             raise TerminalUnreachable("tmux says in a form that makes no sense since when it runs") from None
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
-        """As in `Terminals`. After TerminalUnreachable, ask again: a terminal that was made is found."""
-        # A task of its own, so that a cancelled caller leaves no terminal half made: what was begun is
-        # finished and then removed, unless it stood before.
+        """As in `Terminals`. After TerminalUnreachable, call again: a terminal that was made is found."""
+        # A separate task, so that a cancelled caller leaves no half-made terminal: the task finishes, and the
+        # terminal is then removed unless it existed before.
         opening = asyncio.create_task(self._creator.open(session_id, name, working_dir, argv))
         try:
             pane, _ = await asyncio.shield(opening)
@@ -117,7 +115,11 @@ class Tmux:
                 if made:
                     await self.close(name)
             except TerminalError as error:
-                log.warning("could not take back a terminal: %s", error, extra={"sm_session": session_id})
+                log.warning(
+                    "could not remove the terminal of a cancelled start: %s",
+                    error,
+                    extra={"sm_session": session_id},
+                )
             raise
         return pane
 
@@ -129,7 +131,7 @@ class Tmux:
         while True:
             await self._nudge()
             ((line,),) = await self._server.ask(show)
-            # For a pane that is not there display-message prints empty fields, and no error.
+            # For a missing pane display-message prints empty fields and no error.
             now = panes.row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
             if now is None and line.split(" ")[3] != str(pane.server_pid):
                 raise NoServer("the tmux server that it was in has ended")
@@ -144,8 +146,8 @@ class Tmux:
     async def _nudge(self) -> None:
         """Make tmux look for ended children.
 
-        libutempter sets its SIGCHLD handler aside while the helper that writes utmp runs, which is for each
-        pane made and closed; what ends meanwhile is not noticed before the next SIGCHLD.
+        For each pane made and closed libutempter replaces tmux's SIGCHLD handler while its helper writes utmp. tmux
+        does not notice a child that ends meanwhile before the next SIGCHLD.
         """
         pid = await self._server.pid()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -157,11 +159,11 @@ class Tmux:
         fields = f"#{{?{mine}#{{@sm_terminal}}}},#{{session_id}},-}} #{{?@sm_agent,#{{pane_id}},-}} x#{{@sm_adopted}}"
         with contextlib.suppress(NoServer):
             (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
-            found = [line.split(" ") for line in lines]
-            for session in {session for session, _, _ in found} - {"-"}:
+            rows = [line.split(" ") for line in lines]
+            for session in {session for session, _, _ in rows} - {"-"}:
                 await self._server.kill("kill-session", session)
-            # Somebody may have moved the pane elsewhere, or hold it through another session of a group.
-            for pane, adopted in {(pane, adopted) for _, pane, adopted in found if pane != "-"}:
+            # Somebody may have moved the pane to another session, or hold it through a session group.
+            for pane, adopted in {(pane, adopted) for _, pane, adopted in rows if pane != "-"}:
                 if adopted == f"x{panes.FOREIGN}":
                     await self._adopter.unmark(pane)
                 else:
@@ -171,12 +173,12 @@ class Tmux:
     async def capture(self, name: str, lines: int) -> list[str]:
         pane = await self._finder.pane(name)
         kept: list[str] = []
-        # Joined, one line may take several rows. When these many rows do not do, take all.
+        # Joined, one line may take several rows. When `lines` rows are not enough, take the whole history.
         for start in (f"-{lines}", "-"):
             kept = panes.without_blanks(await self._shown(pane, "-J", "-S", start))
             if kept and kept[-1].startswith(panes.DEAD_NOTE_3_2) and pane.dead:
                 kept = panes.without_blanks(kept[:-1])
-            # It stands where the output ends; and the pane may have died since it was looked at.
+            # The note follows the output directly. The pane may have died since the look-up.
             elif (
                 kept
                 and kept[-1].endswith(panes.DEAD_NOTE)
@@ -197,7 +199,7 @@ class Tmux:
         with expected(pane.name):
             return await self._server.ask_for_text(("capture-pane", "-p", *options, "-t", pane.pane_id))
 
-    # Methods, and not attributes: the crash tests kill the daemon before and after each of them.
+    # Methods and not attributes: the crash tests kill the daemon before and after each call.
 
     async def look(self, target: str) -> ForeignPane:
         return await self._adopter.look(target)
@@ -223,10 +225,10 @@ class Tmux:
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):
             return None
-        # What else is done in the shell around an adopted agent is its owner's doing.
+        # Commands in the shell around an adopted agent come from the shell's owner, not from the agent.
         own = f"#{{==:#{{@sm_adopted}},{panes.FOREIGN}}}"
         fields = f"#{{?{own},,#{{@sm_agent}}|#{{@sm_instance}} #{{@sm_session_id}}}}"
-        # A dead pane still shows the name of the terminal that it had, which may be another pane's by now.
+        # A dead pane still shows the name of its old tty, which may belong to another pane now.
         where = f"#{{&&:#{{==:#{{pane_tty}},{tty}}},#{{!=:#{{pane_dead}},1}}}}"
         (lines,) = await self._server.ask(("list-panes", "-a", "-f", where, "-F", fields))
         for carried in "|".join(lines).split("|"):
@@ -236,12 +238,12 @@ class Tmux:
         return None
 
     def attach_command(self, name: str) -> tuple[str, ...]:
-        # The whole path, because the person's shell may have another TMUX_TMPDIR, or run inside tmux. And
-        # the name that the session was last seen with: a hook may have given it another one.
+        # The whole path, because the person's shell may have another TMUX_TMPDIR or run inside tmux. The last known
+        # name, because a hook may have renamed the session.
         session, pane = self._finder.last_seen(name)
         client = ("tmux", "-S", self._server.socket_path())
         attach = ("attach-session", "-t", f"={session}:")
         if pane is None:
             return (*client, *attach)
-        # Its session is a person's, who may look at another window of it just now.
+        # The tmux session belongs to a person, who may look at another window of it.
         return (*client, "select-window", "-t", pane, ";", "select-pane", "-t", pane, ";", *attach)
