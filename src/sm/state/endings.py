@@ -1,4 +1,4 @@
-"""Records the end of a session's process, and what follows for messages, requests, children and the terminal."""
+"""Records the end of a session's process and updates its messages, requests, children and terminal."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class LossCause(StrEnum):
-    """Why a session has no terminal any more. The value is the source of the status."""
+    """Why a session has lost its terminal. The value is the source of the status."""
 
     TERMINAL = "terminal"
-    """Somebody has closed the terminal."""
+    """A person or a program closed the terminal."""
     SERVER = "tmux server"
-    """All terminals of the tmux server are gone."""
+    """The tmux server ended, and with it all terminals."""
     MACHINE = "machine"
-    """The machine was restarted."""
+    """The machine restarted."""
 
 
 TERMINAL_CLOSED = (LossCause.TERMINAL, "its terminal was closed")
@@ -38,8 +38,6 @@ SERVER_GONE = (LossCause.SERVER, "the tmux server is gone")
 
 
 class Endings:
-    """Records the end of a process and what follows from the end, in one transaction."""
-
     def __init__(self, config: Config, notices: Notices, providers: Mapping[str, Provider]) -> None:
         self._on_parent_end = config.child_agents.on_parent_end
         self._cleanup = config.child_agents.cleanup
@@ -49,7 +47,7 @@ class Endings:
     async def process_ended(
         self, tx: Transaction, session: Session, exit: Exit, screen: Sequence[str]
     ) -> None:
-        """The session's process has ended; `screen` is the last content of the session's terminal."""
+        """Record the end of the process. `screen` is the last content of the session's terminal."""
         provider = self._providers[session.provider]
         signal = provider.read_exit(exit, tx.now, screen=screen, session=session)
         await self._end(tx, session, signal, exit)
@@ -57,7 +55,7 @@ class Endings:
     async def terminal_lost(
         self, tx: Transaction, session: Session, cause: LossCause, reason: str, exit: Exit | None
     ) -> None:
-        """The session's terminal is gone. `exit` is None while the process may still run."""
+        """Record the loss of the terminal. `exit` is None while the process may still run."""
         signal = Signal(SignalKind.TERMINAL_LOST, cause, reason, tx.now, exit)
         await self._end(tx, session, signal, exit)
 
@@ -68,15 +66,15 @@ class Endings:
         if after.exit is None:
             return
         await self.process_gone(tx, after)
-        if after.token_hash is None:  # adopted: the terminal belongs to a person, who goes on using it
+        if after.token_hash is None:  # adopted: the terminal belongs to a person, who keeps using it
             await tx.effect(EffectKind.RELEASE, after.id, {"terminal": after.terminal}, tx.now)
 
     async def start_failed(self, tx: Transaction, session_id: str, signal: Signal) -> None:
-        """The session has no process, and will never have one."""
+        """Record that the session will never have a process."""
         await self.process_gone(tx, await move(tx, self._notices, session_id, signal, exit=Exit()))
 
     async def process_gone(self, tx: Transaction, session: Session) -> None:
-        """What follows for the session's messages, requests, children and terminal."""
+        """Return the messages, cancel the requests, release the children and close the terminal."""
         at = tx.now
         await return_messages(tx, self._notices, session)
         await cancel_requests(tx, session, at, f"session {session.id} has ended")
@@ -88,7 +86,7 @@ class Endings:
             await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
     async def completed(self, tx: Transaction, session: Session) -> None:
-        """The session has reported its end; its process may live on."""
+        """Kill the process of a completed session if `auto_kill_on_complete` is set."""
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
             payload = {"force": False, "by": "cleanup.auto_kill_on_complete"}
@@ -108,15 +106,15 @@ class Endings:
 
 
 async def adopt(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:
-    """Give the session another parent; None: it belongs to the operator."""
+    """Give the session another parent; None: the operator."""
     after = await tx.update(child, parent_id=parent_id)
     parent = tx.find(parent_id)
-    whom = "the operator" if parent is None else label(parent)
+    owner = "the operator" if parent is None else label(parent)
     await tx.event(
         EventType.WARNING,
         after,
         at,
-        f"{subject(after)} belongs to {whom} now: {reason}",
+        f"{subject(after)} belongs to {owner} now: {reason}",
         {"parent_before": child.parent_id, "parent": parent_id},
     )
     return after

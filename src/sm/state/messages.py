@@ -1,4 +1,4 @@
-"""Finishes messages: they arrive, fail, or go back with the process that had them."""
+"""Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
 from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
 from sm.core.models import Session
@@ -9,7 +9,7 @@ from sm.store import Transaction
 
 
 async def arrive(tx: Transaction, message: Message, at: str, evidence: str) -> Message:
-    """The recipient has had the message since `at`, by the recipient's own word."""
+    """Record that the recipient confirmed the message at `at`."""
     after = tx.mail.move_message(
         message, MessageState.SUBMITTED, at, submitted_at=at, reason=None, evidence=evidence
     )
@@ -26,10 +26,10 @@ async def finish(
     *,
     expected: bool = False,
 ) -> Message:
-    """Give the message a final state without its recipient's word.
+    """Give the message a final state without a confirmation of its recipient.
 
-    The sender is told, unless the state was `expected`: nothing better comes of typing to a program that reads
-    lines. A notice in the message is told again, or to another session: twice is better than never.
+    Notifies the sender, unless the state is `expected`: a program that reads lines never confirms. Notices in the
+    message become pending again, possibly for another session: a duplicate is better than a loss.
     """
     after = tx.mail.move_message(message, state, tx.now, reason=reason)
     await _record(tx, after)
@@ -49,7 +49,7 @@ async def finish(
 async def return_messages(tx: Transaction, notices: Notices, session: Session) -> None:
     """Finish the messages of a session whose process is gone.
 
-    Their senders are told, and the session's notices go to the next session that is told of it.
+    Notifies their senders. The session's notices go to its nearest live ancestor.
     """
     reason = f"session {session.id} has ended ({session.status}), its process is gone"
     unclaimed = []
@@ -58,14 +58,16 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
         state = MessageState.FAILED if queued else MessageState.UNCONFIRMED
         lost = reason if queued else f"{reason}; it may have had this message"
         after = tx.mail.move_message(message, state, tx.now, reason=lost)
-        if message.sender == SM_ITSELF:  # also a message that may have arrived: twice is better than never
+        if (
+            message.sender == SM_ITSELF
+        ):  # also if the message may have arrived: a duplicate is better than a loss
             unclaimed.append(message.id)
         line = message_finished(session, after, sender_label(after.sender, tx.find(after.sender)))
         metadata = {"message_id": after.id, "state": after.state}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
         await notices.of_undelivered(tx, session, after)
     for message in await tx.mail.unacknowledged(session.id):
-        if message.evidence == IN_ITS_QUEUE:  # the message went with the process before the agent read it
+        if message.evidence == IN_ITS_QUEUE:  # the process ended before the agent read the message
             lost = f"{reason}; this waited in its own queue"
             after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
             if message.sender == SM_ITSELF:

@@ -1,7 +1,7 @@
-"""What is told to whom: decided when it happens, and written in the same transaction.
+"""Writes notices in the transaction of the change that they report.
 
-Told upwards only, from child to parent; what never reached its recipient is told to its sender. `timers`
-makes messages of it.
+A notice goes up the tree, from child to parent; the notice of an undelivered message goes to its sender.
+`messaging.timers` turns pending notices into messages.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,20 +19,19 @@ from sm.core.wording import asked, ending, idle, milestone, undelivered
 from sm.store import Transaction
 
 WAITS_FOR_SESSIONS = "wait"
-"""The source of an idle status that nobody needs to hear of: the session is woken by what it waits for."""
-
+"""Source of an idle status that causes no notice: other sessions will wake the session."""
 
 _NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
-"""The operator looks at `sm status` and `sm events` for these."""
+"""The operator sees these in `sm status` and `sm events`."""
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
-    """Who hears of this session: its nearest ancestor whose process lives, else None, the operator."""
-    return next((above.id for above in ancestors(session, tx.find) if above.exit is None), None)
+    """The nearest ancestor whose process lives; None: the operator."""
+    return next((ancestor.id for ancestor in ancestors(session, tx.find) if ancestor.exit is None), None)
 
 
 def _operator_event(session: Session, notice: Notice) -> EventType | None:
-    """The event by which a pending notice reaches the operator; `session` is the notice's, as it is now."""
+    """The event type that reports a pending notice to the operator. `session`: the current state."""
     if notice.kind is NoticeKind.REQUEST:
         return EventType.REQUEST
     if notice.kind is NoticeKind.ENDING and is_ended(session.status):
@@ -41,14 +40,14 @@ def _operator_event(session: Session, notice: Notice) -> EventType | None:
 
 
 class Notices:
-    """Writes notices. Each occasion once, whoever finds out about it and however often."""
+    """Writes one notice for each occasion, even if several sources report the occasion."""
 
     def __init__(self, config: Config) -> None:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
 
     async def of_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
-        """`session` is as it is after the move."""
+        """`session`: the state after the move."""
         signal = decision.signal
         if is_ended(decision.after) and not is_ended(decision.before):
             if self._wanted(decision.after):
@@ -60,7 +59,7 @@ class Notices:
             decision.after is Status.IDLE
             and self._settings.notify_parent_on_idle
             and signal.source != WAITS_FOR_SESSIONS
-            # One that has delegated waits for its children, who will wake it: nothing is asked of its parent.
+            # A session with live children waits for them: its parent need not act.
             and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
         ):
             await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle(session))
@@ -81,17 +80,17 @@ class Notices:
     async def of_request(
         self, tx: Transaction, session: Session, request: Request, plan: str | None = None
     ) -> None:
-        """`plan`: the plan whose approval a permission is about."""
+        """`plan`: the plan to approve, for a permission to leave plan mode."""
         text = asked(session, request, plan)
         await self._note(tx, session, NoticeKind.REQUEST, f"request:{request.id}", text, EventType.REQUEST)
 
     async def of_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
-        """Tell the sender of `message` that `session` did not get it, or may not have."""
+        """Notify the sender of `message` that `session` did not get it, or may not have."""
         if message.sender == SM_ITSELF:
             return
         sender = tx.find(message.sender)
         if message.sender != "operator" and (sender is None or sender.exit is not None):
-            return  # nobody is left to be told
+            return
         await tx.mail.add_notice(
             Notice(
                 id=tx.mail.new_id("notices"),
@@ -114,9 +113,9 @@ class Notices:
     async def readdress(self, tx: Transaction, notices: Iterable[Notice], heir: str | None) -> None:
         """Address notices to `heir` in place of a session whose process is gone. None: the operator."""
         for notice in list(notices):
-            # The notice of an undelivered message concerns its sender alone.
-            own = notice.kind is NoticeKind.UNDELIVERED
-            if own or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
+            # The notice of an undelivered message concerns only its sender.
+            sender_only = notice.kind is NoticeKind.UNDELIVERED
+            if sender_only or (heir is None and notice.kind in _NOT_FOR_THE_OPERATOR):
                 tx.mail.finish_notices([notice], "dropped")
                 continue
             tx.mail.readdress(notice, heir)
@@ -143,7 +142,7 @@ class Notices:
     async def _tell_operator(
         self, tx: Transaction, session: Session, notice: Notice, type: EventType | None
     ) -> None:
-        """Run the operator's program and call their URLs; None: the notice is none of their events."""
+        """Add effects for the operator's command and webhooks. None: the operator gets no event."""
         if type is None:
             return
         body: dict[str, Any] = {

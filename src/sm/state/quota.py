@@ -1,4 +1,4 @@
-"""Limits inside a transaction: counts what there is, and refuses one more where `limits` says so."""
+"""Enforces the configured limits inside a transaction."""
 
 from sm.config import Limits
 from sm.core.lifecycle import is_live
@@ -18,21 +18,21 @@ from sm.store import Transaction
 
 
 class Quota:
-    """Every method raises LimitReached, or RateLimited where it is a matter of time.
+    """Every method raises LimitReached, or RateLimited for a limit per time.
 
-    Counted is what this transaction sees, the only one that writes: of eleven that come at once for ten places ten
-    get one. What is about parents and messages does not bind the operator.
+    Transactions run one after the other, so concurrent callers cannot exceed a limit. Limits of parents and
+    messages do not apply to the operator.
     """
 
     def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
 
     async def born(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        """A session that is about to be inserted, created at this moment."""
+        """Check a session that is about to be inserted."""
         counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
-            # What no waiting helps against comes first.
+            # Permanent limits come before the rate limit, which a caller may retry.
             self._check_place(parent.id, counts.children, generation(parent, tx.find))
         _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
         interval_s = self._bounds.spawn_interval_s
@@ -42,7 +42,7 @@ class Quota:
             _check(refused_pace(parent.id, since_s, interval_s))
 
     def again(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        """An ended session that is about to get a new process."""
+        """Check an ended session that is about to get a new process."""
         counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
@@ -50,7 +50,7 @@ class Quota:
         _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
     def moved(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
-        """A session that is about to get another parent, with all that is below it."""
+        """Check a session that is about to move, with its descendants, to another parent."""
         parent = _binding(tx, caller, parent_id)
         if parent is None:
             return
@@ -60,7 +60,7 @@ class Quota:
         self._check_place(parent.id, children, deepest)
 
     async def sent(self, tx: Transaction, caller: Caller, at: str) -> None:
-        """A message that the caller is about to send."""
+        """Check a message that the caller is about to send."""
         if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
             return
         per_minute = self._bounds.messages_per_minute
@@ -73,7 +73,7 @@ class Quota:
 
 
 def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:
-    """The parent whose limits bind this caller."""
+    """The parent whose limits apply to this caller."""
     return None if caller.kind is CallerKind.OPERATOR else tx.find(parent_id)
 
 

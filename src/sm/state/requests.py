@@ -15,15 +15,13 @@ from sm.state.notices import Notices
 from sm.store import Transaction
 
 EXPIRES_S = 24 * 3600.0
-"""How long a request is open when nobody says otherwise."""
+"""Default time until a request expires."""
 OPEN_MAX = 50
-"""For one session."""
+"""Open requests of one session."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """What a session asks for."""
-
     kind: RequestKind
     questions: tuple[Question, ...] = ()
     tool: str | None = None
@@ -33,12 +31,12 @@ class NewRequest:
     agent: str = ""
     cut: bool = False
     plan: str | None = field(default=None, repr=False)
-    """The plan whose approval a permission is about."""
+    """The plan to approve, for a permission to leave plan mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDecision:
-    """What is known of a request before anybody is asked."""
+    """A decision made by the configuration."""
 
     answer: Answer
     by: str
@@ -54,7 +52,7 @@ async def open_request(
     expires_at: str | None,
     decided: RuleDecision | None = None,
 ) -> Request:
-    """A new request of the session, with its event and its notice; nobody is told of one that is `decided`."""
+    """Open a request, with its event and its notice. A request that is already `decided` gets no notice."""
     request = Request(
         id=tx.mail.new_id("requests"),
         session_id=session.id,
@@ -84,7 +82,7 @@ async def open_request(
 async def finish_request(
     tx: Transaction, session: Session, request: Request, at: str, **changes: Any
 ) -> Request:
-    """Close a request, with its event, and drop its notices: nobody has to do anything any more."""
+    """Close a request, with its event, and drop its pending notices."""
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
     await tx.event(EventType.REQUEST, session, at, request_finished(session, after), metadata)
@@ -96,28 +94,29 @@ async def finish_request(
 
 
 async def finish_with_proposed_answer(tx: Transaction, request: Request, at: str) -> Request:
-    """Close a request with its proposed answer. Words beside an approval become a message of their own."""
+    """Close a request with its proposed answer. The text of an approval becomes a separate message."""
     session = tx.session(request.session_id)
     done = await finish_request(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
-    said = None if done.answer is None else done.answer.message
-    if said and done.answer is not None and done.answer.approved:
+    if done.answer is not None and done.answer.approved and done.answer.message:
         send_outcome(tx, done, f"{done.name} was {outcome(done)}", at)
     return done
 
 
 def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:
-    """The open requests of a session."""
+    """The open requests of a session, of these kinds."""
     return [r for r in requests.values() if r.session_id == session_id and r.open and r.kind in kinds]
 
 
 async def cancel_requests(tx: Transaction, session: Session, at: str, reason: str) -> None:
-    """Cancel every open request of a session."""
+    """Cancel every open request of a session whose process is gone."""
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
-        # What was proposed to a hook has not been taken.
-        state, nobody = RequestState.CANCELLED, {"answer": None, "answered_by": None}
-        await finish_request(tx, session, request, at, state=state, reason=reason, **nobody)
+        # The hook has not taken a proposed answer.
+        no_answer = {"answer": None, "answered_by": None}
+        await finish_request(
+            tx, session, request, at, state=RequestState.CANCELLED, reason=reason, **no_answer
+        )
     for request in [r for r in tx.mail.open.requests.values() if r.session_id == session.id]:
-        tx.mail.change_request(request, taken_at=at)  # answered, and there is nobody to take it
+        tx.mail.change_request(request, taken_at=at)  # answered, but no process can take the answer
 
 
 def send_outcome(tx: Transaction, request: Request, text: str, at: str) -> None:
@@ -135,15 +134,15 @@ def send_outcome(tx: Transaction, request: Request, text: str, at: str) -> None:
 
 
 def too_late(request: Request) -> IllegalState:
-    """What became of a request that is open no more, or has an offer."""
+    """The error for an answer to a request that is closed, or that has a proposed answer."""
     name, words = request.name, f": {quoted(outcome(request), 200)}" if request.answer else ""
     match request.state:
         case RequestState.OPEN:
-            said = f"{name} was just answered {decider(request)}{words}"
+            message = f"{name} was just answered {decider(request)}{words}"
         case RequestState.ANSWERED:
-            said = f"{name} was answered {decider(request)} at {request.state_at}{words}"
+            message = f"{name} was answered {decider(request)} at {request.state_at}{words}"
         case RequestState.EXPIRED:
-            said = f"{name} expired at {request.state_at}"
+            message = f"{name} expired at {request.state_at}"
         case _:
-            said = f"{name} is {request.state} since {request.state_at}: {request.reason or '-'}"
-    return IllegalState(said, f"sm requests --all shows what became of {name}")
+            message = f"{name} is {request.state} since {request.state_at}: {request.reason or '-'}"
+    return IllegalState(message, f"sm requests --all shows what became of {name}")

@@ -1,4 +1,4 @@
-"""Moves sessions from one status to the next: the only way to a new status."""
+"""Moves sessions from one status to the next. No other code changes a status."""
 
 import logging
 from typing import Any
@@ -15,12 +15,12 @@ log = logging.getLogger(__name__)
 
 
 async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signal, **facts: Any) -> Session:
-    """Let `signal` do what lifecycle.decide says; `facts` are recorded even when the status does not change."""
+    """Apply `lifecycle.decide` to the session. Records `facts` even when the status does not change."""
     before = tx.session(session_id)
     decision = decide(before.status, signal)
     context = {"sm_session": session_id, "sm_signal": signal.kind.value, "sm_from": before.status.value}
     if decision is None:
-        log.debug("dropped a signal that changes nothing", extra=context)
+        log.debug("ignored a signal without effect", extra=context)
         return await tx.update(before, **facts)
     if decision.after is Status.ERROR and signal.message is None:
         facts["completion_message"] = signal.reason
@@ -39,12 +39,12 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
 
 
 def is_process_of(session: Session, process: Process | None, open: Open) -> bool:
-    """Whether this is the session's process, whose end is not recorded yet.
+    """True for the session's process until its end is recorded. A restored session has another process than before.
 
-    None: a process that had ended before its id was known. A restored session has another process than before.
+    `process` is None for a process that ended before its id was known.
     """
     if session.exit is not None or session.process != process:
         return False
-    # None in both: a session that is being started has no process yet, and so cannot have lost it.
+    # Both are None: a session that is being started has no process yet, so it cannot have lost one.
     starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return process is not None or not starting

@@ -1,4 +1,4 @@
-"""The database: sessions, events, effects, messages. One writer, one file; only this package knows SQLite."""
+"""The database: sessions, events, effects, messages. Only this package uses SQLite."""
 
 from sm.core.effects import Effect
 from sm.store.connection import backups

@@ -1,8 +1,7 @@
-"""The audit log: who asked for what about whose session, and what was decided. Never what was said.
+"""The audit log: caller, action, session and decision of each request, but never the content of messages.
 
-One JSON object per line in `state/log/audit.jsonl`: `time who what target decision reason`. A line is written before
-the decision takes effect: one write to a file that is open (some microseconds), so that a daemon that is killed
-loses none.
+`state/log/audit.jsonl` has one JSON object per line: `time who what target decision reason`. A line is written before
+the decision takes effect, with one write to an open file, so a killed daemon loses no line.
 """
 
 import errno
@@ -18,10 +17,9 @@ log = logging.getLogger(__name__)
 
 ALLOWED = "allowed"
 REFUSED = "refused"
-"""The decisions."""
 
 Record = Callable[[str, str, str | None, str, str | None], None]
-"""`Audit.record`, for those who decide and need not know where it is written."""
+"""The type of `Audit.record`."""
 
 _BYTES = 5 * 1024 * 1024
 _FILES = 3
@@ -31,7 +29,7 @@ _LOOKED_AT = 1_000
 
 
 class Audit:
-    """The log, 0600, rotated by size. A disk that is full costs lines, never a request."""
+    """The log, mode 0600, rotated by size. A full disk loses lines, but never fails a request."""
 
     def __init__(self, path: str, now: Callable[[], str], *, most_bytes: int = _BYTES) -> None:
         self._path = path
@@ -41,12 +39,12 @@ class Audit:
         self._failing = False
 
     def record(self, who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
-        """Write one line; never raises. `who` and `what` are our words, `target` is an id, or what named nothing."""
+        """Write one line; never raises. `target` is a session id, or the reference that matched no session."""
         line = {
             "time": self._now(),
             "who": folded(who, _WORD_MAX),
             "what": folded(what, _WORD_MAX),
-            # Cut before it is looked at: a word of a caller's may be as long as a request.
+            # Cut before `folded` scans the text: a caller may send a text as long as a request.
             "target": None if target is None else folded(target[:_LOOKED_AT], _WORD_MAX),
             "decision": decision,
             "reason": None if reason is None else folded(reason[:_LOOKED_AT], _REASON_MAX),
@@ -64,16 +62,16 @@ class Audit:
     def _write(self, line: bytes) -> None:
         if self._file is None:
             self._file = self._open()
-        found = os.fstat(self._file)
-        size = found.st_size
-        if found.st_nlink == 0:  # somebody took it away: what is written there is lost
+        status = os.fstat(self._file)
+        size = status.st_size
+        if status.st_nlink == 0:  # the file was deleted: lines written to it are lost
             self.close()
             self._file, size = self._open(), 0
         elif size and size + len(line) > self._most_bytes:
             self._rotate()
             self._file, size = self._open(), 0
         if os.write(self._file, line) < len(line):
-            os.ftruncate(self._file, size)  # no half line: the next one would join it
+            os.ftruncate(self._file, size)  # a partial line would merge with the next line
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self) -> int:

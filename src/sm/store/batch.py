@@ -1,4 +1,4 @@
-"""One commit of several transactions: whose turn it is, and what the commit changes in memory."""
+"""One commit of several transactions: the turns of the callers, and the changes to publish after the commit."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ class Turn:
         loop = asyncio.get_running_loop()
         self.granted: asyncio.Future[Transaction] = loop.create_future()
         self.handed_back: asyncio.Future[bool] = loop.create_future()
-        """Whether the transaction is to be committed, once the body has ended."""
+        """Set when the body ends; True: commit the transaction."""
         self._woken: asyncio.Future[None] = loop.create_future()
         self._over = False
         self._error: Exception | None = None
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller was cancelled while it waited for its turn."""
+        """The caller was cancelled while it waited for its turn."""
         return self.granted.cancelled()
 
     def hand_back(self, *, keep: bool) -> None:
@@ -41,7 +41,7 @@ class Turn:
         self._finish(None)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in the caller that waits, for its turn or for the commit."""
+        """Raise `error` in the caller, which waits for its turn or for the commit."""
         if not self.granted.done():
             self.granted.set_exception(error)
         elif not self._over:
@@ -53,7 +53,7 @@ class Turn:
             self._woken.set_result(None)
 
     async def outcome(self) -> None:
-        """Wait for the commit. Raises its error; a caller that is cancelled here first learns the outcome too."""
+        """Wait for the commit and raise its error. A cancelled caller also waits, then raises CancelledError."""
         cancelled: asyncio.CancelledError | None = None
         while not self._over:
             try:
@@ -69,7 +69,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Changes:
-    """What the transactions of one batch have changed so far; `open` and `workspaces` are complete."""
+    """Changes of the transactions of one batch so far. `open` and `workspaces` are complete, not differences."""
 
     open: Open
     workspaces: Mapping[str, Workspace]
@@ -79,7 +79,7 @@ class Changes:
     effects: list[Effect] = field(default_factory=list)
 
     def over(self, committed: dict[str, Session]) -> Mapping[str, Session]:
-        """The sessions as the next transaction of the batch sees them."""
+        """The sessions that the next transaction of the batch sees."""
         before = committed | self.sessions if self.sessions else committed
         return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before
 

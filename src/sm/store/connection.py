@@ -1,4 +1,4 @@
-"""Connects to SQLite: inspects the file before, executes scripts with values, translates errors."""
+"""Connects to SQLite: checks the file first, executes scripts with parameters, translates errors."""
 
 import glob
 import os
@@ -14,11 +14,11 @@ from sm.errors import DatabaseRefused, InternalError, StorageFull
 from sm.store.migrations import refuse_newer, version_of
 
 Read = Callable[[str, tuple[Any, ...]], Awaitable[list[Any]]]
-"""Executes a query with values, and returns its rows (sqlite3.Row)."""
+"""Executes a query with parameters, and returns its rows (sqlite3.Row)."""
 
 _CHECK_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
 _SQLITE_FULL = 13
-# A quota, a limit of the file's size, or a shared-memory file that cannot grow are no SQLITE_FULL:
+# SQLite reports a quota, a file size limit, or a shared-memory file that cannot grow with other codes than SQLITE_FULL:
 # SQLITE_IOERR_WRITE, _FSYNC, _TRUNCATE, _SHMSIZE (sqlite.org, Result and Error Codes).
 _CANNOT_GROW = frozenset({778, 1034, 1546, 4874})
 _LOG_ROOM_BYTES = 4 * 1024 * 1024
@@ -29,11 +29,11 @@ class Statement:
     sql: str
     values: tuple[Any, ...] = ()
     check: Callable[[sqlite3.Cursor], None] | None = None
-    """Called with the statement's cursor. An exception ends the script."""
+    """Receives the statement's cursor. An exception ends the script."""
 
 
 class Script(str):
-    """A script whose statements have values. The first statement that fails ends the script."""
+    """A script of statements with parameters. The first failed statement ends the script."""
 
     __slots__ = ("statements",)
     statements: Sequence[Statement]
@@ -45,9 +45,9 @@ class Script(str):
 
 
 class ScriptConnection(sqlite3.Connection):
-    """Executes a `Script` where sqlite3 executes a text.
+    """Accepts a `Script` in `executescript`.
 
-    Each call through aiosqlite costs a turn of its thread, which is several times the cost of a statement (ADR 9).
+    Each call through aiosqlite costs a thread switch, several times the cost of a statement (ADR 9).
     """
 
     def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
@@ -73,7 +73,7 @@ async def rows(db: aiosqlite.Connection, sql: str, values: tuple[Any, ...] = ())
 
 
 async def inspect(path: str) -> None:
-    """Look at an existing database through a read-only connection, before anything may write to it."""
+    """Check an existing database through a read-only connection, before any write."""
     size = _size(path)
     if size == 0:
         return
@@ -82,9 +82,11 @@ async def inspect(path: str) -> None:
         try:
             refuse_newer(await version_of(db), path)
             whole = size <= _CHECK_WHOLE_UP_TO_BYTES
-            found = await rows(db, "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema")
-            if whole and (not found or found[0][0] != "ok"):
-                raise aiosqlite.DatabaseError(str(found[0][0]) if found else "no answer")
+            result = await rows(
+                db, "PRAGMA quick_check(1)" if whole else "SELECT count(*) FROM sqlite_schema"
+            )
+            if whole and (not result or result[0][0] != "ok"):
+                raise aiosqlite.DatabaseError(str(result[0][0]) if result else "no answer")
         finally:
             await db.close()
     except aiosqlite.Error as error:
@@ -102,11 +104,11 @@ def refusal(path: str, error: aiosqlite.Error) -> Exception:
         return InternalError(f"the database refused it: {error}")
     if isinstance(error, aiosqlite.OperationalError):
         return InternalError(f"the database answered: {error}")
-    found = backups(path)
-    kept = f"; the newest backup is {found[0]}" if found else "; there is no backup of it yet"
+    copies = backups(path)
+    newest = f"; the newest backup is {copies[0]}" if copies else "; there is no backup of it yet"
     return DatabaseRefused(
-        f"{path} is damaged ({error}) and was not touched{kept}",
-        f"move it away{' and put the backup in its place' if found else ''}, then: sm daemon start",
+        f"{path} is damaged ({error}) and was not touched{newest}",
+        f"move it away{' and put the backup in its place' if copies else ''}, then: sm daemon start",
     )
 
 
@@ -116,10 +118,10 @@ def backups(path: str) -> list[str]:
 
 
 def make_room(log_path: str) -> None:
-    """Lengthen the write-ahead log, which ends for SQLite where its frames end.
+    """Preallocate the write-ahead log. SQLite ignores the bytes after the last frame.
 
-    A commit that makes the file longer makes the file system commit too, with whatever else it holds; one that
-    overwrites does not: on a busy disk that is 0.3 ms instead of 0.9 (docs/benchmarks.md).
+    A commit that makes the file longer also makes the file system commit its metadata. A commit that overwrites does
+    not: on a busy disk it takes 0.3 ms instead of 0.9 ms (docs/benchmarks.md).
     """
     with open(log_path, "ab", buffering=0) as file:
         size = file.tell()
@@ -130,7 +132,7 @@ def make_room(log_path: str) -> None:
                 return
         except OSError:
             pass
-        file.truncate(size)  # the disk is full: the first commit will tell
+        file.truncate(size)  # the disk is full: the first commit will fail
 
 
 def _size(path: str) -> int:

@@ -1,7 +1,7 @@
 """The database: one writer, grouped commits, a mirror of the sessions in memory.
 
-Every change is made in `async with store.transaction() as tx`. Transactions run one after the other; those that
-wait at the same time share one commit (and its fsync). Readers see only what is committed.
+Every change is made in `async with store.transaction() as tx`. Transactions run one after the other. Transactions that
+wait at the same time share one commit and its fsync. Readers see only committed data.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ def _utc_now() -> str:
 
 
 def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Repeat a function that records a fact until the disk has room: a fact cannot be refused.
+    """Decorator: retry a function while the disk is full. For facts that must not be dropped.
 
-    The function must have no effect but its transaction.
+    The function must have no effect except its transaction.
     """
 
     @functools.wraps(function)
@@ -58,7 +58,7 @@ def durable(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
             try:
                 return await function(*args, **kwargs)
             except StorageFull as error:
-                log.warning("put off what has to be written: %s", error.message)
+                log.warning("postponed a write: %s", error.message)
             await asyncio.sleep(backoff.next_s())
 
     return repeated
@@ -76,10 +76,10 @@ class Store:
         self._reader = reader
         self._turns: asyncio.Queue[Turn | None] = asyncio.Queue()
         self._inside: asyncio.Task[Any] | None = None
-        """The task whose body runs."""
+        """The task that runs the body of a transaction."""
         self._ended = False
         self._writing = asyncio.Lock()
-        self._told = asyncio.Condition()
+        self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._sessions: dict[str, Session] = {}
         self._by_token: dict[str, str] = {}
@@ -90,14 +90,14 @@ class Store:
         self.instance = ""
         self.last_seq = 0
         self.effects: asyncio.Queue[Effect] = asyncio.Queue()
-        """Committed rows of the outbox, in order, for whoever carries them out."""
+        """Committed rows of the outbox, in order."""
 
     @classmethod
     async def open(cls, path: str, now: Callable[[], str] = _utc_now) -> "Store":
-        """Open, check and migrate the database. `now` is the time of transactions.
+        """Open, check and migrate the database. `now` gives the time of transactions.
 
-        Raises DatabaseRefused for one that is damaged or of a newer version (neither is touched), and
-        StorageFull.
+        Raises StorageFull, and DatabaseRefused for a database that is damaged or of a newer version (neither is
+        changed).
         """
         await inspect(path)
         writer = await connect(path)
@@ -105,8 +105,8 @@ class Store:
             await writer.execute_fetchall("PRAGMA journal_mode = WAL")
             await writer.execute("PRAGMA synchronous = FULL")
             await writer.execute("PRAGMA foreign_keys = ON")
-            await writer.execute("PRAGMA secure_delete = ON")  # what `sm rm` removes is to be gone
-            # A timer does it, off the writer's path.
+            await writer.execute("PRAGMA secure_delete = ON")  # overwrite the content that `sm rm` removes
+            # A timer checkpoints the log, so that no commit has to wait for a checkpoint.
             await writer.execute_fetchall("PRAGMA wal_autocheckpoint = 0")
             await migrate(writer, path)
             reader = await connect(path)
@@ -139,8 +139,8 @@ class Store:
     async def _load(self) -> None:
         for row in await self._read(f"{SESSIONS.select} WHERE removed = 0 ORDER BY created_at, id"):
             self._put(SESSIONS.load(row))
-        found = await self._read(f"{WORKSPACES.select} ORDER BY slug")
-        self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in found}
+        workspaces = await self._read(f"{WORKSPACES.select} ORDER BY slug")
+        self._workspaces = {row["slug"]: WORKSPACES.load(row) for row in workspaces}
         last = await self._read("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         self.last_seq = int(last[0][0]) if last else 0
         await self._writer.execute(
@@ -155,13 +155,12 @@ class Store:
     async def transaction(
         self, caller: Caller | None = None, key: RequestKey | None = None
     ) -> AsyncIterator[Transaction]:
-        """Run the body in a transaction; leave it once the transaction is on disk and can be read.
+        """Run the body in a transaction; return once the transaction is on disk and readers see it.
 
-        The body waits for nothing but the transaction: all other writers wait for the body. `caller` and `key` are
-        those of a request that is carried out once: see `Transaction.replayed`. An exception of the body, also its
-        cancellation, rolls back this transaction and no other. A caller that is cancelled after the body stays
-        until the commit is done, and the commit stands. Raises StorageFull, and UsageError for the key of
-        another request.
+        The body must await only the transaction, because all other writers wait for the body. `caller` and `key`
+        identify a request that is carried out once: see `Transaction.replayed`. An exception or the cancellation of
+        the body rolls back this transaction and no other. A caller cancelled after the body waits until the commit
+        is done, and the commit is kept. Raises StorageFull, and UsageError for the key of another request.
         """
         if self._inside is not None and self._inside is asyncio.current_task():
             raise InternalError("a transaction cannot begin within another one of the same task")
@@ -186,19 +185,19 @@ class Store:
         await turn.outcome()
 
     async def ended(self) -> None:
-        """Wait for the end of the writer, and raise what it ended by. Without it nothing can be written any more."""
+        """Wait for the writer to end, and raise its exception. No write succeeds after its end."""
         assert self._task is not None
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
         try:
-            going_on = True
-            while going_on:
+            running = True
+            while running:
                 waiting = [await self._turns.get()]
                 while len(waiting) < _MOST_IN_A_COMMIT and not self._turns.empty():
                     waiting.append(self._turns.get_nowait())
                 batch = [turn for turn in waiting if turn is not None]
-                going_on = len(batch) == len(waiting)
+                running = len(batch) == len(waiting)
                 if batch:
                     async with self._writing:
                         await self._commit(batch)
@@ -210,7 +209,7 @@ class Store:
                     left.fail(InternalError("the database is closed"))
 
     async def _commit(self, batch: list[Turn]) -> None:
-        """Let the callers run their bodies one after the other, and commit what they did."""
+        """Let the callers run their bodies one after the other, then commit."""
         changes = Changes(self.mail.open, self._workspaces)
         shared = len(batch) > 1
         try:
@@ -219,7 +218,7 @@ class Store:
             done = [
                 turn
                 for turn in batch
-                if not turn.cancelled and await self._carried_out(turn, changes, shared=shared)
+                if not turn.cancelled and await self._execute(turn, changes, shared=shared)
             ]
             if shared:
                 await self._writer.execute("COMMIT")
@@ -237,11 +236,11 @@ class Store:
         for turn in done:
             turn.succeed()
         if changed:
-            async with self._told:
-                self._told.notify_all()
+            async with self._committed:
+                self._committed.notify_all()
 
-    async def _carried_out(self, turn: Turn, changes: Changes, *, shared: bool) -> bool:
-        """Whether the turn's transaction is to be committed. Raises aiosqlite.Error when the batch is lost."""
+    async def _execute(self, turn: Turn, changes: Changes, *, shared: bool) -> bool:
+        """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
@@ -256,10 +255,7 @@ class Store:
         if keep:
             try:
                 await tx.end()
-            except (
-                aiosqlite.IntegrityError,
-                SmError,
-            ) as error:  # a defect of this transaction, and of no other
+            except (aiosqlite.IntegrityError, SmError) as error:  # affects this transaction only
                 turn.fail(refusal(self._path, error) if isinstance(error, aiosqlite.Error) else error)
                 keep = False
         if keep:
@@ -269,7 +265,7 @@ class Store:
         return keep
 
     def _publish(self, changes: Changes) -> bool:
-        """Make memory what is on disk now; whether anything has changed."""
+        """Apply committed changes to the mirror in memory; True if readers can see a difference."""
         changed = changes.workspaces is not self._workspaces or changes.open is not self.mail.open
         changed |= bool(changes.sessions or changes.events or changes.removed)
         for session in changes.sessions.values():
@@ -298,7 +294,7 @@ class Store:
                 self._by_token[session.token_hash] = session.id
 
     def session_of_token(self, token_hash: str) -> Session | None:
-        """The session whose process was given the token with this hash, whether it lives or not, as committed."""
+        """The session, live or ended, that owns the token with this hash, as committed."""
         return self._sessions.get(self._by_token.get(token_hash, ""))
 
     @property
@@ -308,17 +304,14 @@ class Store:
 
     @property
     def workspaces(self) -> Mapping[str, Workspace]:
-        """Every workspace by slug, deleted ones too, as committed. Never changed in place."""
+        """Every workspace by slug, including deleted ones, as committed. Never changed in place."""
         return self._workspaces
 
     async def changed(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
-        """Wait until `condition` holds, asking again after every commit that changed something.
-
-        False: it did not hold `within_s` seconds.
-        """
+        """Wait until `condition` holds, checked after every commit with changes. False: timed out."""
         try:
-            async with asyncio.timeout(within_s), self._told:
-                await self._told.wait_for(condition)
+            async with asyncio.timeout(within_s), self._committed:
+                await self._committed.wait_for(condition)
         except TimeoutError:
             return False
         return True
@@ -359,14 +352,14 @@ class Store:
         return launch_from_json(found[0][0])
 
     async def effects_in(self, state: str) -> list[Effect]:
-        """What the outbox still holds, in order, for the start of the daemon; later ones come by `effects`."""
+        """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
         return [
             OUTBOX.load(row)
             for row in await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
         ]
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
-        """Effects that were given up, and messages that never arrived: of and to these sessions (None: of all)."""
+        """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
         ids = None if sessions is None else encoded(list(sessions))
         found = await self._read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"
@@ -378,19 +371,19 @@ class Store:
     # Upkeep
 
     async def checkpoint_log(self) -> None:
-        """Move the write-ahead log into the database without making writers wait (SQLite, PASSIVE)."""
+        """Move the write-ahead log into the database without blocking writers (SQLite, PASSIVE)."""
         with suppress(aiosqlite.OperationalError):
             await self._reader.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
 
     async def scrub(self) -> None:
-        """Overwrite what was removed in the write-ahead log too (SQLite, TRUNCATE), unless a reader is in the way."""
-        async with self._writing:  # nothing may be written to the log before it has its room again
+        """Also erase removed content from the write-ahead log (SQLite, TRUNCATE), unless a reader blocks that."""
+        async with self._writing:  # no commit may come before the log is preallocated again
             with suppress(aiosqlite.OperationalError):
                 await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
                 await asyncio.to_thread(make_room, self._path + "-wal")
 
     async def forget_keys(self, before: str) -> None:
-        """Forget the Idempotency-Keys that are older than `before`."""
+        """Delete the Idempotency-Keys that are older than `before`."""
         async with self.transaction() as tx:
             forget_keys(tx.write, before)
 
@@ -399,11 +392,11 @@ class Store:
         target = f"{self._path}.{name}.backup"
         with suppress(FileNotFoundError):
             os.unlink(target + ".new")
-        db = await connect(self._path)  # one of its own: VACUUM INTO tolerates no other statement beside it
+        db = await connect(self._path)  # VACUUM INTO fails while its connection runs another statement
         try:
             await db.execute("VACUUM INTO ?", (target + ".new",))
         except aiosqlite.Error as error:
-            with suppress(FileNotFoundError):  # half of one would only keep the disk full
+            with suppress(FileNotFoundError):  # a partial backup would only keep the disk full
                 os.unlink(target + ".new")
             raise refusal(self._path, error) from error
         finally:

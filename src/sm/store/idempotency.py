@@ -1,4 +1,4 @@
-"""Idempotency: the same request of the same caller is carried out once (docs/protocol.md, Retries)."""
+"""Carries out a repeated request of a caller only once (docs/protocol.md, Retries)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +11,14 @@ _Write = Callable[[str, tuple[Any, ...]], None]
 
 
 class IdempotencyKey:
-    """The key of the request that a transaction carries out; without a key every request is a new one."""
+    """The key of a transaction's request. Without a key every request is new."""
 
     def __init__(self, caller: Caller | None, key: RequestKey | None) -> None:
         self._caller = str(caller)
         self._key = key
 
     async def result(self, read: Read) -> str | None:
-        """The result that `store` kept when the request was carried out. Raises UsageError for another request."""
+        """The stored result of an earlier try, or None. Raises UsageError if the key belongs to another request."""
         if self._key is None:
             return None
         rows = await read(

@@ -1,4 +1,4 @@
-"""What is still to be done: effects, messages, requests and notices in the database, the open ones in memory."""
+"""Messages, requests, notices and effects in the database, with a copy of the open ones in memory."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What is still to be done, by id, in order."""
+    """Unfinished work by id, in order."""
 
     messages: Mapping[int, Message] = field(default_factory=dict)
     """Queued and delivering."""
     requests: Mapping[int, Request] = field(default_factory=dict)
-    """Open; or answered, and the session that asked has not heard."""
+    """Open and unclaimed."""
     notices: Mapping[int, Notice] = field(default_factory=dict)
     """Not yet part of a message."""
     effects: Mapping[int, Effect] = field(default_factory=dict)
-    """Pending and taken rows of the outbox."""
+    """Pending and taken."""
 
 
 class MailLookup:
-    """Finds messages and requests: the open ones in memory, the others by one indexed query."""
+    """Finds messages and requests: the open ones in memory, the others with one indexed query."""
 
     def __init__(self, open: Open, read: Read) -> None:
         self.open = open
@@ -42,8 +42,7 @@ class MailLookup:
 
     async def message(self, message_id: int) -> Message:
         """Raises NotFound."""
-        missing = no_message(message_id)
-        return await self._find(MESSAGES, self.open.messages, message_id, missing)
+        return await self._find(MESSAGES, self.open.messages, message_id, no_message(message_id))
 
     async def request(self, request_id: int) -> Request:
         """Raises NotFound."""
@@ -51,25 +50,25 @@ class MailLookup:
         return await self._find(REQUESTS, self.open.requests, request_id, missing)
 
     async def request_of_hook(self, hook: str) -> Request | None:
-        """The request that was opened under this key, whatever has become of it."""
-        found = [r for r in self.open.requests.values() if r.hook == hook]
-        found = found or await self._all(REQUESTS, "hook = ?", hook)
-        return found[0] if found else None
+        """The request with this hook key, open or closed."""
+        requests = [r for r in self.open.requests.values() if r.hook == hook]
+        requests = requests or await self._all(REQUESTS, "hook = ?", hook)
+        return requests[0] if requests else None
 
     async def _find(self, table: RowTable[T], known: Mapping[int, T], number: int, missing: NotFound) -> T:
         if number in known:
             return known[number]
-        found = await self._all(table, "id = ?", number)
-        if not found:
+        rows = await self._all(table, "id = ?", number)
+        if not rows:
             raise missing
-        return found[0]
+        return rows[0]
 
     async def _all(self, table: RowTable[T], where: str, *values: Any) -> list[T]:
         return [table.load(row) for row in await self._read(f"{table.select} WHERE {where}", values)]
 
 
 class MailWrites(MailLookup):
-    """The part of a transaction that is about messages, requests and notices. `open` is how it sees them."""
+    """Writes messages, requests and notices in a transaction. `open` includes the transaction's own changes."""
 
     def __init__(self, transaction: "Transaction", open: Open, numbers: Counter[str]) -> None:
         super().__init__(open, transaction.read)
@@ -77,7 +76,7 @@ class MailWrites(MailLookup):
         self._numbers = numbers
 
     def new_id(self, table: str) -> int:
-        """The next id. Counted in memory: one process writes. A transaction that fails leaves its ids unused."""
+        """The next id, counted in memory because only one process writes. A failed transaction leaves a gap."""
         self._numbers[table] += 1
         return self._numbers[table]
 
@@ -88,12 +87,12 @@ class MailWrites(MailLookup):
         self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
 
     async def unacknowledged(self, session_id: str) -> list[Message]:
-        """What was typed to the session and has arrived, and may still be worked on."""
+        """Messages typed to the session that the agent has received but not finished."""
         where = "session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id"
         return await self._all(MESSAGES, where, session_id)
 
     async def sent_at(self, sender: str, nth: int) -> str | None:
-        """When the sender sent the newest but `nth` - 1 of its messages; None when there are not so many."""
+        """Time of the sender's `nth` newest message; None when there are fewer."""
         rows = await self._tx.read(
             "SELECT created_at FROM messages WHERE sender = ? ORDER BY id DESC LIMIT 1 OFFSET ?",
             (sender, nth - 1),
@@ -101,7 +100,7 @@ class MailWrites(MailLookup):
         return rows[0][0] if rows else None
 
     def move_message(self, before: Message, state: MessageState, at: str, **changes: Any) -> Message:
-        """The only way to a new state. Raises IllegalState when it is no longer in the state of `before`."""
+        """Change the state of a message. Raises IllegalState if the stored state differs from that of `before`."""
         after = replace(before, state=state, state_at=at, **changes)
         self._change(MESSAGES, before, after)
         self.open = replace(self.open, messages=_with(self.open.messages, after, after.open))
@@ -124,19 +123,18 @@ class MailWrites(MailLookup):
     # Notices
 
     async def add_notice(self, notice: Notice) -> bool:
-        """False when this occasion has been noted before."""
-        told = await self._tx.read(
+        """False when a notice of this occasion exists already."""
+        if await self._tx.read(
             "SELECT 1 FROM notices WHERE session_id = ? AND occasion = ?",
             (notice.session_id, notice.occasion),
-        )
-        if told:
+        ):
             return False
         self._tx.insert_row("notices", NOTICES.row(notice))
         self.open = replace(self.open, notices=_with(self.open.notices, notice, keep=True))
         return True
 
     def finish_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
-        """Take notices off the pending ones: `sent` in a message, `heard` in an answer, or `dropped`."""
+        """Close pending notices: `sent` in a message, `heard` in an answer, or `dropped`."""
         left = dict(self.open.notices)
         for notice in notices:
             del left[notice.id]
@@ -147,15 +145,15 @@ class MailWrites(MailLookup):
 
     async def reopen_notices(self, message_ids: Collection[int], recipient: str | None) -> None:
         """Make the notices of these messages pending again, for `recipient`."""
-        # Those of a session that was removed meanwhile have nothing more to tell.
+        # Notices of a session that was removed in the meantime have no text.
         where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
         values = (encoded(list(message_ids)),)
-        found = await self._all(NOTICES, where, *values)
+        reopened = await self._all(NOTICES, where, *values)
         self._tx.write(
             f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
             (recipient, *values),
         )
-        notices = {**self.open.notices, **{n.id: replace(n, recipient=recipient) for n in found}}
+        notices = {**self.open.notices, **{n.id: replace(n, recipient=recipient) for n in reopened}}
         self.open = replace(self.open, notices=dict(sorted(notices.items())))
 
     def readdress(self, notice: Notice, recipient: str | None) -> None:
@@ -164,7 +162,7 @@ class MailWrites(MailLookup):
         self.open = replace(self.open, notices=_with(self.open.notices, after, keep=True))
 
     def forget(self, session_id: str) -> None:
-        """Remove the words of a session that is removed; what others were told stays."""
+        """Erase the texts of a removed session. Pending notices about the session keep their text."""
         for statement in (
             "UPDATE messages SET text = '' WHERE session_id = ?",
             "UPDATE requests SET arguments = NULL, questions = '[]', answer = NULL, reason = NULL WHERE session_id = ?",
@@ -177,7 +175,7 @@ class MailWrites(MailLookup):
 
 
 class MailReads(MailLookup):
-    """What readers see, as committed."""
+    """Reads of committed messages, requests and notices."""
 
     def __init__(self, read: Read) -> None:
         super().__init__(Open(), read)
@@ -196,7 +194,7 @@ class MailReads(MailLookup):
         return self._queued
 
     async def load(self) -> None:
-        """Read what is open, at the start."""
+        """Read the unfinished work at the start of the daemon."""
         self.open = Open(
             _by_id(await self._all(MESSAGES, "state IN ('queued', 'delivering') ORDER BY id")),
             _by_id(
@@ -210,7 +208,7 @@ class MailReads(MailLookup):
         self.numbers = Counter(dict(await self._read("SELECT name, seq FROM sqlite_sequence", ())))
 
     async def messages(self, sessions: Collection[str] | None, limit: int) -> list[Message]:
-        """The newest `limit` from or to these sessions; None: all there are."""
+        """The newest `limit` messages from or to these sessions (None: all), oldest first."""
         where, values = "1", list[Any]()
         if sessions is not None:
             where = "(session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))"
@@ -218,15 +216,15 @@ class MailReads(MailLookup):
         return (await self._all(MESSAGES, f"{where} ORDER BY id DESC LIMIT {int(limit)}", *values))[::-1]
 
     async def texts(self, message_ids: Collection[int], most: int = -1) -> dict[int, str]:
-        """Their texts; `most`: only so many characters of each."""
+        """The texts by message id, each cut to `most` characters (-1: whole)."""
         text = "text" if most < 0 else f"substr(text, 1, {int(most)})"
         query = f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a number
         return dict(await self._read(query, (encoded(list(message_ids)),)))
 
     async def lost(self, sessions: Collection[str] | None = None) -> int:
-        """How many messages never arrived; not those of sm itself whose notices went to somebody else.
+        """Count the undelivered messages from and to these sessions (None: all).
 
-        From and to these sessions; None: all.
+        A message of sm itself does not count once its notices were readdressed.
         """
         ids = None if sessions is None else encoded(list(sessions))
         rows = await self._read(
@@ -238,7 +236,7 @@ class MailReads(MailLookup):
         return int(rows[0][0])
 
     async def requests(self, limit: int, sessions: Collection[str] | None = None) -> list[Request]:
-        """The newest `limit` of these sessions (None: of all), whatever became of them."""
+        """The newest `limit` requests of these sessions (None: all), open or closed, oldest first."""
         where, values = "1", list[Any]()
         if sessions is not None:
             where, values = "session_id IN (SELECT value FROM json_each(?))", [encoded(list(sessions))]
@@ -258,10 +256,10 @@ def _by_id(values: Iterable[N]) -> dict[int, N]:
 
 
 def _with(known: Mapping[int, N], value: N, keep: bool) -> dict[int, N]:
-    """`known` with `value` in its place, or without it."""
+    """`known` with `value` added or replaced; without `value` unless `keep`."""
     if keep:
         return {**known, value.id: value}
-    return {number: each for number, each in known.items() if number != value.id}
+    return {number: other for number, other in known.items() if number != value.id}
 
 
 def no_message(message_id: int) -> NotFound:

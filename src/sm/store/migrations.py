@@ -1,4 +1,4 @@
-"""The database's shape, as numbered steps. A shipped step is never edited."""
+"""Schema of the database as numbered migrations. Never edit a released migration."""
 
 import logging
 import os
@@ -88,7 +88,7 @@ _V1 = (
 )
 
 _V2 = (
-    # What `sm rm` leaves: a row that events refer to, with nothing in it to read.
+    # `sm rm` keeps an empty row, because events refer to it.
     "ALTER TABLE sessions ADD COLUMN removed INTEGER NOT NULL DEFAULT 0",
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -147,7 +147,7 @@ _V2 = (
 _V3 = (
     "ALTER TABLE sessions ADD COLUMN conversation TEXT",
     "ALTER TABLE sessions ADD COLUMN transcript TEXT",
-    # How far each file of a session's transcript was read: the rows below come in the same transaction.
+    # Read position in each transcript file, written in the same transaction as the usage read up to it.
     """CREATE TABLE transcripts (
         session_id TEXT NOT NULL REFERENCES sessions (id),
         path TEXT NOT NULL,
@@ -176,7 +176,7 @@ _V3 = (
         sidechain INTEGER NOT NULL,
         PRIMARY KEY (session_id, tool_use_id)
     ) WITHOUT ROWID""",
-    # What else is known of a session, as JSON: its newest tool, its list of tasks, its context.
+    # Other facts about a session, as JSON: its newest tool, its to-do list, its context.
     """CREATE TABLE observed (
         session_id TEXT PRIMARY KEY REFERENCES sessions (id),
         facts TEXT NOT NULL
@@ -184,14 +184,14 @@ _V3 = (
 )
 
 _LEGACY_TRUST = tuple(
-    f"UPDATE sessions SET {column} = CASE"  # noqa: S608 - words of ours
+    f"UPDATE sessions SET {column} = CASE"  # noqa: S608 - constant names
     f" WHEN lower(trim({column})) IN ('direct', 'trusted', 'full', 'vault') THEN 'direct'"
     f" WHEN lower(trim({column})) IN ('sandboxed', 'untrusted') THEN 'sandboxed'"
     f" ELSE {column} END"
     for column in ("trust_level", "effective_mode")
 )
-"""The words of systems before ours become those that the code reads (as `trust.normalize_trust_level`, whose words of
-later days must not change a shipped step). What is unknown stays, and reads as sandboxed."""
+"""Converts trust levels of older systems. `trust.normalize_trust_level` has the same words, but may change later; a
+released migration may not. An unknown level stays, and reads as sandboxed."""
 
 _V4 = (
     """CREATE TABLE workspaces (
@@ -211,13 +211,13 @@ _V4 = (
 )
 
 _V5 = (
-    # Requests that a hook of the agent waits for; it is found again by its key after a restart.
+    # Requests that a hook of the agent waits for. After a restart the daemon finds the request by the key.
     "ALTER TABLE requests ADD COLUMN hook TEXT",
     "ALTER TABLE requests ADD COLUMN tool_use TEXT",
     "ALTER TABLE requests ADD COLUMN agent TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE requests ADD COLUMN cut INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX requests_of_hooks ON requests (hook) WHERE hook IS NOT NULL",
-    # What was typed and taken waits for the end of its turn.
+    # Received messages are acknowledged at the end of their turn.
     "CREATE INDEX messages_unacknowledged ON messages (session_id) WHERE state = 'submitted' AND via = 'terminal'",
 )
 
@@ -232,7 +232,7 @@ async def version_of(db: aiosqlite.Connection) -> int:
 
 
 def refuse_newer(version: int, path: str) -> None:
-    """Raise DatabaseRefused for a database that a newer sm has written."""
+    """Raise DatabaseRefused for a database written by a newer sm."""
     if version > len(MIGRATIONS):
         raise DatabaseRefused(
             f"{path} is of version {version}, this sm knows versions up to {len(MIGRATIONS)}; it was not touched",
@@ -241,16 +241,16 @@ def refuse_newer(version: int, path: str) -> None:
 
 
 async def migrate(db: aiosqlite.Connection, path: str) -> None:
-    """Bring the database to the newest version, each step in a transaction, after a backup beside it.
+    """Migrate the database to the newest version, each step in a transaction, after a backup.
 
-    A crash between two steps leaves a database of a version in between, from which the next start goes on.
+    After a crash between two steps, the next start continues with the second step.
     """
     version = await version_of(db)
     refuse_newer(version, path)
     for step in range(version, len(MIGRATIONS)):
-        if version > 0:  # else it is new, and there is nothing to keep
+        if version > 0:  # a new database needs no backup
             backup = f"{path}.v{step}.backup"
-            with suppress(FileNotFoundError):  # of an attempt that did not get past this step
+            with suppress(FileNotFoundError):  # left by a failed attempt at this step
                 os.unlink(backup)
             await db.execute("VACUUM INTO ?", (backup,))
         await db.execute("BEGIN IMMEDIATE")

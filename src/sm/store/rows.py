@@ -1,6 +1,6 @@
 """Converts between rows of the database and the classes of core. Pure.
 
-Decoding is tolerant: a value that this version does not know never loses a row (lessons.md, Daemon).
+Decoding is tolerant: an unknown value never loses a row (lessons.md, Daemon).
 """
 
 import json
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class RowTable(Generic[T]):
-    """The rows of one class: a column for each field.
+    """Maps a dataclass to a table, by default one column for each field.
 
-    `encode` and `decode` convert the fields that SQLite cannot keep as they are. `split` names the columns of a field
-    that has other columns than one of its own name: `encode` then returns a tuple, `decode` takes as many arguments.
+    `encode` and `decode` convert fields that SQLite cannot store. `split` names the columns of a field that is stored
+    in several columns or under another name: `encode` returns a tuple of them, `decode` takes them as arguments.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RowTable(Generic[T]):
         self._split = split or {}
         self._plain = tuple(f.name for f in fields(type) if f.name not in self._split)  # type: ignore[arg-type]
         columns = [*self._plain, *(column for columns in self._split.values() for column in columns)]
-        self.select = f"SELECT {', '.join(columns)} FROM {name}"  # noqa: S608 - names of ours
+        self.select = f"SELECT {', '.join(columns)} FROM {name}"  # noqa: S608 - constant names
 
     def row(self, value: T) -> dict[str, Any]:
         row = {name: getattr(value, name) for name in self._plain}
@@ -68,14 +68,14 @@ class RowTable(Generic[T]):
         values = {name: columns[name] for name in self._plain}
         for name, decode in self._decode.items():
             split = self._split.get(name)
-            values[name] = decode(*[columns[each] for each in split]) if split else decode(columns[name])
+            values[name] = decode(*[columns[column] for column in split or (name,)])
         return self._type(**values)
 
 
 def insertion(
     table: str, row: Mapping[str, Any], *, verb: str = "INSERT", conflict: str = ""
 ) -> tuple[str, tuple[Any, ...]]:
-    """The statement that inserts the row, and its values. `conflict`: an ON CONFLICT clause."""
+    """The INSERT statement and its parameters. `conflict`: an ON CONFLICT clause."""
     marks = ", ".join("?" * len(row))
     sql = f"{verb} INTO {table} ({', '.join(row)}) VALUES ({marks}) {conflict}"
     return sql, tuple(row.values())
@@ -86,7 +86,7 @@ def encoded(value: object) -> str:
 
 
 def decoded(text: str | None) -> dict[str, Any]:
-    """Tolerant: what cannot be read is empty, the row is not lost for it."""
+    """Tolerant: unreadable text is an empty dict."""
     value = _parsed(text or "{}")
     return value if isinstance(value, dict) else {}
 
@@ -103,7 +103,7 @@ def _encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
 
 
 def _trust(text: str) -> TrustLevel:
-    # A level this version does not know must not read as the most trusted one (lessons.md, Authority).
+    # An unknown level must not read as the most trusted one (lessons.md, Authority).
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
 
 
@@ -113,15 +113,15 @@ def _capabilities(text: str) -> Capabilities:
 
 
 def _names(value: object) -> tuple[str, ...] | None:
-    # Only what was written as "all" is all: a row that cannot be read gives nothing away.
+    # Only None means all: an unreadable value must grant nothing.
     return None if value is None else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _questions(text: str) -> tuple[Question, ...]:
-    found = _parsed(text)
+    questions = _parsed(text)
     return tuple(
         Question(str(q.get("question", "")), tuple(q.get("options", ())), bool(q.get("multiple")))
-        for q in (found if isinstance(found, list) else [])
+        for q in (questions if isinstance(questions, list) else [])
         if isinstance(q, dict)
     )
 
@@ -129,8 +129,8 @@ def _questions(text: str) -> tuple[Question, ...]:
 def _answer(text: str | None) -> Answer | None:
     if text is None:
         return None
-    found = decoded(text)
-    return Answer(bool(found.get("approved")), tuple(found.get("answers", ())), found.get("message"))
+    answer = decoded(text)
+    return Answer(bool(answer.get("approved")), tuple(answer.get("answers", ())), answer.get("message"))
 
 
 SESSIONS = RowTable(
@@ -197,7 +197,7 @@ OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode
 
 
 def launch_to_json(launch: Launch) -> str:
-    """Without the MCP servers: their own file has them (`Sandbox.prepare`), and what they log in with stays there."""
+    """Omits the MCP servers: their credentials stay in their own file (`Sandbox.prepare`)."""
     return encoded({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})
 
 

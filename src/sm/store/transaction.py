@@ -1,4 +1,4 @@
-"""Reads and writes of one transaction: sessions, events, checkpoints, effects; messages and requests by `mail`."""
+"""Reads and writes of one transaction: sessions, events, checkpoints and effects, and through `mail` messages."""
 
 import asyncio
 import sqlite3
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The statements around a transaction's own: alone in its commit, or in a savepoint of a shared one."""
+    """The statements that begin and end a transaction: its own commit, or a savepoint in a shared commit."""
 
     begin: str
     end: str
@@ -46,10 +46,10 @@ SHARED = Scope("SAVEPOINT unit", "RELEASE unit", ("ROLLBACK TO unit", "RELEASE u
 
 
 class Transaction:
-    """What the body of `Store.transaction` may do. Valid until the body ends.
+    """The operations of the body of `Store.transaction`. Valid until the body ends.
 
-    Writes are held back and executed in one call, in order, before the next read and at the end of the body: each
-    call costs a turn of the database's thread (ADR 9).
+    Writes are buffered and executed in one call, in order, before the next read and at the end of the body, because
+    each call costs a thread switch (ADR 9).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Transaction:
         self.now = now
         """When the transaction began."""
         self.replayed: str | None = None
-        """The result of the same request, if an earlier transaction has remembered one: then nothing is to be done."""
+        """The result that an earlier transaction remembered for the same request; None: carry out the request."""
         self.sessions: dict[str, Session] = {}
         self.workspaces: dict[str, Workspace] = {}
         self.events: list[Event] = []
@@ -90,19 +90,19 @@ class Transaction:
             self.replayed = await self._key.result(self.read)
 
     def remember(self, result: str) -> None:
-        """Keep the result of this transaction's request for its repetitions."""
+        """Store the result of this transaction's request for retries."""
         self._key.store(self.write, result, self.now)
 
     def write(
         self, sql: str, values: tuple[Any, ...], check: Callable[[sqlite3.Cursor], None] | None = None
     ) -> None:
-        """Execute the statement later. `check` gets its cursor, in the database's thread; it may raise an SmError."""
+        """Buffer a statement. `check` gets its cursor, in the database's thread, and may raise an SmError."""
         self._held.append(Statement(sql, values, check))
 
     async def read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
         try:
             if self._held:
-                # The store has to know the result also when the caller is cancelled here.
+                # The store needs the result even when the caller is cancelled here.
                 self._script = asyncio.create_task(self._run(self._due()))
                 await asyncio.shield(self._script)
             return list(await self._db.execute_fetchall(sql, values))
@@ -121,14 +121,14 @@ class Transaction:
         return Script([*held, *map(Statement, last)])
 
     async def end(self) -> None:
-        """Execute the rest, for the store. Raises the exception of the first statement that failed."""
+        """Execute the buffered writes. Only the store calls this. Raises the error of the first failed statement."""
         if self._failure is not None:
             raise self._failure
         if self._begun or self._held:
             await self._db.executescript(self._due(self._scope.end))
 
     async def undo(self) -> None:
-        """Roll back, for the store. Raises aiosqlite.Error where SQLite has rolled back the shared transaction too."""
+        """Roll back. Only the store calls this. Raises aiosqlite.Error if SQLite rolled back the whole batch."""
         self._held = []
         try:
             if self._script is not None:
@@ -141,7 +141,7 @@ class Transaction:
             await self._db.executescript(Script([Statement(sql) for sql in self._scope.undo]))
 
     def session(self, session_id: str) -> Session:
-        """The session as this transaction sees it. Raises NotFound."""
+        """Raises NotFound."""
         session = self.find(session_id)
         if session is None:
             raise NotFound(f"no such session: {session_id}")
@@ -158,14 +158,14 @@ class Transaction:
         return [s for s in (*changed, *new) if s.id not in self.removed]
 
     def workspace(self, slug: str) -> Workspace | None:
-        """The workspace, a deleted one too, as this transaction sees it."""
+        """The workspace, also if it is deleted."""
         return self.workspaces.get(slug) or self._workspaces.get(slug)
 
     def all_workspaces(self) -> list[Workspace]:
         return list({**self._workspaces, **self.workspaces}.values())
 
     def put_workspace(self, workspace: Workspace) -> None:
-        """Insert it, or write it over the one of its slug."""
+        """Insert the workspace, or replace the one with its slug."""
         self.write(*insertion("workspaces", WORKSPACES.row(workspace), verb="INSERT OR REPLACE"))
         self.workspaces[workspace.slug] = workspace
 
@@ -180,10 +180,10 @@ class Transaction:
         self.sessions[session.id] = session
 
     def change(self, table: RowTable[T], before: T, after: T, state: str, what: str) -> bool:
-        """Update the columns that differ; whether any does.
+        """Update the columns that differ; False if none does.
 
-        The row must be in the state of `before`, which its column `state` holds: else the transaction fails with
-        IllegalState, which names the row as `what`.
+        Optimistic lock: if the column `state` no longer has the value of `before`, the transaction fails with
+        IllegalState, which calls the row `what`.
         """
         old, new = table.row(before), table.row(after)
         changed = {name: value for name, value in new.items() if value != old[name]}
@@ -196,14 +196,14 @@ class Transaction:
 
         sets = ", ".join(f"{name} = ?" for name in changed)
         self.write(
-            f"UPDATE {table.name} SET {sets} WHERE id = ? AND {state} = ?",  # noqa: S608 - names of ours
+            f"UPDATE {table.name} SET {sets} WHERE id = ? AND {state} = ?",  # noqa: S608 - constant names
             (*changed.values(), old["id"], old[state]),
             check,
         )
         return True
 
     async def remove(self, session: Session) -> None:
-        """Forget the session. Its events stay, so that `seq` has no gaps, and with them a row without content."""
+        """Erase the session. Its events and an empty row stay, so that `seq` has no gaps."""
         self.write(
             "UPDATE sessions SET removed = 1, launch = '{}', spawn_prompt = NULL, title = NULL, note = NULL,"
             " completion_message = NULL, token_hash = NULL WHERE id = ?",
@@ -219,10 +219,7 @@ class Transaction:
         self.removed.add(session.id)
 
     async def apply(self, session: Session, decision: Decision, **changes: Any) -> Session:
-        """Move `session` as `decision` says. The only way to a new status.
-
-        Raises IllegalState when the row is no longer in the status that was decided upon.
-        """
+        """Change the status as decided. Raises IllegalState if the stored status differs from that of `session`."""
         signal = decision.signal
         if is_ended(decision.before) and is_live(decision.after):
             changes |= {"runs": session.runs + 1, "completed_at": None}
@@ -267,7 +264,7 @@ class Transaction:
         self.write(*insertion("events", EVENTS.row(event) | {"seq": None}), keep)
 
     async def newest_child_at(self, parent_id: str) -> str | None:
-        """When the newest session that was ever inserted as its child came, whatever became of that since."""
+        """When the newest child was spawned, also if that child was removed or moved since."""
         rows = await self.read(
             "SELECT timestamp FROM events WHERE type = 'spawned' AND parent_session_id = ? ORDER BY seq DESC LIMIT 1",
             (parent_id,),
@@ -284,18 +281,18 @@ class Transaction:
         self.mail.open = replace(self.mail.open, effects={**self.mail.open.effects, effect.id: effect})
 
     async def take(self, effect: Effect) -> None:
-        """The effect is about to happen and must never be repeated."""
+        """Mark the effect as started: the daemon never repeats it."""
         self.write("UPDATE outbox SET state = 'taken' WHERE id = ?", (effect.id,))
 
     async def finish(self, effect: Effect, *, dead: str | None = None) -> None:
-        """The effect is done, or given up for the reason `dead` (then it shows in `sm status`)."""
+        """Mark the effect as done, or as failed for the reason `dead` (`sm status` counts those)."""
         self.write(
             "UPDATE outbox SET state = ?, reason = ?, payload = '{}' WHERE id = ?",
             ("dead" if dead else "done", dead, effect.id),
         )
-        left = {key: each for key, each in self.mail.open.effects.items() if key != effect.id}
-        self.mail.open = replace(self.mail.open, effects=left)
+        remaining = {key: other for key, other in self.mail.open.effects.items() if key != effect.id}
+        self.mail.open = replace(self.mail.open, effects=remaining)
 
     def has_open(self, kind: EffectKind, session_id: str) -> bool:
-        """Whether such an effect is still to be carried out, or is being carried out."""
+        """True while such an effect is pending or running."""
         return any(e.kind == kind and e.session_id == session_id for e in self.mail.open.effects.values())

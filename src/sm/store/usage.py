@@ -1,4 +1,4 @@
-"""What agents consumed, and how far their transcripts were read: in one transaction, so that nothing counts twice."""
+"""Token and tool usage of agents, stored with the read positions of transcripts so that nothing counts twice."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -10,12 +10,10 @@ from sm.store.rows import RowTable, decoded, encoded, insertion
 USAGE = RowTable("usage", Usage)
 
 _COMPLETED_LOOKED_AT = 50
-"""Who watches a session's progress asks every second: not all that there ever was is added up for that."""
+"""Bounds the cost of a query that `sm progress --watch` repeats every second."""
 
 
 class MeasureWrites:
-    """What a unit of work may write of a session's consumption."""
-
     def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._write = write
 
@@ -26,7 +24,7 @@ class MeasureWrites:
         )
 
     def used(self, session_id: str, usages: Iterable[Usage]) -> None:
-        """Count each message once. It is written several times while it grows: the longest is the whole."""
+        """Count each message once. Transcripts repeat a message while it grows: the last one is complete."""
         for usage in usages:
             row = USAGE.row(usage)
             counted = [name for name in row if name not in ("message_id", "sidechain")]
@@ -51,11 +49,11 @@ class MeasureWrites:
 
     def forget(self, session_id: str) -> None:
         for table in ("transcripts", "usage", "tool_uses", "observed"):
-            self._write(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - names of ours
+            self._write(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608 - constant names
 
 
 class MeasureReads:
-    """Questions about consumption, answered by one indexed query each."""
+    """Reads usage with one indexed query each."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -67,7 +65,7 @@ class MeasureReads:
         return {row[0]: FilePosition(row[1], row[2]) for row in rows}
 
     async def usage(self, session_id: str) -> list[Usage]:
-        """The sums by model, of sub-agents apart; `message_id` and `at` mean nothing in them."""
+        """Sums by model, with sub-agents separate; `message_id` and `at` are empty."""
         rows = await self._read(
             "SELECT model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)"
             " FROM usage WHERE session_id = ? GROUP BY model, sidechain ORDER BY model, sidechain",
@@ -79,7 +77,7 @@ class MeasureReads:
         ]
 
     async def tools(self, session_id: str) -> dict[str, int]:
-        """How often each tool was used, by sub-agents too; the most used first."""
+        """Number of uses of each tool, including sub-agents; the most used first."""
         rows = await self._read(
             "SELECT name, count(*) FROM tool_uses WHERE session_id = ? GROUP BY name ORDER BY count(*) DESC, name",
             (session_id,),
@@ -91,7 +89,7 @@ class MeasureReads:
         return decoded(rows[0][0]) if rows else {}
 
     async def usual_tokens(self, agent_type: str) -> int | None:
-        """The median of what the newest completed sessions of this type took (input and output); None without any."""
+        """Median of input and output tokens of the newest completed sessions of this type; None without any."""
         rows = await self._read(
             "SELECT sum(u.input + u.output) FROM usage u JOIN (SELECT id FROM sessions WHERE agent_type = ?"
             " AND status = 'completed' AND removed = 0 ORDER BY completed_at DESC LIMIT ?) s"
