@@ -40,7 +40,7 @@ def after(*said: Observation, off: tuple[Source, ...] = ()) -> Ledger:
 
 def believed(ledger: Ledger, now: float) -> Activity | None:
     verdict = ledger.verdict(now)
-    return None if verdict is None else verdict.said.activity
+    return None if verdict is None else verdict.observation.activity
 
 
 def test_nothing_is_believed_before_anyone_has_spoken() -> None:
@@ -103,7 +103,7 @@ def test_who_asks_is_not_hidden_by_another_that_works(
     ledger = after(*before, of(3, BUSY, "2"))
     verdict = ledger.verdict(3)
     assert verdict is not None
-    assert (verdict.said.activity, verdict.said.reason) == (BLOCKED, "of 1")
+    assert (verdict.observation.activity, verdict.observation.reason) == (BLOCKED, "of 1")
     ledger.add(of(4, BUSY, "1"))
     assert believed(ledger, 4) is BUSY
 

@@ -52,7 +52,7 @@ def replayed(path: Path, off: tuple[Source, ...] = ()) -> Iterator[tuple[float, 
         verdict = ledger.verdict(now)
         near = any(abs(now - at) < AROUND_S for at, _ in changes[1:])
         if true in STATES.values() and verdict is not None and not near:
-            yield now - begin, true, STATES[verdict.said.activity]
+            yield now - begin, true, STATES[verdict.observation.activity]
 
 
 def test_there_is_something_to_replay() -> None:

@@ -140,7 +140,7 @@ async def test_the_next_daemon_is_told_again_of_the_prompt_that_was_read_last_an
     append(bench.main(), prompt("three", 3, "m1"))
     bench.told.clear()
     bench.restarted()
-    await bench.usage.heard_of(bench.session.id, str(bench.main()))
+    await bench.usage.add_transcript(bench.session.id, str(bench.main()))
     for _ in range(2):
         await bench.read()
     assert [(each.text, each.parent) for delta in bench.told for each in delta.accepted] == [
@@ -196,14 +196,14 @@ async def test_another_conversation_begins_empty_and_totals_go_on(bench: Bench) 
 
 
 async def test_a_conversation_that_was_over_before_anybody_looked_is_counted(bench: Bench) -> None:
-    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
-    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
+    await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
+    await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
     bench.restarted()
     append(bench.main("short"), message("m1", input_tokens=10))
     append(bench.of_agent("a", "short"), message("m2", sidechain=True, input_tokens=100))
     append(bench.main(), message("m3", input_tokens=1))
     await bench.read()
-    await bench.usage.heard_of(bench.session.id, str(bench.main("short")))
+    await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
     await bench.read()
     assert await bench.input() == 111
 
@@ -223,7 +223,7 @@ async def test_only_what_lies_below_the_agents_home_is_read(bench: Bench, tmp_pa
     bench.main().symlink_to(outside)
     await bench.read()
     await bench.usage.read(bench.session, str(outside), READER, bench.tell, below=str(bench.home))
-    await bench.usage.heard_of(bench.session.id, f"{bench.home}/../outside/one.jsonl")
+    await bench.usage.add_transcript(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
 
@@ -259,7 +259,7 @@ async def test_the_model_is_what_the_agent_says_else_what_answered(bench: Bench)
     append(bench.main(), message("m1"))
     await bench.read()
     assert (await bench.facts())["model"] == OPUS
-    await bench.usage.runs_on(bench.session.id, f"{OPUS}[1m]")
+    await bench.usage.set_model(bench.session.id, f"{OPUS}[1m]")
     append(bench.main(), message("m2"))
     await bench.read()
     assert (await bench.facts())["model"] == f"{OPUS}[1m]"

@@ -1,4 +1,4 @@
-"""Watches the files and terminals of agents for changes. A sweep (`changes`) finds what inotify cannot report."""
+"""Watches the files and terminals of agents for changes. A sweep (`changes`) finds changes that inotify misses."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -11,26 +11,26 @@ _CONTENT_MAX_BYTES = 64 * 1024
 
 
 class FileEvents:
-    """By whose they are. Where the kernel cannot tell (its limits, network mounts), nothing is heard."""
+    """inotify watches by owner (a session id). Reports nothing past the kernel's limits and on network mounts."""
 
     def __init__(self) -> None:
         self._files: FileWatch | None = None
         self._listeners: dict[str, dict[tuple[str, str], Callable[[], None]]] = {}
-        """Of each directory: what to call when a file changes, by its name and by whose it is.
+        """The callbacks of each directory, by file name and owner.
 
-        Two sessions share one when both go on with the same conversation.
+        Two sessions share a file when both resumed the same conversation.
         """
         self._directories: dict[str, int] = {}
         self._terminals: dict[str, int] = {}
 
-    def listen(self, path: str, whose: str, told: Callable[[], None]) -> None:
-        """Call `told` when the file is made, changes or goes. Repeat it when the directory was not there yet."""
+    def listen(self, path: str, owner: str, callback: Callable[[], None]) -> None:
+        """Call `callback` when the file is created, changed or deleted. Call again if the directory was missing."""
         directory, name = os.path.split(path)
-        self._listeners.setdefault(directory, {})[name, whose] = told
+        self._listeners.setdefault(directory, {})[name, owner] = callback
         if directory in self._directories:
             return
 
-        def happened(mask: int, changed: str) -> None:
+        def notify(mask: int, changed: str) -> None:
             if mask & IN_IGNORED:  # the directory is gone
                 self._directories.pop(directory, None)
             for (name, _), call in tuple(self._listeners.get(directory, {}).items()):
@@ -38,25 +38,25 @@ class FileEvents:
                     call()
 
         with suppress(OSError):
-            self._directories[directory] = self._watch().add(directory, IN_CHANGES, happened)
+            self._directories[directory] = self._watch().add(directory, IN_CHANGES, notify)
 
-    def listen_to_terminal(self, tty: str, whose: str, told: Callable[[], None]) -> None:
-        """Call `told` when the agent writes there: the kernel tells of it at once, tmux once a second."""
-        if whose not in self._terminals:
+    def listen_to_terminal(self, tty: str, owner: str, callback: Callable[[], None]) -> None:
+        """Call `callback` when the agent writes to its terminal: inotify reports at once, tmux once a second."""
+        if owner not in self._terminals:
             with suppress(OSError):
-                self._terminals[whose] = self._watch().add(tty, IN_MODIFY, lambda mask, name: told())
+                self._terminals[owner] = self._watch().add(tty, IN_MODIFY, lambda mask, name: callback())
 
-    def leave_terminal(self, whose: str) -> None:
-        number = self._terminals.pop(whose, None)
+    def leave_terminal(self, owner: str) -> None:
+        number = self._terminals.pop(owner, None)
         if number is not None:
             self._watch().remove(number)
 
-    def forget(self, whose: str) -> None:
-        self.leave_terminal(whose)
+    def forget(self, owner: str) -> None:
+        self.leave_terminal(owner)
         for directory, calls in tuple(self._listeners.items()):
-            for name, owner in tuple(calls):
-                if owner == whose:
-                    del calls[name, owner]
+            for key in tuple(calls):
+                if key[1] == owner:
+                    del calls[key]
             if not calls:
                 del self._listeners[directory]
                 number = self._directories.pop(directory, None)
@@ -74,18 +74,18 @@ class FileEvents:
 
 
 def changes(files: Mapping[str, str]) -> dict[str, int]:
-    """When each of these files was written, in ns; 0: it is not there. To be called in a thread."""
-    found = {}
-    for whose, path in files.items():
+    """The modification times of `files` in ns, by owner; 0 for a missing file. Blocks: call it in a thread."""
+    times = {}
+    for owner, path in files.items():
         try:
-            found[whose] = os.lstat(path).st_mtime_ns
+            times[owner] = os.lstat(path).st_mtime_ns
         except OSError:
-            found[whose] = 0
-    return found
+            times[owner] = 0
+    return times
 
 
 def content(path: str) -> tuple[int, bytes | None]:
-    """When a small file was written, in ns, and its bytes; (0, None): there is none. To be called in a thread."""
+    """The modification time in ns and the bytes of a small file; (0, None): none. Blocks: call it in a thread."""
     try:
         read = read_file(path, _CONTENT_MAX_BYTES)
     except OSError:

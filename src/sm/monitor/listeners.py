@@ -7,7 +7,7 @@ from sm.monitor.agent import Agent
 from sm.providers.readers import AcceptedInput, HookEvent, TranscriptDelta
 
 _HOOK_WAITS_S = 5.0
-"""An older hook comes from the spool: no agent waits for its end."""
+"""An older hook comes from the spool: no agent waits for its return."""
 
 
 class AgentListener:
@@ -17,7 +17,7 @@ class AgentListener:
     """
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
-        """The agent has taken a text as input, or keeps the text in its queue."""
+        """The agent has accepted a text as input, or keeps the text in its queue."""
 
     async def tool_started(self, session_id: str) -> None:
         """A tool is about to run. The agent waits for the return, and may open a dialog afterwards."""
@@ -48,22 +48,22 @@ class AgentListeners:
     async def hook(self, agent: Agent, event: HookEvent, at: float) -> None:
         """Dispatch a hook that was emitted at `at`. The agent waits for the return of a recent hook."""
         session_id = agent.session_id
-        who = "" if event.observation is None else event.observation.who
         if event.accepted is not None:
             await self._prompt_accepted(session_id, event.accepted, Source.HOOK)
         if event.turn_finished:
             await self._turn_ended(session_id, at)
             if self._is_awaited(at):
-                for each in self._listeners:
-                    await each.turn_ending(session_id)
+                for listener in self._listeners:
+                    await listener.turn_ending(session_id)
         if event.tool_ended is not None:
-            agent.uses.ends(event.tool_ended)
+            agent.uses.end(event.tool_ended)
             await self._tool_ended(session_id, event.tool_ended, True)
         if event.tool_started is not None:
-            agent.uses.begins(event.tool_started, who, event.tool_digest)
+            sub_agent = "" if event.observation is None else event.observation.who
+            agent.uses.begin(event.tool_started, sub_agent, event.tool_digest)
             if self._is_awaited(at):
-                for each in self._listeners:
-                    await each.tool_started(session_id)
+                for listener in self._listeners:
+                    await listener.tool_started(session_id)
 
     async def transcript(self, agent: Agent, delta: TranscriptDelta) -> None:
         """Dispatch the events of new lines of a transcript."""
@@ -71,27 +71,27 @@ class AgentListeners:
         for accepted in delta.accepted:
             await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)
         for tool_use, allowed in delta.tools_ended.items():
-            agent.uses.ends(tool_use)
+            agent.uses.end(tool_use)
             agent.ledger.used(tool_use)
             await self._tool_ended(session_id, tool_use, allowed)
         if delta.turn_finished is not None:
             await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
 
     def process_gone(self, session_id: str) -> None:
-        for each in self._listeners:
-            each.process_gone(session_id)
+        for listener in self._listeners:
+            listener.process_gone(session_id)
 
     def _is_awaited(self, emitted_at: float) -> bool:
         return self._clock() - emitted_at < _HOOK_WAITS_S
 
     async def _prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
-        for each in self._listeners:
-            await each.prompt_accepted(session_id, accepted, source)
+        for listener in self._listeners:
+            await listener.prompt_accepted(session_id, accepted, source)
 
     async def _tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        for each in self._listeners:
-            await each.tool_ended(session_id, tool_use, allowed)
+        for listener in self._listeners:
+            await listener.tool_ended(session_id, tool_use, allowed)
 
     async def _turn_ended(self, session_id: str, at: float) -> None:
-        for each in self._listeners:
-            await each.turn_ended(session_id, at)
+        for listener in self._listeners:
+            await listener.turn_ended(session_id, at)

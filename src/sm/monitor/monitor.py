@@ -1,4 +1,4 @@
-"""What front doors show of agents: evidence, actions, progress, output and summaries."""
+"""Serves the front doors the evidence, actions, progress, output and summaries of agents."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -20,17 +20,17 @@ from sm.sessions.manager import Manager
 from sm.store import Store
 from sm.terminals.base import Screen
 
-_SUMMED_UP = 60
+_SUMMARY_ACTIONS = 60
 _LAST_LINES = 50
 _AHEAD_S = 60.0
-"""An agent can write its own transcript. A time further ahead than this is not when the action was; not more than
-`sm tail --follow` looks back, which would see nothing else until then.
+"""Actions with a time further ahead than this are dropped: an agent can write any time into its transcript.
+Must not exceed the time that `sm tail --follow` looks back: a later action would hide all others until then.
 """
 
 
 @dataclass(eq=False)
 class Monitor:
-    """Shows agents. Callers check permissions with `Sessions.find` and `Sessions.reads` before."""
+    """Shows agents. Callers first check permissions with `Sessions.find` and `Sessions.reads`."""
 
     _config: Config
     _store: Store
@@ -56,11 +56,11 @@ class Monitor:
         return self._watcher.unverified
 
     def activity_s(self, session_id: str) -> int | None:
-        """When the session's terminal last printed something."""
+        """When the session's terminal last printed, in seconds since the epoch."""
         return self._watcher.activity.get(session_id)
 
     def is_stale(self, session_id: str) -> bool:
-        """Whether no source confirms the session's status."""
+        """True if no source confirms the session's status."""
         return session_id in self._watcher.unverified or self._observer.is_stale(session_id)
 
     async def last_output(self, session: Session) -> list[str]:
@@ -73,17 +73,17 @@ class Monitor:
     async def actions(self, session: Session, count: int) -> list[Act]:
         """The last `count` actions of the transcript and events of the session, oldest first."""
         reader = self._manager.provider(session).readers.transcripts
-        done = () if reader is None else await self._usage.actions(session, reader, count)
+        actions = () if reader is None else await self._usage.actions(session, reader, count)
         events = await self._store.events(sessions=[session.id], limit=count)
         now = self._manager.now()
-        acts = [Act(at, a.kind, a.text) for a in done if (at := _comparable(a.at, now)) is not None]
+        acts = [Act(at, a.kind, a.text) for a in actions if (at := _comparable(a.at, now)) is not None]
         acts += [Act(e.timestamp, "event", f"{e.type}: {e.message}") for e in events]
         acts.sort(key=lambda act: act.timestamp)
         return acts[-count:] if count else []
 
     async def summarize(self, session: Session) -> SummaryResult:
         launch, acts, screen = await asyncio.gather(
-            self._store.launch(session.id), self.actions(session, _SUMMED_UP), self.last_output(session)
+            self._store.launch(session.id), self.actions(session, _SUMMARY_ACTIONS), self.last_output(session)
         )
         return await self._summary.of(session, launch, acts, screen)
 
@@ -111,7 +111,7 @@ class Monitor:
         model = facts.get("model")
         todo = facts.get("todo")
         counted = self._config.child_agents.progress
-        # A count from before somebody switched counting off is incomplete, and an unreadable one is not zero.
+        # A count from before counting was switched off is incomplete, and an unreadable count is not zero.
         counts_tokens = counted.enable_token_tracking and any(p.inode for p in positions.values())
         if not counts_tokens:
             usages, estimate = [], None
@@ -134,14 +134,14 @@ class Monitor:
 
 
 def _last_tool(value: Any, now: str) -> ToolUse | None:
-    """The stored tool use; None without a usable time, since an agent wrote what was stored."""
+    """The stored tool use; None without a usable time: the agent wrote the stored value."""
     if not isinstance(value, Mapping) or _comparable(value.get("timestamp"), now) is None:
         return None
     return ToolUse("", value["name"], value["timestamp"], value.get("args") or {})
 
 
 def _comparable(at: object, now: str) -> str | None:
-    """A time in the form of all other times, so that they sort; None for no time and one far ahead. Never raises."""
+    """The normalized time, so that times sort as text; None for no time or one far ahead. Never raises."""
     if not isinstance(at, str):
         return None
     try:

@@ -1,8 +1,8 @@
 """Observes agents that have turns: reads their hooks, published states, transcripts, titles and screens.
 
-What a source says becomes an `Observation` (by the provider's reader), `evidence.Ledger` weighs them, and a verdict
-that differs from the session's status becomes a signal (`recorder`). Files are followed with inotify and a slow sweep
-behind it.
+The provider's readers turn each report of a source into an `Observation`, and `evidence.Ledger` weighs them. A verdict
+that differs from the session's status becomes a signal (`recorder`). inotify reports changed files, and a slow sweep
+finds the changes that inotify misses.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ log = logging.getLogger(__name__)
 
 _SWEEP_EVERY_S = 10.0
 _DRAWN_WITHIN_S = 0.05
-"""How long an agent may take to draw what it has begun to."""
+"""How long an agent may take to finish drawing."""
 _LAST_LOOK_WITHIN_S = 5.0
 _HOOKS_WAITING_MAX = 32
 
 
 class Observer:
-    """Follows every agent that has turns.
+    """Observes every agent that has turns.
 
-    `transcripts_every_s`: how often a transcript is looked at although nothing told of a change; a file of a
-    sub-agent changes without a word. `off`: sources not to believe (for measurements).
+    `transcripts_every_s`: how often to check transcripts without a reported change: no event reports a change of a
+    sub-agent's file. `off`: sources not to believe (for measurements).
     """
 
     def __init__(
@@ -79,12 +79,10 @@ class Observer:
         """Send every event of every agent to `listener` from now on."""
         self._listeners.register(listener)
 
-    # Observed agents
-
     def watch(self, session_id: str, process: Process, tty: str | None) -> None:
-        """Its process runs, in this terminal: observe it until `forget`."""
+        """Observe the session's running process in this terminal until `forget`."""
         known = self._agents.get(session_id)
-        if known is not None and known.process not in (None, process):  # a restored session's other process
+        if known is not None and known.process not in (None, process):  # a restored session has a new process
             self.forget(session_id)
         agent = self._of(session_id)
         if agent is None:
@@ -97,7 +95,7 @@ class Observer:
             agent.task = asyncio.create_task(self._follow(agent), name=f"observe {session_id}")
 
     def forget(self, session_id: str) -> None:
-        """Its process is gone."""
+        """Stop observing the session: its process is gone."""
         agent = self._agents.pop(session_id, None)
         if agent is None:
             return
@@ -108,7 +106,7 @@ class Observer:
             agent.task.cancel()
 
     async def ended(self, session_id: str) -> None:
-        """Its process is gone: count what it wrote last. To be called before anybody is told; `forget` follows."""
+        """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows."""
         agent = self._of(session_id)
         if agent is None:
             return
@@ -117,20 +115,20 @@ class Observer:
                 await self._sources.prepare(agent)
                 await self._sources.transcript(agent)
         except Exception:
-            log.exception("failed to read what it wrote last", extra={"sm_session": session_id})
+            log.exception("failed to read the end of a transcript", extra={"sm_session": session_id})
 
     def _of(self, session_id: str) -> Agent | None:
-        found = self._agents.get(session_id)
+        agent = self._agents.get(session_id)
         session = self._store.sessions.get(session_id)
-        if found is not None or session is None:
-            return found
+        if agent is not None or session is None:
+            return agent
         provider = self._manager.provider(session)
         if not provider.has_turns:
             return None
-        found = Agent(session_id, provider.readers, Ledger(self._off), self._clock())
-        found.ready = session.status not in (Status.SPAWNED, Status.STARTING)
-        self._agents[session_id] = found
-        return found
+        agent = Agent(session_id, provider.readers, Ledger(self._off), self._clock())
+        agent.ready = session.status not in (Status.SPAWNED, Status.STARTING)
+        self._agents[session_id] = agent
+        return agent
 
     def close(self) -> None:
         for session_id in tuple(self._agents):
@@ -139,48 +137,48 @@ class Observer:
             self._sweeping.cancel()
         self._files.close()
 
-    # What others ask
+    # Queries
 
     def ledger(self, session_id: str) -> Ledger | None:
         found = self._agents.get(session_id)
         return None if found is None else found.ledger
 
     async def facts(self, session_id: str) -> list[str]:
-        """What else is known, in words, for `sm why`."""
+        """Further facts as sentences, for `sm why`."""
         found = self._agents.get(session_id)
-        said = []
+        facts = []
         if found is not None and found.ready and not found.hook_seen:
-            said.append("no hook of this process was seen")
+            facts.append("no hook of this process was seen")
         ending = (await self._store.measures.facts(session_id)).get("ending")
         session = self._store.sessions.get(session_id)
         if ending is not None and found is None and session is not None:
             hooks = self._manager.provider(session).readers.hooks
             event = f"{hooks.ending_event}: " if hooks is not None else ""
-            said.append(f"it said itself that it ends ({event}{ending})")
-        return said
+            facts.append(f"it said itself that it ends ({event}{ending})")
+        return facts
 
     def activity(self, session_id: str) -> str | None:
-        """What the agent does now, in one line."""
+        """The agent's current activity, in one line."""
         found = self._agents.get(session_id)
         return None if found is None else found.activity
 
-    def tool_use(self, session_id: str, agent: str, what: str) -> str | None:
-        """The id of this use of a tool by this sub-agent (empty: the agent itself), as in `ToolUses.find`."""
+    def tool_use(self, session_id: str, agent: str, digest: str) -> str | None:
+        """The id of a tool use by this sub-agent (empty: the agent itself), as in `ToolUses.find`."""
         found = self._agents.get(session_id)
-        return None if found is None else found.uses.find(agent, what)
+        return None if found is None else found.uses.find(agent, digest)
 
     async def blocked(self, session_id: str) -> str | None:
-        """Why the agent waits for an answer: by what it publishes at this moment, else by the last verdict.
+        """Why the agent waits for an answer: by its state file as it is now, else by the last verdict.
 
-        None: it does not, as far as it is known.
+        None: no dialog is known.
         """
         agent = self._agents.get(session_id)
         if agent is None:
             return None
-        said = await self._sources.published(agent)
-        if said is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
-            said = verdict.said
-        return said.reason if said is not None and said.activity is Activity.BLOCKED else None
+        current = await self._sources.published(agent)
+        if current is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
+            current = verdict.observation
+        return current.reason if current is not None and current.activity is Activity.BLOCKED else None
 
     def is_stale(self, session_id: str) -> bool:
         found = self._agents.get(session_id)
@@ -189,9 +187,9 @@ class Observer:
     # Hooks
 
     async def hook(self, session_id: str, payload: Mapping[str, Any], emitted_at: str) -> None:
-        """An event of the session's own hooks; returns when what it means is on disk.
+        """Process an event of the session's own hooks. Returns when the result is on disk.
 
-        Raises StorageFull when too many wait for that already: `sm hook` leaves them in the spool then.
+        Raises StorageFull when too many hooks wait already: `sm hook` then leaves them in the spool.
         """
         session = self._store.sessions.get(session_id)
         agent = None if session is None or session.exit is not None else self._of(session_id)
@@ -209,7 +207,7 @@ class Observer:
     async def _hook(self, agent: Agent, payload: Mapping[str, Any], at: float) -> None:
         async with agent.lock:
             hooks = agent.readers.hooks
-            # Its process may have gone meanwhile.
+            # The process may have ended meanwhile.
             if hooks is None or self._agents.get(agent.session_id) is not agent:
                 return
             await self._sources.prepare(agent)
@@ -218,41 +216,42 @@ class Observer:
             await self._take(agent, event, late=late)
         agent.poke(state=True, transcript=True)
         if not late and (event.turn_finished or (event.observation is not None and event.observation.final)):
-            agent.uses.turn_ends()
+            agent.uses.end_turn()
         await self._listeners.hook(agent, event, at)
 
     async def _take(self, agent: Agent, event: HookEvent, *, late: bool) -> None:
         agent.hook_seen = True
-        said = event.observation
-        if said is not None and said.activity is Activity.BLOCKED:
-            said = replace(said, use=agent.uses.find(said.who, event.tool_digest))  # no dialog says it itself
-        if late and event.ending is None and not (said is not None and said.asks_about_use):
-            return  # it was overtaken: by now the conversation may be another
+        observation = event.observation
+        if observation is not None and observation.activity is Activity.BLOCKED:
+            # A dialog does not name its tool use.
+            observation = replace(observation, use=agent.uses.find(observation.who, event.tool_digest))
+        if late and event.ending is None and not (observation is not None and observation.asks_about_use):
+            return  # a later event came first, and the conversation may be another by now
         if event.started:
             agent.uses.forget()
             agent.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
         if event.ending is not None:
-            await self._usage.ends(agent.session_id, event.ending)
+            await self._usage.set_ending(agent.session_id, event.ending)
         if event.activity is not None:
             agent.activity = event.activity
         if not late:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
-        taken = said if said is not None and agent.add(said, self._clock()) else None
+        added = observation is not None and agent.add(observation, self._clock())
         if event.ready:
             await self._sources.ready(agent, "hook", f"{event.name}: it takes input")
-        if taken is None:
+        if observation is None or not added:
             return
         session = self._store.sessions.get(agent.session_id)
-        if taken.turn is not None:
+        if observation.turn is not None:
             agent.expects_turn = False
-        if session is not None and taken.opens:
-            await self._recorder.reopen(session, "hook", iso(taken.at))
+        if session is not None and observation.opens:
+            await self._recorder.reopen(session, "hook", iso(observation.at))
         await self._decide(agent)
 
-    # What is looked at for all
+    # Sweeps
 
     async def _sweep(self) -> None:
-        """See that what stands still stands, for all in one go: inotify tells of changes, but not everywhere."""
+        """Check the files of all agents at once: inotify does not report every change."""
         states_s, transcripts_s = time.monotonic(), time.monotonic()
         while True:
             await asyncio.sleep(min(_SWEEP_EVERY_S, self._transcripts_every_s))
@@ -279,7 +278,7 @@ class Observer:
                 grown.poke(transcript=True)
 
     async def _sweep_states(self) -> None:
-        files = {s: o.state_file for s, o in self._agents.items() if o.state_file is not None}
+        files = {s: agent.state_file for s, agent in self._agents.items() if agent.state_file is not None}
         for session_id, changed_ns in (await asyncio.to_thread(changes, files)).items():
             agent = self._agents.get(session_id)
             if agent is None:
@@ -298,7 +297,7 @@ class Observer:
             try:
                 async with agent.lock:
                     await self._sources.prepare(agent)
-                    await self._sources.what_is_due(agent)
+                    await self._sources.read_due(agent)
                     pause_s = await self._decide(agent)
             except SmError as error:
                 log.warning("could not observe: %s", error.message, extra={"sm_session": agent.session_id})
@@ -308,35 +307,35 @@ class Observer:
                 async with asyncio.timeout(pause_s):
                     await agent.poked.wait()
                     continue
-            agent.state_due = True  # what stands must be seen to stand
+            agent.state_due = True  # an unchanged source must be seen again
             if agent.ready and Source.STATE_FILE not in agent.ledger.entries:
                 agent.poke(screen_s=self._clock())
 
     async def _decide(self, agent: Agent) -> float | None:
-        """Make the session's status follow the verdict; the seconds until it may be another."""
+        """Make the session's status follow the verdict. Returns the seconds until the next read."""
         session = self._store.sessions.get(agent.session_id)
         now = self._clock()
         verdict = agent.ledger.verdict(now)
         if session is None or verdict is None or not agent.ready:
             return agent.pause_s(now, None)
-        if verdict.said.activity is Activity.BUSY:
+        if verdict.observation.activity is Activity.BUSY:
             self._files.leave_terminal(session.id)
-        elif agent.tty is not None:  # a person may open something at its prompt
+        elif agent.tty is not None:  # a person may open a dialog at the prompt
             self._files.listen_to_terminal(
-                agent.tty, session.id, lambda: agent.drawn(self._clock() + _DRAWN_WITHIN_S)
+                agent.tty, session.id, lambda: agent.read_drawing(self._clock() + _DRAWN_WITHIN_S)
             )
         if is_live(session.status):
             await self._recorder.follow(session, verdict)
-        elif not agent.hook_seen and verdict.said.source in (Source.STATE_FILE, Source.TRANSCRIPT):
-            # Without hooks nobody tells what was asked of it; but it has rested since, and works again.
-            since = agent.ledger.entries[verdict.said.source].since
-            if verdict.said.activity is Activity.BUSY:
-                await self._recorder.reopen(session, verdict.said.source, iso(since))
-        if verdict.said.activity is not Activity.BUSY:
+        elif not agent.hook_seen and verdict.observation.source in (Source.STATE_FILE, Source.TRANSCRIPT):
+            # Without hooks no event reports a new prompt; but the agent was idle, and works again.
+            since = agent.ledger.entries[verdict.observation.source].since
+            if verdict.observation.activity is Activity.BUSY:
+                await self._recorder.reopen(session, verdict.observation.source, iso(since))
+        if verdict.observation.activity is not Activity.BUSY:
             agent.activity = None
         return agent.pause_s(now, agent.ledger.next_look(now))
 
-    # What tells that there is something to read
+    # Events of the terminals
 
     def _titles(self, changed: Mapping[str, str]) -> None:
         now = self._clock()
@@ -344,21 +343,21 @@ class Observer:
             agent = self._agents.get(session_id)
             if agent is None or agent.readers.screen is None:
                 continue
-            said = agent.readers.screen.title(glyph, now)
-            if said is None:
+            observation = agent.readers.screen.title(glyph, now)
+            if observation is None:
                 agent.ledger.forget(Source.TITLE)
             else:
-                agent.add(said, self._clock())
+                agent.add(observation, self._clock())
             agent.poke()
 
-    def printed(self, moved: Collection[str]) -> None:
-        """Their terminals printed something: the screens may be worth a look."""
+    def printed(self, session_ids: Collection[str]) -> None:
+        """Read the screens of agents whose terminals printed."""
         now = self._clock()
-        for session_id in moved:
+        for session_id in session_ids:
             agent = self._agents.get(session_id)
             if agent is None or not agent.ready:
                 continue
             believed = agent.ledger.verdict(now)
             published = Source.STATE_FILE in agent.ledger.entries
-            if not published or (believed is not None and believed.said.activity is Activity.IDLE):
+            if not published or (believed is not None and believed.observation.activity is Activity.IDLE):
                 agent.poke(screen_s=now)

@@ -1,4 +1,4 @@
-"""Watches every agent process and terminal, and tells the manager how they end."""
+"""Watches every agent process and terminal, and reports their ends to the manager."""
 
 import asyncio
 import logging
@@ -27,30 +27,29 @@ _LONGEST_PAUSE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class _AgentProcess:
-    """One process of a session: a restored one has another."""
+    """One process of a session. Each restore starts another one."""
 
     session_id: str
     process: Process | None
-    """None: it had ended before anybody saw it."""
+    """None: the process ended before it was seen."""
     pane: Pane | None
 
 
 class Watcher:
-    """One pidfd for each agent process (its end), one question now and then about all terminals (theirs)."""
+    """Watches each agent process with a pidfd, and polls all terminals with one query now and then."""
 
     def __init__(self, store: Store, manager: Manager, terminals: Terminals, observer: Observer) -> None:
-        """`observer` learns which processes come and go, and which terminals print."""
         self._store = store
         self._manager = manager
         self._terminals = terminals
         self._processes = ProcessWatch()
         self._watched: dict[str, _AgentProcess] = {}
-        """The newest of each session."""
+        """The newest process of each session."""
         self._gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
         self.activity: dict[str, int] = {}
         """When each terminal last printed something, in seconds since the epoch."""
         self.unverified: set[str] = set()
-        """Sessions whose process is gone, or was not found, while the terminal server does not answer."""
+        """Sessions whose process is gone or unknown while the terminal server does not answer."""
         self._observer = observer
         terminals.on_activity(self._printed)
 
@@ -59,14 +58,14 @@ class Watcher:
         self._observer.printed(moved)
 
     def tty_owner(self, tty: str) -> str | None:
-        """The session whose own pane this is, as far as is known without asking.
+        """The session that owns the pane of this terminal, without a query to tmux.
 
-        The kernel gives the number of a closed terminal to the next one, so only a living process owns one. A
-        `foreign` pane is its owner's, who has a shell around the agent.
+        The kernel reuses the numbers of closed terminals, so only a live process owns one. A `foreign` pane belongs to
+        the person who runs the agent in a shell.
         """
         panes = ((session_id, watched.pane) for session_id, watched in self._watched.items())
-        found = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
-        return next((s for s in found if self._lives_on(s, tty)), None)
+        owners = (s for s, pane in panes if pane is not None and pane.tty == tty and not pane.foreign)
+        return next((s for s in owners if self._lives_on(s, tty)), None)
 
     def _lives_on(self, session_id: str, tty: str) -> bool:
         session = self._store.sessions.get(session_id)
@@ -74,7 +73,7 @@ class Watcher:
         return process is not None and is_alive(process) and tty_of(process.pid) == tty
 
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
-        """Tell the manager when `process` ends; at once if it has ended already (None: nobody saw it)."""
+        """Report to the manager when `process` ends; at once if it has ended (None: it ended unseen)."""
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         self.unverified.discard(session_id)
         if pane is not None:
@@ -86,9 +85,9 @@ class Watcher:
         self._processes.watch(process, lambda: self._gone.put_nowait(watched))
 
     async def finish(self, session_id: str, process: Process | None, pane: Pane) -> None:
-        """As `watch` for a process that has ended: return when the manager knows how, or after a moment without it.
+        """Report how an ended process ended. Returns when that is recorded, at the latest after `_FINISH_WITHIN_S`.
 
-        In that case it goes on with `run`, and the session is `unverified` until then.
+        After the timeout `run` retries, and the session is `unverified` until then.
         """
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         await self._observer.ended(session_id)
@@ -99,14 +98,14 @@ class Watcher:
             self.unverified.add(session_id)
             self._gone.put_nowait(watched)
         else:
-            self._over(watched)
+            self._forget(watched)
 
     def _is_newest(self, watched: _AgentProcess) -> bool:
         newest = self._watched.get(watched.session_id)
         return newest is not None and newest.process == watched.process
 
-    def _over(self, watched: _AgentProcess) -> None:
-        """Everybody was told of its end; but for what has come since."""
+    def _forget(self, watched: _AgentProcess) -> None:
+        """Drop a process whose end is recorded, unless the session has a newer one."""
         if self._is_newest(watched):
             self._watched.pop(watched.session_id)
             self.activity.pop(watched.session_id, None)
@@ -114,25 +113,25 @@ class Watcher:
             self._observer.forget(watched.session_id)
 
     async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
-        """Record that a terminal, and the process in it, went while nobody watched."""
+        """Record the loss of a terminal and its process while no daemon ran."""
         await self._observer.ended(session_id)
         await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         self._observer.forget(session_id)
 
     async def run(self, recovery: Coroutine[None, None, None] | None = None) -> None:
-        """Never returns. `recovery`: what is left to find out about the sessions of the daemon before."""
+        """Never returns. `recovery`: checks the sessions of an earlier daemon."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._sweep())
                 if recovery is not None:
                     group.create_task(recovery)
                 while True:
-                    group.create_task(self._tell_end(await self._gone.get()))
+                    group.create_task(self._report_end(await self._gone.get()))
         finally:
             self._processes.close()
 
-    async def _tell_end(self, watched: _AgentProcess) -> None:
-        """Tell the manager how the process ended, however long it takes to find out and to write down."""
+    async def _report_end(self, watched: _AgentProcess) -> None:
+        """Report the end of a process to the manager, with retries until that succeeds."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         if self._is_newest(watched):
             await self._observer.ended(session_id)
@@ -141,12 +140,16 @@ class Watcher:
                 await self._finish_end(watched)
                 break
             except (TerminalError, StorageFull) as error:
-                log.warning("could not finish an ending: %s", error.message, extra={"sm_session": session_id})
+                log.warning(
+                    "could not record the end of a process: %s",
+                    error.message,
+                    extra={"sm_session": session_id},
+                )
             except Exception:
-                log.exception("failed to finish an ending", extra={"sm_session": session_id})
+                log.exception("failed to record the end of a process", extra={"sm_session": session_id})
             self.unverified.add(session_id)
             await asyncio.sleep(backoff.next_s())
-        self._over(watched)
+        self._forget(watched)
 
     async def _finish_end(self, watched: _AgentProcess) -> None:
         session_id, process, pane = watched.session_id, watched.process, watched.pane
@@ -154,45 +157,47 @@ class Watcher:
             if pane is None:
                 raise NoTerminal("its terminal was closed")
             exit = await self._terminals.ending(pane)
-            screen = await self._last_words(session_id, pane)
+            screen = await self._last_screen(session_id, pane)
         except (NoTerminal, NoServer) as error:
             cause, reason = SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED
             await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         else:
             await self._manager.process_ended(session_id, process, exit, screen)
 
-    async def _last_words(self, session_id: str, pane: Pane) -> list[str]:
-        """What the terminal showed last, where an agent says there why it ended."""
+    async def _last_screen(self, session_id: str, pane: Pane) -> list[str]:
+        """The last lines of the terminal; none for a provider whose agents show no reason there."""
         session = self._store.sessions.get(session_id)
         if session is None or self._manager.provider(session).readers.screen is None:
             return []
         return await self._terminals.capture(pane.name, _LAST_LINES)
 
     async def _sweep(self) -> None:
-        """Find terminals that went while their process lives on (it ignored the hang-up)."""
+        """Find closed terminals whose process lives on (it ignored the hang-up)."""
         missing: set[str] = set()
         while True:
             await asyncio.sleep(_SWEEP_EVERY_S)
             try:
-                missing = await self._look_for_lost(missing)
+                missing = await self._report_lost(missing)
             except SmError as error:
-                log.warning("could not look for lost terminals: %s", error.message)
+                log.warning("could not check for closed terminals: %s", error.message)
 
-    async def _look_for_lost(self, missing: set[str]) -> set[str]:
-        """Tell of the terminals that are missing a second time; the first time, one may be in the making."""
+    async def _report_lost(self, missing: set[str]) -> set[str]:
+        """Report terminals that are missing for the second time; the first time, one may still be created."""
         sessions = self._store.sessions
         expected = {
             s: watched.process
             for s, watched in self._watched.items()
             if watched.pane is not None and s in sessions and is_live(sessions[s].status)
         }
-        lost, what = TERMINAL_CLOSED
+        cause, reason = TERMINAL_CLOSED
         try:
             gone = expected.keys() - (await self._terminals.snapshot()).keys() if expected else set[str]()
         except NoServer:
-            gone, (lost, what) = set(expected), SERVER_GONE
+            gone, (cause, reason) = set(expected), SERVER_GONE
         for session_id in gone & missing:
             process = expected[session_id]
             lives = f", process {process.pid} lives on" if process else ""
-            await self._manager.terminal_lost(session_id, process, lost, f"{what}{lives}", process_gone=False)
+            await self._manager.terminal_lost(
+                session_id, process, cause, f"{reason}{lives}", process_gone=False
+            )
         return gone

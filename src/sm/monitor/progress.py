@@ -13,17 +13,17 @@ from sm.core.usage import ToolUse, Usage
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
 _DONE = "completed"
-"""How an entry of a list of tasks is called that is done."""
+"""The status of a finished entry of a task list."""
 _MOST_ESTIMATED = 99
-"""Per cent. That others needed no more tokens than this one has used does not make it finished."""
+"""Per cent. A session is not finished because others needed no more tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Sums by kind. A token counts in exactly one of them."""
+    """Token sums by kind. Each token counts in exactly one of them."""
 
     input: int = 0
-    """Without what came from the cache or went into it."""
+    """Excludes tokens read from or written to the cache."""
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
@@ -34,7 +34,7 @@ class TokenCounts:
 
     @property
     def used(self) -> int:
-        """Input and output: what was said and what was answered. The cache repeats the conversation at each turn."""
+        """Input and output. Excludes the cache, which repeats the conversation at each turn."""
         return self.input + self.output
 
     def __add__(self, other: Self) -> Self:
@@ -48,26 +48,24 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What was read from an agent's transcripts and hooks. None: not known, as against a count of nothing."""
+    """The values read from an agent's transcripts and hooks. None means unknown, not zero."""
 
     tokens: TokenCounts | None = TokenCounts()
-    """Of the conversation itself; None: tokens are not counted."""
+    """The tokens of the main conversation; None: tokens are not counted."""
     subagents: TokenCounts = TokenCounts()
     tools: Mapping[str, int] = field(default_factory=dict)
-    """How often each was used, by sub-agents too; in the order in which they are shown."""
+    """Uses by tool, including those of sub-agents, in display order."""
     last_tool: ToolUse | None = None
     context_tokens: int | None = None
-    """What the conversation holds now."""
     context_window: int | None = None
-    """What it can hold."""
     cost_usd: float | None = None
     """None when a model has no known price."""
     current_activity: str | None = None
-    """What the agent does now, by its own hooks, in one line."""
+    """The agent's current activity by its hooks, in one line."""
     todo: Sequence[tuple[str, str]] | None = None
-    """(status, text) of each entry of its list; None: it keeps none."""
+    """(status, text) of each entry of the task list; None: there is no list."""
     estimate: int | None = None
-    """The tokens that finished sessions of this agent type used: their median."""
+    """The median of the tokens that finished sessions of this agent type used."""
 
 
 def seconds_between(earlier: str, later: str) -> int:
@@ -82,14 +80,14 @@ def report(
     now: str,
     measured: Measurements | None = None,
 ) -> dict[str, Any]:
-    """The object of `sm progress --json` (seed 003, with design section 13; docs/protocol.md says what each means).
+    """The object of `sm progress --json` (seed 003 and design section 13; docs/protocol.md documents the fields).
 
-    What nobody measured is null: a `command` agent has no tokens and no tools. `measured` None: there is nothing
-    to measure it by.
+    Fields without a measurement are null: a `command` agent has no tokens and no tools. `measured` is None for a
+    provider without transcripts.
     """
     idle = session.status is Status.IDLE
-    # What an agent did that rests or has ended is its last tool.
-    at_work = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
+    # An idle or ended agent has no current activity, only a last tool.
+    is_active = session.status in (Status.STARTING, Status.RUNNING, Status.WAITING_INPUT)
     known = measured or Measurements()
     tokens = None if measured is None or known.tokens is None else known.tokens + known.subagents
     remaining, percentage = _outlook(session, checkpoints, known, 0 if tokens is None else tokens.used)
@@ -112,7 +110,7 @@ def report(
         "tools_used": dict(known.tools),
         "total_tools": sum(known.tools.values()),
         "last_tool": _last_tool(known.last_tool, now),
-        "current_activity": session.note or (known.current_activity if at_work else None),
+        "current_activity": session.note or (known.current_activity if is_active else None),
         "todo": None if known.todo is None else [{"status": s, "text": text} for s, text in known.todo],
         "checkpoints": [
             {"timestamp": c.timestamp, "message": c.message, "metadata": dict(c.metadata)}
@@ -129,7 +127,7 @@ def report(
 
 
 def without_words(shown: Mapping[str, Any], session: Session) -> dict[str, Any]:
-    """The same for who may see the session and not read it: without what is said and done in it."""
+    """The report for a caller who may see the session but not read it."""
     tool = shown["last_tool"]
     return {
         **shown,
@@ -157,24 +155,24 @@ def _context_percent(measured: Measurements) -> int | None:
     return min(100, round(100 * measured.context_tokens / measured.context_window))
 
 
-# ------------------------------------------------------------------------------------------ how far, how much
+# ---------------------------------------------------------------------------------------------------- outlook
 
 
 def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None:
-    """(done, all) of the newest checkpoint that says so."""
+    """(done, total) of the newest checkpoint that reports them."""
     for checkpoint in reversed(checkpoints):
-        for done, whole in reversed(_TASKS.findall(checkpoint.message)):
-            if 0 < int(whole) >= int(done):
-                return int(done), int(whole)
+        for done, total in reversed(_TASKS.findall(checkpoint.message)):
+            if 0 < int(total) >= int(done):
+                return int(done), int(total)
     return None
 
 
 def _outlook(
     session: Session, checkpoints: Sequence[Checkpoint], measured: Measurements, used: int
 ) -> tuple[int | None, int | None]:
-    """(tokens that remain, per cent done): by what the agent reported, else by its list, else by what others used.
+    """(remaining tokens, per cent done): by the reported checkpoints, else the task list, else the estimate.
 
-    What has ended uses no more, and what others used says nothing of how far it came.
+    The estimate does not apply to an ended session.
     """
     ended = is_ended(session.status)
     usual = None if ended else measured.estimate or None
@@ -183,10 +181,10 @@ def _outlook(
     if tasks is None and measured.todo:
         tasks = sum(status == _DONE for status, _ in measured.todo), len(measured.todo)
     if tasks is not None:
-        done, whole = tasks
+        done, total = tasks
         if done and used and not ended:
-            remaining = round(used * (whole - done) / done)
-        return remaining, round(100 * done / whole)
+            remaining = round(used * (total - done) / done)
+        return remaining, round(100 * done / total)
     if not usual:
         return None, None
     return remaining, min(_MOST_ESTIMATED, 100 * used // usual)

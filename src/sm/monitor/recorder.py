@@ -22,7 +22,7 @@ _STATUSES = {
 
 
 class Recorder:
-    """Every call returns when it is on disk."""
+    """Records changes of sessions. Every call returns when the change is on disk."""
 
     def __init__(self, store: Store, manager: Manager, usage: UsageMeter) -> None:
         self._store = store
@@ -30,52 +30,52 @@ class Recorder:
         self._usage = usage
 
     async def started(self, session_id: str, source: str, reason: str) -> None:
-        """Its agent takes input."""
-        await self._usage.ends(session_id, None)
+        """Record that the agent accepts input."""
+        await self._usage.set_ending(session_id, None)
         await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
     async def stuck(self, session: Session, reason: str, at: str) -> None:
-        """Something keeps it from starting, and a person has to do something about it."""
+        """Record a problem at the agent's start that a person has to solve."""
         if session.status is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, Source.SCREEN, reason, at)
         else:
             await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
 
     async def follow(self, session: Session, verdict: Verdict) -> None:
-        """Make the status of a session that has not ended what the verdict says."""
-        said = verdict.said
-        stronger = tuple(Source)[: tuple(Source).index(said.source)]
+        """Set the status of a live session to the verdict."""
+        observation = verdict.observation
+        stronger = tuple(Source)[: tuple(Source).index(observation.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
-        reason = f"{said.reason} ({'; '.join(why)})" if why else said.reason
-        wanted, signal = _STATUSES[said.activity]
+        reason = f"{observation.reason} ({'; '.join(why)})" if why else observation.reason
+        wanted, signal = _STATUSES[observation.activity]
         if session.status is not wanted:
-            at = max(iso(said.at), session.status_at)
-            await self._observe(session.id, signal, said.source, reason, at)
+            at = max(iso(observation.at), session.status_at)
+            await self._observe(session.id, signal, observation.source, reason, at)
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
-            await self._explain(session, said.source, reason, iso(said.at))
+            await self._explain(session, observation.source, reason, iso(observation.at))
 
     async def reopen(self, session: Session, source: str, at: str) -> None:
-        """An ended session whose process got more to do works again."""
+        """Reopen an ended session whose process got a new task."""
         if is_ended(session.status) and session.exit is None and at > session.status_at:
             await self._observe(session.id, SignalKind.REOPENED, source, "it was given more to do", at)
 
     async def learn(
         self, session_id: str, conversation: str | None, transcript: str | None, model: str | None
     ) -> None:
-        """Keep what was learned about the conversation; without a change nothing is written."""
+        """Store facts about the conversation that have changed."""
         session = self._store.sessions.get(session_id)
         if session is None:
             return
         if transcript and transcript != session.transcript:
-            await self._usage.heard_of(session.id, transcript)
-        found = {"conversation": conversation, "transcript": transcript}
-        facts = {key: value for key, value in found.items() if value and value != getattr(session, key)}
-        if model and session.model is None:  # a later process of the session shall run on the same
+            await self._usage.add_transcript(session.id, transcript)
+        reported = {"conversation": conversation, "transcript": transcript}
+        facts = {key: value for key, value in reported.items() if value and value != getattr(session, key)}
+        if model and session.model is None:  # a later process of the session uses the same model
             facts["model"] = model
         if facts:
             await self._update(session.id, facts)
         if model:
-            await self._usage.runs_on(session.id, model)
+            await self._usage.set_model(session.id, model)
 
     @durable
     async def _update(self, session_id: str, facts: Mapping[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Recorder:
 
     @durable
     async def _explain(self, session: Session, source: str, reason: str, at: str) -> None:
-        """The same status for another reason: it waits for another answer."""
+        """Change the reason of a waiting session: it waits for another answer."""
         async with self._store.transaction() as tx:
             now = tx.session(session.id)
             if now.status is session.status:

@@ -22,7 +22,7 @@ _LOOK_AGAIN_S = 1.0
 
 @dataclass(eq=False)
 class Sources:
-    """Whoever calls has the lock of the `Agent`, but for `published`."""
+    """Reads sources into ledgers. Callers hold the lock of the `Agent`, except for `published`."""
 
     _store: Store
     _terminals: Screen
@@ -35,11 +35,11 @@ class Sources:
     _clock: Callable[[], float]
 
     async def prepare(self, agent: Agent) -> None:
-        """Find out once where the agent's files are."""
+        """Find the paths of the agent's files, once."""
         if agent.environment is None:
             launch = await self._store.launch(agent.session_id)
             session = self._store.sessions[agent.session_id]
-            # A restored one goes on with what was said, and waits for more.
+            # A restored agent resumes its conversation and waits for input.
             agent.expects_turn = launch.has_prompt and session.runs == 1
             agent.environment = launch.environment
             agent.real_dir = await asyncio.to_thread(os.path.realpath, session.working_dir)
@@ -48,7 +48,7 @@ class Sources:
             agent.state_file = state.path(agent.environment, agent.process.pid)
             self._files.listen(agent.state_file, agent.session_id, lambda: agent.poke(state=True))
 
-    async def what_is_due(self, agent: Agent) -> None:
+    async def read_due(self, agent: Agent) -> None:
         now = self._clock()
         if agent.state_due:
             agent.state_due = False
@@ -59,17 +59,19 @@ class Sources:
         if agent.screen_due_s is not None and now >= agent.screen_due_s:
             agent.screen_due_s = None
             await self._screen(agent)
-        agent.look_while_it_starts(now)
+        agent.plan_startup_read(now)
 
     async def ready(self, agent: Agent, source: str, reason: str) -> None:
-        """It takes input, says the source."""
-        if not agent.ready:  # it may show why it will answer no prompt: nobody is to take it for ready
+        """Record that the agent accepts input."""
+        if (
+            not agent.ready
+        ):  # the screen may show a problem that must be recorded before the agent counts as ready
             await self._screen(agent)
         agent.ready = True
         await self._recorder.started(agent.session_id, source, reason)
 
     async def published(self, agent: Agent) -> Observation | None:
-        """What it publishes at this moment, of which no note is taken; None: nothing, or not to be believed."""
+        """The state file's observation at this moment, not recorded; None: no file, or a source that is off."""
         file = None if Source.STATE_FILE in self._off else agent.state_file
         reader = agent.readers.state
         if reader is None or file is None or agent.process is None:
@@ -86,25 +88,25 @@ class Sources:
         if text is None:
             agent.ledger.forget(Source.STATE_FILE)
             return
-        said = reader.state(text, agent.process)
-        if said is None:
+        observation = reader.state(text, agent.process)
+        if observation is None:
             return
         before = agent.ledger.entries.get(Source.STATE_FILE)
-        # Where no hook tells of it (they may be switched off), the transcript has something new now.
-        agent.transcript_due |= before is None or before.said.activity is not said.activity
-        agent.add(said, self._clock())
+        # Hooks may be switched off: then only this change shows that the transcript has grown.
+        agent.transcript_due |= before is None or before.observation.activity is not observation.activity
+        agent.add(observation, self._clock())
         agent.ledger.seen(Source.STATE_FILE, self._clock())
         conversation = reader.conversation(text, agent.process)
         if conversation is not None:
             await self._recorder.learn(agent.session_id, conversation, None, None)
-        # One that has a prompt publishes that it is idle until it takes that: its hook says more.
+        # An agent started with a prompt publishes idle until it accepts the prompt: its hook is more reliable.
         fresh = self._clock() - agent.started_s < FIRST_TURN_S
-        awaited = agent.expects_turn and said.activity is Activity.IDLE and fresh
+        awaited = agent.expects_turn and observation.activity is Activity.IDLE and fresh
         if not (agent.ready or awaited or Source.STATE_FILE in self._off):
             await self.ready(agent, Source.STATE_FILE, "it publishes its state")
 
     async def transcript(self, agent: Agent) -> None:
-        """What its transcript, and those of its sub-agents, have that was not read before."""
+        """Read the new lines of the transcripts of the agent and its sub-agents."""
         session = self._store.sessions.get(agent.session_id)
         if session is None:
             return
@@ -113,9 +115,11 @@ class Sources:
             return
         self._files.listen(path, session.id, lambda: agent.poke(transcript=True))
         below = reader.root(agent.environment)
-        # A fork has all lines of its original, and a person may go on with any old conversation (`/resume`).
-        since = "" if session.token_hash is None else session.created_at  # an adopted one brings its own
-        said = await self._usage.read(
+        # A fork has all lines of its original, and a person may resume any old conversation (`/resume`).
+        since = (
+            "" if session.token_hash is None else session.created_at
+        )  # an adopted agent has its own earlier lines
+        observations = await self._usage.read(
             session,
             path,
             reader,
@@ -123,8 +127,8 @@ class Sources:
             below=below,
             since=since,
         )
-        for each in said:
-            agent.add(each, self._clock())
+        for observation in observations:
+            agent.add(observation, self._clock())
 
     async def _screen(self, agent: Agent) -> None:
         session, reader = self._store.sessions.get(agent.session_id), agent.readers.screen
@@ -140,12 +144,14 @@ class Sources:
             if problem is not None:
                 await self._recorder.stuck(session, f"{problem.message}; hint: {problem.hint}", iso(now))
             return
-        said = reader.screen(lines, now)
-        if said is None:
+        observation = reader.screen(lines, now)
+        if observation is None:
             agent.ledger.forget(Source.SCREEN)
-            agent.half_drawn(now)
+            agent.retry_screen(now)
             return
         agent.unread = 0
-        agent.add(said, self._clock())
-        if said.activity is Activity.BLOCKED:  # nobody tells when a dialog that a person has opened is closed
+        agent.add(observation, self._clock())
+        if (
+            observation.activity is Activity.BLOCKED
+        ):  # no event reports that a dialog opened by a person was closed
             agent.poke(screen_s=now + _LOOK_AGAIN_S)

@@ -1,7 +1,7 @@
-"""Summarizes a session in a few sentences: with a model where one is configured, else from its last words.
+"""Summarizes a session in a few sentences: with a model where one is configured, else as an extract.
 
-All that it is made of was written by agents and programs. It goes to the model as quoted data, to a model without
-tools, without hooks and without anybody's settings or memory: what stands in it can spoil the summary and nothing else.
+Agents and programs wrote the record of the session. The model gets the record as quoted data, and has no tools, hooks,
+settings or memory: an injected instruction can spoil the summary and nothing else.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from sm.linux.programs import run_program
 from sm.providers.base import Summarizer
 
 EXTRACT = "extract"
-"""Who made a summary that no model has made."""
+"""The `made_by` of a summary without a model."""
 _NONE = "no provider of agents can ask a model"
 _ACTIONS_MAX = 60
 _ACTION_MAX = 600
@@ -43,12 +43,12 @@ class Act:
     kind: str
     """prompt, text, tool, error, mark or event."""
     text: str
-    """One line. Of an event its type, a colon and its message, of a tool its name, a colon and what it was given."""
+    """One line: `TYPE: MESSAGE` for an event, `NAME: ARGUMENTS` for a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryResult:
-    """A summary. `reason`: why no model has made it; None when one has."""
+    """A summary. `reason`: why no model was used; None when a model was used."""
 
     summary: str
     made_by: str
@@ -61,14 +61,14 @@ class SummaryFailed(ExternalError):
     code = "no_summary"
 
 
-# ----------------------------------------------------------------------------------------------------- in words
+# ------------------------------------------------------------------------------------------------------ texts
 
 
 def extract(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str:
-    """The newest of each kind, a line for each. `acts`: oldest first. Pure."""
+    """One line for the newest act of each kind. `acts`: oldest first. Pure."""
     newest = {act.kind: act.text for act in acts}
     reported = [a.text for a in acts if a.kind == "event" and a.text.startswith("checkpoint: ")]
-    # An event says whose it is: `checkpoint: Child 1a2b3c4d - "found it"`.
+    # An event names its session: `checkpoint: Child 1a2b3c4d - "found it"`.
     checkpoints = [text.partition(f" {session.id} - ")[2] for text in reported]
     facts = [
         ("Told", newest.get("prompt")),
@@ -82,7 +82,7 @@ def extract(session: Session, acts: Sequence[Act], screen: Sequence[str]) -> str
     shown = [text for text in screen if text.strip()]
     if not known and shown:
         known = [f"Its terminal shows: {folded(shown[-1], 300)}"]
-    return "\n".join([_standing(session), *(known or ["Nothing is known of what it did."])])
+    return "\n".join([_status_line(session), *(known or ["Nothing is known of what it did."])])
 
 
 def question(
@@ -98,23 +98,22 @@ def question(
     while shown and not shown[-1]:
         shown.pop()
     record += [f"screen: {folded(text, _LINE_MAX)}" for text in shown[-_SCREEN_MAX:]]
-    quoted = "\n".join(as_data(f"| {text}") for text in [_standing(session), *record])
+    quoted = "\n".join(as_data(f"| {text}") for text in [_status_line(session), *record])
     return f"The record of one agent:\n{quoted}\nWhat is this agent about?\n"
 
 
-def _standing(session: Session) -> str:
-    """Nobody but the daemon and the configuration have a word in it, but for names."""
+def _status_line(session: Session) -> str:
     return f"{folded(session.display_name, 100)} is {session.status}: {folded(session.status_reason, 200)}"
 
 
-# ------------------------------------------------------------------------------------------------- by a program
+# ------------------------------------------------------------------------------------------------- summarizer
 
 
 class Summary:
-    """Makes summaries, one at a time: each is a process of a few hundred megabytes."""
+    """Makes summaries, one at a time: each takes a process of a few hundred megabytes."""
 
     def __init__(self, summarizer: Summarizer | None, directory: str) -> None:
-        """`directory`: where the program runs; empty, and created when it is needed."""
+        """`directory`: the program's empty working directory, created when needed."""
         self._summarizer = summarizer
         self._directory = directory
         self._one = asyncio.Lock()
@@ -122,7 +121,7 @@ class Summary:
     async def of(
         self, session: Session, launch: Launch, acts: Sequence[Act], screen: Sequence[str]
     ) -> SummaryResult:
-        """Summarize a session. When no model can, the summary is an extract with the reason, and nothing is raised.
+        """Summarize a session. When the model fails, the summary is an extract with the reason, and nothing is raised.
 
         Takes at most twice the summarizer's `timeout_s`.
         """
@@ -165,7 +164,7 @@ async def _answer(
 ) -> str:
     """The program's output for `text` on its stdin. Raises SummaryFailed.
 
-    In any case the program has ended, and all that it started.
+    On return and on any exception the program and all processes that it started have ended.
     """
     name = summarizer.name
     try:
@@ -179,21 +178,21 @@ async def _answer(
         )
     except TimeoutError:
         raise SummaryFailed(f"{name} did not answer within {within_s:g} s") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in what is to be run
+    except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
         raise SummaryFailed(
             f"{name} cannot be run: {error.strerror if isinstance(error, OSError) else error}"
         ) from None
-    words = _cleaned(ended.output)
+    output = _cleaned(ended.output)
     if ended.code != 0:
-        said = folded(words or _cleaned(ended.errors), _LINE_MAX)
-        raise SummaryFailed(f"{name} ended with exit code {ended.code}{f': {said}' if said else ''}")
-    if not words:
+        detail = folded(output or _cleaned(ended.errors), _LINE_MAX)
+        raise SummaryFailed(f"{name} ended with exit code {ended.code}{f': {detail}' if detail else ''}")
+    if not output:
         raise SummaryFailed(f"{name} said nothing")
-    return words
+    return output
 
 
 def _cleaned(output: bytes) -> str:
-    """Lines without control characters, at most so many characters."""
+    """The lines without control characters and blank lines, cut to `_SUMMARY_MAX` characters."""
     lines = (folded(line, _SUMMARY_MAX) for line in output.decode(errors="replace").splitlines())
     text = "\n".join(line for line in lines if line)
     return text if len(text) <= _SUMMARY_MAX else text[: _SUMMARY_MAX - 1] + "…"

@@ -1,7 +1,7 @@
-"""Reads the files that an agent appends to, line by line, from the last position on.
+"""Reads the new lines of files that an agent appends to, from the last position on.
 
-The agent can write these files, so it is not believed: no link is followed, nothing but a regular file is
-opened, and what is held in memory is bounded. Everything here blocks; call it in a thread.
+The agent can write anything to these files: links are not followed, only regular files are opened, and memory is
+bounded. Every function blocks: call it in a thread.
 """
 
 import errno
@@ -22,29 +22,27 @@ _ENTRIES_MAX = 10_000
 
 
 class NewLines(NamedTuple):
-    """The result of `read_new`."""
-
     lines: list[bytes]
-    """Whole lines, without their ends; empty ones are left out."""
+    """Whole lines without newlines; empty lines are omitted."""
     position: FilePosition | None
-    """Where to go on. None: the file was never there."""
+    """Where the next read starts. None: the file never existed."""
     more: bool
-    """There may be more to read at once."""
+    """There may be more lines to read now."""
     again: bool
-    """It was read from its beginning although part of it had been read: forget what came of that part."""
+    """The file was replaced and read from its beginning: discard the results of earlier reads."""
 
 
 def read_new(
     path: str, position: FilePosition | None, limit_bytes: int, *, below: str | None = None
 ) -> NewLines:
-    """The whole lines that came after `position` (None: from the beginning), at most about `limit_bytes` of them.
+    """The whole lines after `position` (None: from the beginning), at most about `limit_bytes`.
 
-    One line is always read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. A last line without its
-    end stays for the next time. Another inode, or a file that became shorter, is read from the beginning.
-    Below the directory `below` no link is followed, else only the last part of `path` must not be one. `below` itself
-    may be a link, or lie below one, and `path` name it as it is named here or by where it really is.
+    At least one line is read whole, up to LINE_MAX_BYTES, which also bounds `limit_bytes`. An unfinished last line is
+    left for the next read. Another inode, or a file that became shorter, is read from the beginning.
+    Below the directory `below` no link is followed; without `below` only the last part of `path` must not be a link.
+    `below` itself may be a link or contain links, and `path` may start with its name or its real path.
 
-    No file, or something that is no regular file: no lines, the same position. Raises other OSErrors.
+    A missing or irregular file has no lines and keeps the position. Raises other OSErrors.
     """
     with _opened(path, below) as file:
         if file is None:
@@ -61,10 +59,10 @@ def read_new(
 def read_last(
     path: str, lines: int, limit_bytes: int, *, below: str | None = None, before: FilePosition | None = None
 ) -> list[bytes]:
-    """The last `lines` whole lines of a file, as far as they are within its last `limit_bytes` bytes.
+    """The last `lines` whole lines within the last `limit_bytes` bytes of a file.
 
-    `before`: the file ends here for this call; no lines where the position is one of another file.
-    No file: no lines. Raises other OSErrors, as `read_new` does.
+    `before`: read as if the file ended there; no lines if the position is of another file.
+    A missing file has no lines. Raises other OSErrors, as `read_new` does.
     """
     with _opened(path, below) as file:
         if file is None:
@@ -83,10 +81,10 @@ def read_last(
 
 
 def files_of(main_path: str, most: int = FILES_MAX) -> tuple[str, ...]:
-    """A session's files: the main one, whether it is there or not, then those of its sub-agents by name.
+    """A session's files: the main file, even if missing, then the files of its sub-agents by name.
 
-    Those stand below `SESSION/subagents/`, those of workflows deeper. When there are too many, the ones that
-    were written last. Read each from a position of its own, with `below` = the main file's directory.
+    Files of sub-agents are in `SESSION/subagents/`, those of workflows deeper. Above `most` files, only the newest are
+    returned. Read each file from its own position, with `below` = the main file's directory.
     """
     directory = os.path.join(os.path.splitext(main_path)[0], "subagents")
     if os.path.islink(directory) or os.path.islink(os.path.dirname(directory)):
@@ -96,12 +94,15 @@ def files_of(main_path: str, most: int = FILES_MAX) -> tuple[str, ...]:
 
 
 def _agent_files(directory: str) -> Iterator[tuple[int, str]]:
-    """(time of the last change, path) of each sub-agent's file; looks at so many entries and two levels at most."""
+    """(modification time, path) of each sub-agent's file, in at most `_ENTRIES_MAX` entries and two levels."""
     left = _ENTRIES_MAX
     places = [(directory, 0)]
     while places and left > 0:
         place, depth = places.pop()
-        with suppress(OSError, ValueError), os.scandir(place) as entries:  # it may go at any time
+        with (
+            suppress(OSError, ValueError),
+            os.scandir(place) as entries,
+        ):  # the directory may be deleted at any time
             for entry in islice(entries, left):
                 left -= 1
                 if entry.is_dir(follow_symlinks=False):
@@ -119,12 +120,12 @@ def _agent_files(directory: str) -> Iterator[tuple[int, str]]:
 _NO_FILE = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.ENODEV}
 )
-"""How open(2) says that there can be no such file, or that it is a link (ELOOP, ENOTDIR), a socket or a device."""
+"""Errors of open(2) for a missing file, a link (ELOOP, ENOTDIR), a socket or a device."""
 
 
 @contextmanager
 def _opened(path: str, below: str | None) -> Iterator[int | None]:
-    """A descriptor of the regular file, or None when there is none."""
+    """A file descriptor of the regular file; None without one."""
     with ExitStack() as stack:
         file = None
         try:
@@ -143,7 +144,7 @@ def _opened(path: str, below: str | None) -> Iterator[int | None]:
 
 
 def _parts_below(path: str, below: str) -> list[str]:
-    """The parts of `path` below `below`. Raises FileNotFoundError when it is elsewhere."""
+    """The parts of `path` below `below`. Raises FileNotFoundError if `path` is elsewhere."""
     for name in _names(below):
         parts = os.path.relpath(path, name).split("/")
         if ".." not in parts:
@@ -152,7 +153,7 @@ def _parts_below(path: str, below: str) -> list[str]:
 
 
 def _names(directory: str) -> Iterator[str]:
-    """As it was named, where it stands, and where it leads to, if it is a link."""
+    """The directory as given, with its parent resolved, and fully resolved."""
     yield directory
     above, name = os.path.split(directory)
     yield os.path.join(os.path.realpath(above), name)
@@ -160,10 +161,10 @@ def _names(directory: str) -> Iterator[str]:
 
 
 def _next_block(file: int, start: int, limit: int) -> tuple[bytes, int, bool]:
-    """(whole lines, where to go on, whether there may be more) from `start` on.
+    """(whole lines, offset of the next read, True if there may be more) from `start` on.
 
-    An offset that no newline stands before is within a line that was too long: the rest of it is skipped. That
-    needs no memory between two calls, and finds a line's beginning again in a file that was written anew.
+    An offset without a newline before it is inside a line that was too long: the rest of that line is skipped. This
+    needs no state between calls, and finds the start of a line in a rewritten file.
     """
     if start and os.pread(file, 1, start - 1) != b"\n":
         data = os.pread(file, limit, start)

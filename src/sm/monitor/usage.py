@@ -1,4 +1,4 @@
-"""Measures what agents consume, from their transcripts: tokens, tools, lists, context."""
+"""Measures the usage of agents from their transcripts: tokens, tools, task lists, context."""
 
 import asyncio
 import os
@@ -19,16 +19,16 @@ _READ_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
 _PROMPT_LINES = 500
-"""How far back a prompt is looked for. One that was taken out of the conversation has no answer behind it."""
+"""How many lines to search backwards for the last prompt."""
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
-_OF_THE_CONVERSATION = frozenset({"todo", "context_tokens"})
-"""Facts that another conversation of the same session begins without."""
+_CONVERSATION_FACTS = frozenset({"todo", "context_tokens"})
+"""Facts to drop when the session starts another conversation."""
 
 
 class UsageMeter:
-    """Reads what transcripts have that was not read before, and keeps what it adds up to with how far it came."""
+    """Reads the new lines of transcripts, and stores their totals together with the read positions."""
 
     def __init__(self, store: Store, config: Config, now: Callable[[], str]) -> None:
         self._store = store
@@ -37,30 +37,29 @@ class UsageMeter:
         self._positions: dict[str, dict[str, FilePosition]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
         self._resumed: set[str] = set()
-        """Sessions whose last prompt has been told by this daemon."""
+        """Sessions whose last prompt this daemon has dispatched."""
 
     async def read(
         self,
         session: Session,
         transcript: str,
         reader: TranscriptReader,
-        tell: Callable[[TranscriptDelta], Awaitable[None]],
+        dispatch: Callable[[TranscriptDelta], Awaitable[None]],
         *,
         below: str,
         since: str = "",
     ) -> list[Observation]:
-        """What the new lines of the session's transcripts say; what they count is on disk when this returns.
+        """The observations in the new lines of the session's transcripts. Returns when the counted usage is on disk.
 
-        `tell` is handed what they say of anything else before it is written down that they were read: a second time,
-        if that is never written. The first call for a session also tells the prompt again that was read last.
-        No file outside the directory `below` is read. What was consumed before `since` is another session's: a
-        copied conversation has all the lines of its original.
+        Calls `dispatch` before the new position is stored, so it gets a line again if the daemon dies in between. The
+        first call for a session dispatches the last prompt again. No file outside the directory `below` is read. Usage
+        before `since` belongs to another session: a copied conversation has all the lines of its original.
         """
-        said: list[Observation] = []
+        observations: list[Observation] = []
         if session.id not in self._resumed:
             self._resumed.add(session.id)
-            await self._tell_last_prompt(session.id, transcript, reader, tell, below)
-        await self._goes_on_in(session.id, transcript)
+            await self._dispatch_last_prompt(session.id, transcript, reader, dispatch, below)
+        await self._start_conversation(session.id, transcript)
         positions = await self._positions_of(session.id)
         for path in await asyncio.to_thread(_grown, transcript, dict(positions), below):
             more = True
@@ -76,21 +75,21 @@ class UsageMeter:
                     usage=tuple(u for u in delta.usage if not u.at or u.at >= since),
                     tools=tuple(t for t in delta.tools if not t.at or t.at >= since),
                 )
-                await tell(delta)
+                await dispatch(delta)
                 await self._keep(session.id, path, new.position, own, current=path == transcript)
                 if path == transcript:
-                    said += delta.observations
-        return said
+                    observations += delta.observations
+        return observations
 
-    async def _tell_last_prompt(
+    async def _dispatch_last_prompt(
         self,
         session_id: str,
         transcript: str,
         reader: TranscriptReader,
-        tell: Callable[[TranscriptDelta], Awaitable[None]],
+        dispatch: Callable[[TranscriptDelta], Awaitable[None]],
         below: str,
     ) -> None:
-        """Tell the prompt again that the last daemon read last: the next one may take its place in the conversation."""
+        """Dispatch the last prompt that the previous daemon read: the next one may replace it in the conversation."""
         position = (await self._positions_of(session_id)).get(transcript)
         if position is None:
             return
@@ -100,13 +99,10 @@ class UsageMeter:
         delta = await asyncio.to_thread(reader.delta, lines, sidechain=False, todo=())
         prompts = [accepted for accepted in delta.accepted if accepted.parent is not None]
         if prompts:
-            await tell(TranscriptDelta(accepted=(prompts[-1],)))
+            await dispatch(TranscriptDelta(accepted=(prompts[-1],)))
 
     async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
-        """Which sessions have something unread; `transcripts`: of each the file, and the directory that it is below.
-
-        One look for all of them.
-        """
+        """The sessions with unread lines, found in one thread. `transcripts`: (file, directory above it) by session."""
         known = {s: dict(self._positions.get(s, {})) for s in transcripts}
 
         def look() -> set[str]:
@@ -114,24 +110,24 @@ class UsageMeter:
 
         return await asyncio.to_thread(look)
 
-    async def heard_of(self, session_id: str, transcript: str) -> None:
-        """The session's conversation is in this file: it is read even if another comes before we look."""
+    async def add_transcript(self, session_id: str, transcript: str) -> None:
+        """Read this transcript of the session even if another conversation starts before the next read."""
         positions = await self._positions_of(session_id)
         if transcript not in positions:
             await self._write(session_id, read_to={transcript: _UNREAD})
             positions.setdefault(transcript, _UNREAD)
 
-    async def _goes_on_in(self, session_id: str, transcript: str) -> None:
-        """Another conversation than before (`/clear`) holds nothing yet, and has no list."""
+    async def _start_conversation(self, session_id: str, transcript: str) -> None:
+        """Drop the facts of the previous conversation when the transcript is a new one (`/clear`)."""
         facts = await self._facts_of(session_id)
         if facts.get("transcript", transcript) != transcript:
-            kept = {name: value for name, value in facts.items() if name not in _OF_THE_CONVERSATION}
+            kept = {name: value for name, value in facts.items() if name not in _CONVERSATION_FACTS}
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
         self, session_id: str, path: str, position: FilePosition, delta: TranscriptDelta, *, current: bool
     ) -> None:
-        """`current`: of the conversation that the session is in, and not of a sub-agent or one that is over."""
+        """`current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one."""
         facts = dict(await self._facts_of(session_id))
         counts_tokens = self._settings.enable_token_tracking
         counts_tools = self._settings.enable_tool_tracking
@@ -142,10 +138,10 @@ class UsageMeter:
                 facts["context_tokens"] = delta.context_tokens
             answered = next((u.model for u in reversed(delta.usage) if not u.sidechain), None)
             if answered is not None and not _is_same_model(facts.get("model"), answered):
-                facts["model"] = answered  # a person has chosen another one
+                facts["model"] = answered  # a person has chosen another model
         now = self._now()
         newest = max(delta.tools, key=lambda tool: tool.at, default=None)
-        # A time to come is none: it would stand in the way of every later one.
+        # Ignore a future time: it would block every later tool use.
         last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
         if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
             facts["last_tool"] = _tool_json(replace(newest, at=min(newest.at, now)))
@@ -155,12 +151,12 @@ class UsageMeter:
         self._positions.setdefault(session_id, {})[path] = position
         self._facts[session_id] = facts
 
-    async def runs_on(self, session_id: str, model: str) -> None:
-        """The agent said which model it runs on, in its own full name."""
+    async def set_model(self, session_id: str, model: str) -> None:
+        """Store the full model name that the agent reported."""
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})
 
-    async def ends(self, session_id: str, reason: str | None) -> None:
-        """The agent said itself that it ends, and why, in its own word. None: another process of it has begun."""
+    async def set_ending(self, session_id: str, reason: str | None) -> None:
+        """Store the reason that the agent reported for its end. None: a new process has started."""
         facts = await self._facts_of(session_id)
         if facts.get("ending") != reason:
             await self._keep_facts(session_id, {**facts, "ending": reason})
@@ -188,15 +184,15 @@ class UsageMeter:
                 tx.measures.facts(session_id, facts)
 
     def forget(self, session_id: str) -> None:
-        """Its process is gone; what is on disk stays."""
+        """Drop the cache of a session whose process is gone; the database keeps the data."""
         self._resumed.discard(session_id)
         self._positions.pop(session_id, None)
         self._facts.pop(session_id, None)
 
-    # What others ask
+    # Queries
 
     async def actions(self, session: Session, reader: TranscriptReader, count: int) -> Sequence[ActionLine]:
-        """The last things that the session did, by its transcripts; in their order within each."""
+        """The last actions of the session by its transcripts, in the order of each transcript."""
         if session.transcript is None:
             return ()
         below = reader.root((await self._store.launch(session.id)).environment)
@@ -222,7 +218,7 @@ class UsageMeter:
 
 
 def _is_same_model(known: str | None, answered: str) -> bool:
-    """An agent may say more of itself than who answers (`claude-opus-4-8[1m]`), or less (without the date)."""
+    """An agent may report a longer name than the API (`claude-opus-4-8[1m]`) or a shorter one (without the date)."""
     base = (known or "").partition("[")[0]
     return bool(base) and (base in answered or answered in base)
 
@@ -232,9 +228,9 @@ def _is_sub_agents(path: str, below: str) -> bool:
 
 
 def _grown(transcript: str, positions: Mapping[str, FilePosition], below: str) -> list[str]:
-    """In a thread: the session's files that are not read to their end, those that ended before the current one first.
+    """The session's files with unread lines, earlier conversations first. Blocks: call it in a thread.
 
-    Those of conversations before too: their last lines, or whole files of sub-agents, may have come after we looked.
+    Earlier conversations are included: their last lines, or files of their sub-agents, may come after the last read.
     """
     before = [path for path in positions if path != transcript and not _is_sub_agents(path, below)]
     files = dict.fromkeys(path for main in (*before, transcript) for path in files_of(main))
@@ -258,15 +254,15 @@ def _is_unread(path: str, position: FilePosition | None) -> bool:
 def _last_actions(
     transcript: str, before: Sequence[str], reader: TranscriptReader, count: int, working_dir: str, below: str
 ) -> list[ActionLine]:
-    """In a thread: of the current conversation, and of as many `before` it as it takes, the newest first."""
-    found: list[ActionLine] = []
+    """Actions of the current and, as far as needed, of earlier conversations (`before`). Call it in a thread."""
+    actions: list[ActionLine] = []
     most = _LINES_PER_ACTION * count + 20
     for path in (transcript, *sorted(before, key=_changed_ns, reverse=True)):
         lines = read_last(path, most, _TAIL_MAX_BYTES, below=below)
-        found[:0] = reader.actions(lines, count, working_dir)
-        if len(found) >= count:
+        actions[:0] = reader.actions(lines, count, working_dir)
+        if len(actions) >= count:
             break
-    return found[-count:] if count else []
+    return actions[-count:] if count else []
 
 
 def _changed_ns(path: str) -> int:
@@ -277,7 +273,7 @@ def _changed_ns(path: str) -> int:
 def _read(
     path: str, position: FilePosition | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
 ) -> tuple[NewLines, TranscriptDelta]:
-    """In a thread: a transcript may be long, and a line of it large."""
+    """Read and parse new lines. Blocks: call it in a thread, a transcript may be long."""
     new = read_new(path, position, _READ_MAX_BYTES, below=below)
     return new, reader.delta(new.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 

@@ -203,14 +203,14 @@ def evidence_json(ledger: Ledger, now: float) -> list[answers.EvidenceView]:
     entries = [ledger.entries[source] for source in Source if source in ledger.entries]
     return [
         {
-            "source": entry.said.source,
-            "says": entry.said.activity,
-            "reason": entry.said.reason,
-            "at": iso(entry.said.at),
+            "source": entry.observation.source,
+            "says": entry.observation.activity,
+            "reason": entry.observation.reason,
+            "at": iso(entry.observation.at),
             "since": iso(entry.since),
             "seen": iso(entry.seen),
-            "believed": entry.said.source not in overruled,
-            "why_not": overruled.get(entry.said.source),
+            "believed": entry.observation.source not in overruled,
+            "why_not": overruled.get(entry.observation.source),
         }
         for entry in entries
     ]
