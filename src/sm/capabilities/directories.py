@@ -144,7 +144,7 @@ def _parsed(content: bytes, name: str, providers: tuple[str, ...]) -> Definition
     except ConfigError as error:
         return error.message
     except Exception:  # noqa: BLE001  a defect in reading one file must not affect others
-        _log.exception("cannot read a definition")
+        _log.exception("a definition could not be read")
         return "1:1: cannot be understood: an error of sm (sm daemon logs)"
 
 
