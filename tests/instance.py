@@ -62,7 +62,7 @@ class Instance:
             "TMUX_TMPDIR": str(self.tmux_dir),
         }
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
-        self.daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
+        self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
         self._forked = forked
         watched.append(self._crash)
 
@@ -85,7 +85,7 @@ class Instance:
         """Run the real `sm` and return how it ended."""
         if self._forked and arguments[:1] in (("spawn",), ("all",), ("workspace",)):
             self._forked = False
-            if not self.daemons and not self.state.exists():
+            if not self._daemons and not self.state.exists():
                 self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
         return subprocess.run(
             [SM, *arguments],
@@ -170,7 +170,7 @@ class Instance:
             cwd="/",
             stdin=subprocess.DEVNULL,
         )
-        self.daemons.append(daemon)
+        self._daemons.append(daemon)
         os.close(tell)
         self._check_ready(_line(told))
         return daemon
@@ -184,7 +184,7 @@ class Instance:
         os.close(tell)
         line = _line(told)
         if orjson.loads(line or b"null") == {"ready": True}:
-            self.daemons.append(daemon)
+            self._daemons.append(daemon)
         else:
             daemon.wait()
         return daemon, line
@@ -201,7 +201,7 @@ class Instance:
 
     def _crash(self) -> str | None:
         """How a daemon has ended that neither stopped nor was killed by a test."""
-        for daemon in self.daemons:
+        for daemon in self._daemons:
             if (code := daemon.poll()) not in (None, 0, -signal.SIGKILL):
                 return f"daemon {daemon.pid} has ended with {code}; its log: {self._log()}"
         return None
@@ -216,7 +216,7 @@ class Instance:
         poll.register(process, select.POLLIN)
         assert poll.poll(scaled() * 1000), f"daemon {pid} is not gone"
         os.close(process)
-        for daemon in self.daemons:
+        for daemon in self._daemons:
             if daemon.pid == pid:
                 daemon.wait()
 
@@ -234,7 +234,7 @@ class Instance:
         try:
             # Exit code 9: on a busy machine hundreds of agents may not end within the time of one kill.
             until(lambda: self.run("daemon", "stop", "--all").returncode != 9, "all agents have ended")
-            for daemon in self.daemons:
+            for daemon in self._daemons:
                 if daemon.poll() is None:
                     daemon.kill()
                 daemon.wait()

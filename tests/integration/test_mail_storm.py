@@ -40,12 +40,11 @@ def storm(instance: Instance, kind: str) -> list[str]:
     over = Event()
 
     def kill() -> None:
-        daemon = instance.daemons[-1]
         for _ in range(KILLS):
             if over.wait(moment.uniform(0.05, 0.8)):
                 return
-            daemon.kill()
-            daemon = instance.start_daemon()
+            instance.kill_daemon()
+            instance.sm("status")  # or a sender is earlier: the first command starts the next daemon
 
     killer = Thread(target=kill)
     killer.start()
