@@ -1,6 +1,6 @@
-"""config.yaml: its model, its defaults, and every mistake in it at once with line and column.
+"""Loads and validates config.yaml, and reports all mistakes at once with line and column.
 
-Only the daemon and the commands that show or check the configuration import this: pydantic takes 100 ms.
+Only the daemon and the commands that show or check the configuration import this room: pydantic takes 100 ms.
 """
 
 from sm.config.definitions import DEFINITION_MAX_BYTES, Definition, read_definition, settings_length

@@ -1,4 +1,4 @@
-"""An agent type in a file of its own: NAME.md, settings in YAML between two lines `---`, and its prompt below."""
+"""Reads agent types from files NAME.md: YAML settings between two lines `---`, then the prompt."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from sm.config.model import AgentConfig, Section
 from sm.errors import ConfigError
 
 DEFINITION_MAX_BYTES = 64 * 1024
-_SETTINGS_MAX = 8 * 1024  # YAML is read at some 100 kB a second, and agents can write such files
-# Agents write what these read: they must not try again at each character of it (`++` gives nothing back).
+_SETTINGS_MAX = 8 * 1024  # YAML is parsed at about 100 kB a second, and agents can write these files
+# Agents write the input, so the patterns must not backtrack (`++` is possessive).
 _DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
 _NAME = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)++")
 _MISTAKES_MAX = 20
@@ -25,21 +25,21 @@ _RULES = ("auto_allow", "auto_deny", "autoAllow", "autoDeny")
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The content of a file, before the provider of the agent type has made its own of it."""
+    """The content of a definition file, before the provider applies it."""
 
     agent: AgentConfig
-    """What means the same to every provider."""
+    """The settings with the same meaning for every provider."""
     provider: str | None = None
-    """None: the file names none."""
+    """None: not in the file."""
     tools: tuple[str, ...] | None = None
-    """The only tools to have, as the file names them; None: all."""
+    """The only tools of the agent, as named in the file; None: all tools."""
     disallowed_tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Sentences for the person who wrote the file."""
+    """Sentences for the author of the file."""
 
 
 def _names(value: object) -> object:
-    """A list, or one text with commas; a comma in brackets divides nothing."""
+    """Accepts a list, or a text with commas. A comma in parentheses does not separate names."""
     if isinstance(value, str):
         return tuple(part.strip() for part in _NAME.findall(value) if part.strip())
     return value
@@ -52,7 +52,7 @@ def _tool(value: str) -> str:
 
 
 def _provider(value: str, info: ValidationInfo) -> str:
-    """`info.context`: the providers whose agent types may be defined in files."""
+    """`info.context`: the providers that support definition files."""
     if value == "command":
         raise ValueError("an agent type that is a program is configured under `commands:` in config.yaml")
     assert info.context is not None
@@ -65,7 +65,7 @@ Names = Annotated[tuple[Annotated[str, AfterValidator(_tool)], ...], BeforeValid
 
 
 class _Settings(Section):
-    """The keys that `sm` reads. The files of agent CLIs have more, which are left alone."""
+    """The keys that `sm` reads. Other keys belong to the agent CLIs and are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -73,7 +73,7 @@ class _Settings(Section):
     description: Text | None = None
     model: Model | None = None
     tools: Names | None = None
-    disallowedTools: Names = ()  # noqa: N815  the spelling of such files
+    disallowedTools: Names = ()  # noqa: N815  the spelling in the files
     permissionMode: object = None  # noqa: N815
     auto_allow: object = None
     auto_deny: object = None
@@ -84,7 +84,7 @@ class _Settings(Section):
 
 
 def settings_length(content: bytes) -> int:
-    """How many characters of YAML `read_definition` would read."""
+    """The number of YAML characters that `read_definition` would parse."""
     try:
         return len(_parts(content)[0])
     except ConfigError:
@@ -92,30 +92,29 @@ def settings_length(content: bytes) -> int:
 
 
 def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Definition:
-    """The definition in NAME.md, of an agent type of one of these providers.
+    """The definition in NAME.md, for one of these providers. The file name decides the name of the agent type.
 
-    The file's name is the agent type's; `name` in it may say the same. Raises ConfigError with `LINE:COLUMN: key:
-    what is wrong` for every mistake.
+    Raises ConfigError with one line `LINE:COLUMN: key: mistake` for every mistake.
     """
     settings_text, prompt = _parts(content)
     document = _document(settings_text)
     settings = document.validated(_Settings, tuple(providers))
     if settings is None or document.mistakes:
-        told, more = document.mistakes[:_MISTAKES_MAX], document.mistakes[_MISTAKES_MAX:]
-        raise ConfigError("\n".join((*told, f"1:1: and {len(more):,} more mistakes") if more else told))
+        shown, more = document.mistakes[:_MISTAKES_MAX], document.mistakes[_MISTAKES_MAX:]
+        raise ConfigError("\n".join((*shown, f"1:1: and {len(more):,} more mistakes") if more else shown))
     return _defined(settings, prompt, name)
 
 
 def _document(text: str) -> Document:
-    """The settings as YAML. Raises ConfigError.
+    """Parse the settings. Raises ConfigError.
 
-    A description may be any line of text: agent CLIs have written files in which it is not quoted, such as
-    `description: Use it so: ...`, and quote such lines when they read them.
+    Agent CLIs write files with unquoted descriptions that are invalid YAML, such as `description: Use it so: ...`, and
+    quote them when they read them. This function does the same.
     """
     try:
         return Document(text)
     except yaml.YAMLError as error:
-        quoted = _DESCRIPTION.sub(lambda found: f"{found[1]}{json.dumps(found[2], ensure_ascii=False)}", text)
+        quoted = _DESCRIPTION.sub(lambda match: f"{match[1]}{json.dumps(match[2], ensure_ascii=False)}", text)
         try:
             if quoted != text:
                 return Document(quoted)
@@ -125,7 +124,7 @@ def _document(text: str) -> Document:
 
 
 def _parts(content: bytes) -> tuple[str, str]:
-    """The settings, on the lines that they have in the file, and the prompt. Raises ConfigError."""
+    """The settings, at their line numbers in the file, and the prompt. Raises ConfigError."""
     if len(content) > DEFINITION_MAX_BYTES:
         raise ConfigError(f"1:1: is larger than {DEFINITION_MAX_BYTES // 1024} KiB")
     try:
@@ -153,7 +152,7 @@ def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
         warnings.append(f"its `name` is {settings.name[:80]!r}; the name of the file counts")
     if settings.permissionMode is not None:
         warnings.append("`permissionMode` has no effect")
-    # Agents can write such files, and would give themselves what they have to ask for.
+    # Agents can write these files and must not grant permissions to themselves.
     warnings += [
         f"`{key}` has no effect in a file: rules stand in config.yaml, under claude.agent_configs"
         for key in _RULES

@@ -17,11 +17,11 @@ _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
     "prices": ("claude-sonnet", ModelPrices(input=3, output=15)),
 }
-"""What stands as a comment below a key that has names of people's own below it, and none as shipped."""
+"""Commented examples for keys that hold sections with user-defined names, empty by default."""
 
 
 def example() -> str:
-    """The text of config.yaml.example: the defaults, with what each key means."""
+    """The text of config.yaml.example: the defaults, with a description of each key."""
     lines = [_HEAD]
     lines += _example_of(Config(), 0)
     lines += ["# Keys that are accepted, and have no effect in this version:"]
@@ -29,14 +29,14 @@ def example() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _example_of(section: BaseModel, depth: int, *, told: bool = True) -> Iterator[str]:
-    """`told`: with what each key means; else only the keys that differ from what they are without being given."""
+def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> Iterator[str]:
+    """`described`: all keys with their descriptions; otherwise only keys that differ from their defaults."""
     space = "  " * depth
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if not told and value == field.default:
+        if not described and value == field.default:
             continue
-        if told:
+        if described:
             comment = " ".join((field.description or "").split())
             lines = textwrap.wrap(
                 comment, 98 - len(space) - 2, break_long_words=False, break_on_hyphens=False
@@ -45,7 +45,7 @@ def _example_of(section: BaseModel, depth: int, *, told: bool = True) -> Iterato
         if isinstance(value, BaseModel):
             yield f"{space}{name}:"
             yield from _example_of(value, depth + 1)
-        elif isinstance(value, dict) and any(isinstance(each, BaseModel) for each in value.values()):
+        elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
             yield f"{space}{name}:"
             yield from _named(value, depth + 1)
         else:
@@ -59,10 +59,10 @@ def _example_of(section: BaseModel, depth: int, *, told: bool = True) -> Iterato
 
 
 def _named(sections: Mapping[str, BaseModel], depth: int) -> Iterator[str]:
-    """Sections under names; what their keys mean is said at the first."""
+    """Named sections. Only the first one describes its keys."""
     for index, (name, section) in enumerate(sections.items()):
         yield f"{'  ' * depth}{name}:"
-        yield from _example_of(section, depth + 1, told=index == 0)
+        yield from _example_of(section, depth + 1, described=index == 0)
 
 
 def _entry(name: str, value: object, space: str) -> Iterator[str]:
@@ -71,6 +71,6 @@ def _entry(name: str, value: object, space: str) -> Iterator[str]:
         yield from (f"{space}  - {item}" for item in value)
     else:
         plain = value.value if isinstance(value, TrustLevel) else [] if value == () else value
-        # In a list of one, because a lone scalar would be followed by a line "...".
+        # Dumped as a list, because PyYAML ends a lone scalar with a line "...".
         text = yaml.safe_dump([plain], default_flow_style=True, width=1000, allow_unicode=True)
         yield f"{space}{name}: {text.strip()[1:-1]}"

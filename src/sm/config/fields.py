@@ -1,4 +1,4 @@
-"""The types of the values in config.yaml, with the check of each."""
+"""Types of values in config.yaml, with their validators."""
 
 import re
 import string
@@ -16,12 +16,12 @@ _MODEL = r"[A-Za-z0-9][!-~]{0,199}"
 
 
 def is_agent_type(name: str) -> bool:
-    """Whether an agent type can have this name: nothing that could be a path."""
+    """Return whether `name` is valid for an agent type. A valid name is never a path."""
     return re.fullmatch(_AGENT_TYPE, name) is not None
 
 
 def is_model(name: str) -> bool:
-    """Whether this can be the name of a model: nothing that could be an option."""
+    """Return whether `name` is valid for a model. A valid name is never an option."""
     return re.fullmatch(_MODEL, name) is not None
 
 
@@ -34,7 +34,7 @@ def _source(value: object) -> object:
 
 
 def _matching(pattern: str, mistake: str) -> AfterValidator:
-    """Accept texts that match the whole `pattern`. `mistake`: what is wrong with any other."""
+    """Accept texts that match the whole `pattern`. `mistake`: the error message for others."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -47,7 +47,7 @@ def _matching(pattern: str, mistake: str) -> AfterValidator:
 def _without_nul(value: str) -> str:
     if "\0" in value:
         raise ValueError("must not hold a NUL character")
-    if re.search("[\ud800-\udfff]", value):  # YAML can name them, and no answer could show the text
+    if re.search("[\ud800-\udfff]", value):  # YAML can contain them, but JSON output cannot
         raise ValueError("must not hold half of a character (U+D800 to U+DFFF)")
     return value
 
@@ -59,7 +59,7 @@ def _program(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _words(value: object) -> object:
-    """A program alone may stand as it is; with arguments it is a list, so that nobody has to guess at quotes."""
+    """Accept a program as plain text. With arguments it must be a list, which avoids quoting rules."""
     if not isinstance(value, str):
         return value
     if not value.startswith("/") and re.search(r"\s", value):
@@ -134,7 +134,7 @@ AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Url = Annotated[str, _matching(r"https?://[!\"$-~]+", "must be a URL that begins with http:// or https://")]
 Program = Annotated[tuple[Text, ...], AfterValidator(_program)]
 ProgramOrName = Annotated[tuple[Text, ...], BeforeValidator(_words), AfterValidator(_program)]
-"""A program that may stand alone, without a list."""
+"""A program as plain text, or a list with its arguments."""
 Trust = Annotated[TrustLevel, BeforeValidator(_trust)]
 EvidenceSource = Annotated[Source, BeforeValidator(_source)]
 FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(value, "friendly_name"))]
@@ -153,4 +153,4 @@ _Skill = Annotated[
 ]
 Skills = Annotated[Literal["all"] | tuple[_Skill, ...], Field(union_mode="left_to_right")]
 NOTHING = BeforeValidator(lambda value: {} if value is None else value)
-"""`commands:` with nothing below it."""
+"""Accepts an empty mapping, such as `commands:` without content."""

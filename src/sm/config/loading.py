@@ -1,4 +1,4 @@
-"""Reads config.yaml: bounded, with the place of every key, and with every mistake at once."""
+"""Reads config.yaml with a size limit, and reports all mistakes at once with their positions."""
 
 import os
 import re
@@ -25,7 +25,7 @@ _HINT = "sm config --example shows every key with its default"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, and sentences for the person who wrote it."""
+    """A configuration, and warnings for its author."""
 
     config: Config
     warnings: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class _Mistake:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1, with bounds: no aliases (a few can stand for gigabytes) and no endless nesting."""
+    """YAML 1.1 without aliases (a few expand to gigabytes) and with limited nesting."""
 
     depth = 0
 
@@ -58,12 +58,12 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _refusal(self, problem: str) -> yaml.MarkedYAMLError:
-        event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it out
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # missing in the stubs
         return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
 class Document:
-    """A YAML text as plain data, with the place of every key and value."""
+    """A YAML text as plain data, with the position of every key and value."""
 
     def __init__(self, text: str) -> None:
         """Raises yaml.YAMLError."""
@@ -102,7 +102,7 @@ class Document:
         try:
             return self._loader.construct_object(node)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            # What looks like a date and is none (2026-02-31), or is said to be a number and is none (!!int x).
+            # An invalid date (2026-02-31), or a wrong tag (!!int x).
             raise yaml.MarkedYAMLError(
                 problem="cannot be read; quote it if it is text", problem_mark=node.start_mark
             ) from None
@@ -112,12 +112,12 @@ class Document:
 
     @property
     def mistakes(self) -> list[str]:
-        """LINE:COLUMN: and what is wrong there, in their order."""
-        ordered = sorted(self._mistakes, key=lambda each: (each.line, each.column))
-        return [f"{each.line}:{each.column}: {each.what}" for each in ordered]
+        """Lines `LINE:COLUMN: mistake`, in order of position."""
+        ordered = sorted(self._mistakes, key=lambda mistake: (mistake.line, mistake.column))
+        return [f"{mistake.line}:{mistake.column}: {mistake.what}" for mistake in ordered]
 
     def validated(self, model: type[_Model], context: object = None) -> _Model | None:
-        """The data as this model, or None and a mistake for everything that is wrong."""
+        """The data as this model; None after recording a mistake for every error."""
         try:
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
@@ -128,7 +128,7 @@ class Document:
             return None
 
     def mistake(self, path: _Path, what: str, *, in_key: bool = False) -> None:
-        """Note a mistake at `path`, or at the nearest thing above it that is in the file."""
+        """Record a mistake at `path`, or at its nearest parent in the file."""
         at = path
         while at and at not in self._values:
             at = at[:-1]
@@ -145,9 +145,9 @@ def _dotted(path: _Path) -> str:
 
 
 def load(path: str) -> Loaded:
-    """Read the configuration at `path`; a missing or an empty file means the defaults.
+    """Read the configuration at `path`. A missing or empty file means the defaults.
 
-    Raises ConfigError with one line `PATH:LINE:COLUMN: key: what is wrong` for every mistake, in their order.
+    Raises ConfigError with one line `PATH:LINE:COLUMN: key: mistake` for every mistake, in order.
     """
     content, warnings = _read(path)
     if content is None:
@@ -164,20 +164,20 @@ def load(path: str) -> Loaded:
         raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
     warnings += _take_not_yet(document.data)
     config = document.validated(Config)
-    for path_of, what in _twins(document.data):
-        document.mistake(path_of, what, in_key=True)
+    for key_path, what in _duplicates(document.data):
+        document.mistake(key_path, what, in_key=True)
     if config is not None and config.claude.briefing is not None:
         try:
             read_briefing(config.claude.briefing)
         except ConfigError as error:
             document.mistake(("claude", "briefing"), error.message)
     if config is None or document.mistakes:
-        raise ConfigError("\n".join(f"{path}:{each}" for each in document.mistakes), _HINT)
+        raise ConfigError("\n".join(f"{path}:{mistake}" for mistake in document.mistakes), _HINT)
     return Loaded(config, (*warnings, *_overridden(config)))
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
-    """The file. Raises FileNotFoundError, and ConfigError for everything else that keeps it from being read."""
+    """Read a file. Raises FileNotFoundError, and ConfigError for all other failures."""
     try:
         content = read_file(path, limit_bytes, follow=True)
     except FileNotFoundError:
@@ -198,17 +198,17 @@ def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
         if os.path.islink(path):
             raise ConfigError(f"{path} is a link to a file that is not there") from None
         return None, ()
-    found = content.status
-    # A group of one's own (the default of Debian and Fedora) is nobody else.
-    group = found.st_mode & stat.S_IWGRP and found.st_gid != os.getegid()
-    if found.st_mode & stat.S_IWOTH or group or found.st_uid not in (os.geteuid(), 0):
-        told = f"{path} can be changed by other users; chown it to yourself and chmod go-w it"
-        return content.data, (told,)
+    status = content.status
+    # The user's own group (the default of Debian and Fedora) has no other members.
+    group = status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid()
+    if status.st_mode & stat.S_IWOTH or group or status.st_uid not in (os.geteuid(), 0):
+        warning = f"{path} can be changed by other users; chown it to yourself and chmod go-w it"
+        return content.data, (warning,)
     return content.data, ()
 
 
 def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
-    """LINE:COLUMN: and what is wrong."""
+    """The mistake as `LINE:COLUMN: message`."""
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         words = ": ".join(filter(None, (error.context, error.problem)))
         return f"{mark.line + 1}:{mark.column + 1}: {words}"
@@ -222,7 +222,7 @@ def yaml_mistake(error: yaml.YAMLError, text: str) -> str:
 
 
 def _take_not_yet(data: Any) -> tuple[str, ...]:
-    """Remove the keys of NOT_YET from the data, and say for each that it has no effect."""
+    """Remove the keys of NOT_YET from the data. Returns a warning for each."""
 
     def find(here: Any, parts: Sequence[str], path: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(here, dict):
@@ -238,7 +238,7 @@ def _take_not_yet(data: Any) -> tuple[str, ...]:
 
 
 def read_briefing(path: str) -> str:
-    """The text of `claude.briefing`. Raises ConfigError, which names the file."""
+    """The text of `claude.briefing`. Raises ConfigError."""
     try:
         content = _bounded(path, BRIEFING_MAX_BYTES).data
     except FileNotFoundError as error:
@@ -251,8 +251,8 @@ def read_briefing(path: str) -> str:
         raise ConfigError(f"{path} is not UTF-8 text") from None
 
 
-def _twins(data: Any) -> Iterator[tuple[_Path, str]]:
-    """Agent types that are another one, or differ from it in case only: names of sessions are in lower case."""
+def _duplicates(data: Any) -> Iterator[tuple[_Path, str]]:
+    """Duplicate agent types, also names that differ only in case: names of sessions are in lower case."""
     seen: dict[str, tuple[str, str]] = {}
     for section in (("commands",), ("claude", "agent_configs")):
         here = data
@@ -275,7 +275,7 @@ def _overridden(config: Config) -> Iterator[str]:
 
 
 def sentence(detail: ErrorDetails) -> str:
-    """What pydantic found, in words for somebody who edits YAML."""
+    """The message of a pydantic error, for a person who edits YAML."""
     value, context = detail["input"], detail.get("ctx", {})
     got = _shown(value)
     match detail["type"]:
@@ -291,7 +291,7 @@ def sentence(detail: ErrorDetails) -> str:
             guess = f" (did you mean `{near[0]}`?)" if near else ""
             return f"must be one of {', '.join(choices)}, and is {got}{guess}"
         case "string_type" | "is_instance_of" if isinstance(value, int | float | date):
-            secret = "env" in detail["loc"]  # what is in an environment is not to be repeated
+            secret = "env" in detail["loc"]  # never show values of environment variables
             return "must be text: quote it" if secret else f"must be text, and {got} is not: quote it"
         case "string_type" | "is_instance_of":
             return f"must be text{', and is null' if value is None else ''}"
@@ -319,14 +319,14 @@ def _shown(value: object) -> str:
     try:
         shown = repr(value[:60] if isinstance(value, str) and len(value) > 60 else value)
     except ValueError:
-        # Python writes no number of more than 4,300 digits, and YAML reads them: 0xfff..., 1:1:1:...
+        # Python cannot format integers of more than 4,300 digits, but YAML parses them: 0xfff..., 1:1:1:...
         number = "a number of too many digits"
         return number if isinstance(value, int) else f"something with {number}"
     return shown if len(shown) <= 60 else shown[:60] + "..."
 
 
 def _nearest_key(path: _Path) -> str:
-    """` (did you mean ...?)` for an unknown key: a neighbour that is spelt alike, or the same word elsewhere."""
+    """` (did you mean ...?)` for an unknown key: a similar key in the same section, or the same key elsewhere."""
     *above, key = map(str, path)
     known = [dotted.split(".") for dotted in (*_all_keys(Config), *NOT_YET)]
     for index in range(len(above)):
@@ -342,7 +342,7 @@ def _nearest_key(path: _Path) -> str:
 
 
 def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key, dotted; `*` is a name that people choose."""
+    """All dotted keys, with `*` for user-defined names."""
     for name, field in section.model_fields.items():
         yield prefix + name
         if isinstance(field.default, BaseModel):
@@ -353,6 +353,6 @@ def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _sections_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a dict holds under each name; None for whatever else."""
+    """The type of the sections in a dict; None for other types."""
     inner = get_args(annotation)[-1:]
     return inner[0] if inner and isinstance(inner[0], type) and issubclass(inner[0], BaseModel) else None

@@ -1,4 +1,4 @@
-"""The configuration: every key, its type, its default, and what it means."""
+"""The model of config.yaml: every key with its type, default and description."""
 
 from typing import Annotated, Literal
 
@@ -35,21 +35,21 @@ NOT_YET = (
     "sandbox",
     "child_agents.auto_complete",
 )
-"""Documented keys that nothing reads yet: accepted as they are, and reported as without effect."""
+"""Documented keys without an implementation yet: accepted, and reported as without effect."""
 
 SET_BY_SM = frozenset({*IDENTITY, "SM_PROMPT_FILE"})
-"""Variables that are assigned last, over whatever a configuration says."""
+"""Variables that sm sets last, overriding the configuration."""
 
 
 class Section(BaseModel):
-    """Keys with their defaults; the docstring below each key says what it means."""
+    """Keys with their defaults. Docstrings below keys become comments in config.yaml.example."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
     def _empty_section(cls, data: object) -> object:
-        """`tmux:` with nothing below it is a section with its defaults."""
+        """An empty section (`tmux:` without content) has its defaults."""
         return {} if data is None else data
 
 
@@ -79,7 +79,7 @@ class Command(Section):
 
 
 class ModelArgs(Section):
-    """What `sm spawn --preset` adds to an agent type."""
+    """The settings that `sm spawn --preset` adds to an agent type."""
 
     model: Model | None = None
     """What claude calls --model; null leaves it as it is."""
@@ -148,8 +148,8 @@ class Claude(Section):
     briefing: AbsolutePath | None = None
     """An absolute path: a text that every agent is told before its task, in place of the shipped one. {name} {id}
     {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in."""
-    # None of the shipped ones is `spawnable`: Engineer and Explore bypass every permission, and an agent in plan mode,
-    # or one that asks, would have all of it for one `sm spawn`. Who wants his agents to rise so says it himself.
+    # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
+    # one `sm spawn`. Only the operator may allow such an escalation.
     agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {
         "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
         "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
@@ -180,7 +180,7 @@ class Cleanup(Section):
 
 
 class Notifications(Section):
-    """The endings that are no error and no completion, and requests, are always told."""
+    """Requests, and endings other than errors and completions, are always reported."""
 
     notify_parent_on_complete: bool = True
     """Tell of a completion."""
@@ -218,7 +218,7 @@ class ChildAgents(Section):
 
 
 class Limits(Section):
-    """Those for children and messages bind sessions, not the operator."""
+    """The limits for children and messages apply to sessions, not to the operator."""
 
     max_children: int = Field(default=10, ge=0, le=10_000)
     """Live children of one session."""
@@ -234,7 +234,7 @@ class Limits(Section):
 
 
 class DefaultCapabilities(Section):
-    """What sessions without a workspace are given; those of one: `sm workspace set`."""
+    """Capabilities of sessions without a workspace; for workspaces see `sm workspace set`."""
 
     mcps: Names = "all"
     """MCP servers, by name, of the user's own; or all."""
@@ -245,7 +245,7 @@ class DefaultCapabilities(Section):
 
 
 class SandboxOptions(Section):
-    """Settings of a workspace's container that differ from those of the configuration."""
+    """Settings of a workspace's container that override the configuration."""
 
     image: Text | None = None
     runtime: FileName | None = None
@@ -258,7 +258,7 @@ class SandboxOptions(Section):
 
 
 class Webhook(Section):
-    """Told by POST, with a signature, until it answers 2xx or a day has passed."""
+    """A URL that gets events by POST, with a signature. Retried for a day until it answers 2xx."""
 
     url: Url
     """http:// or https://, without a fragment."""
@@ -322,7 +322,7 @@ class DaemonSection(Section):
 
 
 class Config(Section):
-    """The whole configuration; without a file all of it is as it stands here."""
+    """The whole configuration. Without a file, all defaults apply."""
 
     default_trust: Trust = TrustLevel.SANDBOXED
     """Trust level of a session that asks for none: sandboxed or direct."""
@@ -347,6 +347,6 @@ class Config(Section):
 
     @property
     def claude_agents(self) -> tuple[str, ...]:
-        """The agent types that are Claude Code: a command of the same name takes the place of a shipped one."""
+        """The agent types that run Claude Code. A command replaces a default type of the same name."""
         taken = {name.lower() for name in self.commands}
         return tuple(name for name in self.claude.agent_configs if name.lower() not in taken)

@@ -1,4 +1,4 @@
-"""Checks the sandbox settings of a workspace, which a person writes as KEY=VALUE."""
+"""Validates the sandbox settings of a workspace, which a person gives as KEY=VALUE."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,12 @@ from sm.config.model import SandboxOptions
 from sm.errors import UsageError
 
 _NO_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError)
-"""What PyYAML raises, also by `2001-99-99`, `!!bool x`, `!!timestamp x` and thousands of brackets."""
+"""Errors of PyYAML, including those for `2001-99-99`, `!!bool x`, `!!timestamp x` and thousands of brackets."""
 
 
 def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """The settings by key; an empty value takes a key away. Raises UsageError with every mistake."""
-    kept: dict[str, Any] = {}
+    """The settings by key. An empty value removes a key. Raises UsageError with every mistake."""
+    settings: dict[str, Any] = {}
     for key, text in given.items():
         if not text:
             continue
@@ -23,10 +23,10 @@ def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
             value = yaml.safe_load(text) if len(text) <= 4096 else text
         except _NO_YAML:
             value = text
-        kept[key] = tuple(value) if isinstance(value, list) else value
+        settings[key] = tuple(value) if isinstance(value, list) else value
     try:
-        return SandboxOptions(**kept).model_dump(mode="json", exclude_none=True)
+        return SandboxOptions(**settings).model_dump(mode="json", exclude_none=True)
     except ValidationError as error:
         known = ", ".join(SandboxOptions.model_fields)
-        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"sandbox settings: {told}", f"keys: {known}") from None
+        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UsageError(f"sandbox settings: {mistakes}", f"keys: {known}") from None

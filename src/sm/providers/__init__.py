@@ -1,6 +1,6 @@
 """Every kind of agent CLI that `sm` can start, by name.
 
-Each is imported when it is made, so that commands which need only names stay light.
+Providers are imported on construction, so that commands that need only names start fast.
 """
 
 TYPE_CHECKING = False  # see wire.py
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["LOCATION_VARIABLES", "PROVIDERS"]
 
 LOCATION_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR")
-"""The variables of a person's shell that say where agent CLIs keep the files of their user."""
+"""Environment variables that locate the user files of agent CLIs."""
 
 
 def _claude(config: "Config") -> "Provider":
@@ -29,4 +29,4 @@ def _command(config: "Config") -> "Provider":
 
 
 PROVIDERS: "Mapping[str, Callable[[Config], Provider]]" = {"claude": _claude, "command": _command}
-"""Each may raise ConfigError, for files that the configuration names."""
+"""Constructors by name. Each may raise ConfigError for files named in the configuration."""

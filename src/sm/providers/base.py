@@ -1,4 +1,4 @@
-"""Defines what a provider knows about its agent CLI: how agents start, accept input, define agent types and end."""
+"""Defines the interface of a provider to its agent CLI: start, input, agent types and exit."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from sm.providers.readers import Readers
 
 @dataclass(frozen=True, slots=True)
 class CapabilitySources:
-    """Where an agent CLI finds MCP servers and skills by itself: absolute paths."""
+    """Absolute paths at which an agent CLI finds MCP servers and skills by itself."""
 
     names: tuple[str, ...]
-    """The names of its files and directories in a project, for people."""
+    """The names of its files and directories in a project, for messages."""
     user_mcps: str
     """The file of the user's own servers: `mcpServers`, and those for one project under `projects`."""
     project_mcps: Mapping[str, str]
-    """The file of servers in each directory around."""
+    """The MCP server file of each project directory."""
     skills: tuple[str, ...]
     """Directories in which each entry is a skill."""
     commands: tuple[str, ...]
@@ -38,10 +38,10 @@ class GrantedCapabilities:
     mcps_off: tuple[str, ...] = ()
     """Servers of project files that the agent neither starts nor asks a person about."""
     skills: bool = True
-    """Whether the agent may use skills at all."""
+    """The agent may use skills."""
     skills_off: tuple[str, ...] = ()
     own_skills: bool = True
-    """Whether the skills that come with the agent CLI stay."""
+    """Keep the skills bundled with the agent CLI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class AgentPlan:
 
 
 class InputMethod(StrEnum):
-    """How an agent gets messages."""
+    """The way an agent receives messages."""
 
     INBOX = "inbox"
     """The agent takes its messages itself (`sm inbox --take`)."""
@@ -100,20 +100,20 @@ class Box:
     """The agent's input box as its terminal shows it at one moment."""
 
     closed: str | None
-    """Why nothing may be typed, in words: a dialog, a shell or an unknown screen. None: the box accepts input."""
+    """The reason not to type, for people: a dialog, a shell or an unknown screen. None: the box accepts input."""
     draft: str = ""
     """The text in the box."""
     stashed: bool = False
     """A draft was put aside; the agent CLI restores it after the next text was sent."""
     unknown: bool = False
-    """The box counts as closed because the screen shows nothing known."""
+    """The box is considered closed because the screen is not recognized."""
 
 
 class Composer(Protocol):
-    """Reads and fills the input box of an agent CLI. Pure: screens and texts go in, their meaning comes out."""
+    """Interprets the input box of an agent CLI. Pure: does not access the terminal."""
 
     settle_s: float
-    """How long after the agent accepted a text the box may still show it."""
+    """Time for which the box may still show a text after the agent accepted the text."""
     stash_key: str | None
     """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent; None: there is no such key."""
     redraw_key: str | None
@@ -129,14 +129,14 @@ class Composer(Protocol):
         """The text to paste so that the agent receives `letter`."""
 
     def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
-        """Whether this draft is the pasted `letter` and nothing else.
+        """Return whether this draft is exactly the pasted `letter`.
 
         `shown`: the first draft that was seen after `letter` was pasted. Empty: unknown, so an ambiguous draft is not
         `letter`. None: `letter` was just pasted into an empty box, so an ambiguous draft is `letter`.
         """
 
     def holds_ours(self, draft: str, letter: str) -> bool:
-        """Whether this draft holds the pasted `letter` or its beginning, perhaps with other text."""
+        """Return whether this draft holds the pasted `letter` or its beginning, perhaps with other text."""
 
     def accepted_form(self, text: str) -> str:
         """A form that is equal for two texts if they are the same input to the agent."""
@@ -155,84 +155,84 @@ class Definitions(Protocol):
         """
 
     def applied(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
-        """The agent type as this provider starts it, and warnings for the person who wrote the file."""
+        """The agent type as this provider starts it, and warnings for the author of the file."""
 
 
 class Summarizer(Protocol):
     """A program that asks a model one question and can do nothing else: no tools, no hooks, no memory. Pure."""
 
     name: str
-    """The program's name, for people."""
+    """The program's name, for messages."""
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The model to use."""
 
     @property
     def timeout_s(self) -> float:
-        """How long an answer may take."""
+        """Time limit for the answer."""
 
     @property
     def unavailable(self) -> str | None:
-        """Why no model can be asked, in words; None: one can."""
+        """The reason why the summarizer cannot be used, for people; None: available."""
 
     def argv(self, instructions: str) -> Sequence[str]:
-        """The command line; the question goes to its standard input, the answer comes from its standard output."""
+        """The command line. The program reads the question from stdin and writes the answer to stdout."""
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         """The variables of the program, for a session with this environment."""
 
     def as_data(self, line: str) -> str:
-        """A line of the question in a form in which the program takes no word of it for a command."""
+        """Escape a line of the question, so that the program treats no word as a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `sm doctor` looked at."""
+    """One result of `sm doctor`."""
 
     ok: bool
     what: str
     todo: str | None = None
-    """What to type."""
+    """The command to type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """The answer that an agent CLI keeps: it may work in a directory and does not ask."""
+    """The entry with which an agent CLI trusts a directory and does not ask."""
 
     file: str
-    """Where the agent CLI keeps the answer."""
+    """The file of the entry."""
     by: str
     """The trusted directory: the requested one, or a directory above it."""
     changed: bool
-    """Whether the entry is new."""
+    """The entry is new."""
     running: tuple[int, ...] = ()
-    """Processes of the agent CLI that might have undone a new entry, and did not."""
+    """Running processes of the agent CLI, checked not to have overwritten the new entry."""
 
 
 class Setup(Protocol):
-    """An agent CLI as it is set up on this machine, for the commands of a person. Reads and writes its files.
+    """The installation of an agent CLI on this machine, for commands of the operator. Reads and writes its files.
 
-    `environ` is the environment of the person's shell.
+    `environ`: the environment of the operator's shell.
     """
 
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
-        """Everything that may hold up an agent when it starts in `current_dir`."""
+        """Check everything that may block an agent when it starts in `current_dir`."""
 
     def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
-        """Answer, for all agents, that they may work in `directory` (absolute, without links) and below. Idempotent.
+        """Trust `directory` (absolute, without links) and below, for all agents. Idempotent.
 
-        Raises SmError, with nothing changed.
+        Raises SmError; then nothing is changed.
         """
 
 
 class Provider(Protocol):
-    """One kind of agent CLI. Pure, except for `setup`: a provider plans and reads, others act."""
+    """One kind of agent CLI. Pure, except for `setup`: a provider plans and interprets, callers act."""
 
     name: str
 
     has_turns: bool
-    """Whether its agents report when they are busy; else an agent is idle only while its `sm` command waits."""
+    """Its agents report when they are busy. Otherwise an agent is idle only while its `sm` command waits."""
 
     interrupt_key: str
     """The key (tmux(1), send-keys) that interrupts an agent."""
@@ -241,13 +241,13 @@ class Provider(Protocol):
     """The command that installs its program; None: unknown."""
 
     readers: Readers = Readers()
-    """How its agents are observed. Without any reader `sm` knows only whether they run."""
+    """Readers of its agents' activity. Without any reader `sm` knows only whether they run."""
 
     composer: Composer | None = None
     """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
 
     setup: Setup | None = None
-    """Its program on this machine; None: there is nothing to check."""
+    """Its installation on this machine; None: nothing to check."""
 
     summarizer: Summarizer | None = None
     """The program that summarizes sessions; None: this provider has none."""
@@ -256,34 +256,34 @@ class Provider(Protocol):
     """Variables that an agent never inherits from a shell, whatever the configuration says."""
 
     definitions: Definitions | None = None
-    """How files define its agent types; None: only the configuration does."""
+    """Its definition files; None: only the configuration defines agent types."""
 
     @property
     def agent_types(self) -> Collection[str]:
         """The names of the configured agent types that this provider starts."""
 
     def configured(self, agent_type: str) -> AgentConfig | None:
-        """The settings of an agent type in the configuration, also when another provider starts that name now.
+        """The settings of an agent type in the configuration, even if another provider now has that name.
 
-        None: the configuration has none for it.
+        None: not configured.
         """
 
     def capability_sources(
         self, environment: Mapping[str, str], around: Sequence[str]
     ) -> CapabilitySources | None:
-        """Where its agents find MCP servers and skills; None: its agents use neither.
+        """The paths of MCP servers and skills of its agents; None: its agents use neither.
 
         `around`: the working directory, without links, and all directories above it, nearest first.
         """
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
-        """Plan the process for this request. Raises UsageError when an option has no meaning for this provider."""
+        """Plan the process for this request. Raises UsageError for an option that the provider does not support."""
 
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
-        """Plan the process that continues a conversation, or a copy of it (`fork`) in a session of its own.
+        """Plan the process that continues a conversation, or a copy (`fork`) for a separate session.
 
         `flags`: those of the plan with which the conversation began. Raises UsageError for a provider without
-        conversations, and IllegalState for an id that is not one.
+        conversations, and IllegalState for an invalid id.
         """
 
     def read_exit(
@@ -292,16 +292,16 @@ class Provider(Protocol):
         """The meaning of the end of the agent's process. `screen`: the last lines of its terminal."""
 
     def adopts(self, argv: Sequence[str]) -> bool:
-        """Whether a process with this command line, started by somebody else, is an agent of this provider."""
+        """Return whether a process with this command line, not started by sm, is an agent of this provider."""
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The program and the options (as `AgentPlan.flags`) of an agent with this command line."""
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
-        """The price of these sums by model; None when the price of one of the models is unknown."""
+        """The total price of sums by model; None when the price of one model is unknown."""
 
     def context_window(self, model: str) -> int | None:
-        """How many tokens a conversation with this model may hold; None: unknown."""
+        """Maximum tokens of a conversation with this model; None: unknown."""
 
     def input_of(self, agent_type: str) -> InputMethod:
-        """How agents of this type get messages; also for a type that the configuration no longer has."""
+        """The input method of an agent type, also for a type that is no longer configured."""

@@ -1,4 +1,4 @@
-"""Any program as an agent: the types under `commands:` in the configuration (design section 13)."""
+"""Runs any program as an agent: the types under `commands:` in the configuration (design section 13)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -12,7 +12,7 @@ from sm.providers.base import AgentPlan, InputMethod, PlanContext, Provider
 
 
 class CommandProvider(Provider):
-    """Starts a program, hands it the prompt as configured, and reads its exit code: 0 is completed."""
+    """Starts a program with the prompt as configured. Exit code 0 means completed."""
 
     name = "command"
     has_turns = False
@@ -68,7 +68,7 @@ class CommandProvider(Provider):
         )
 
     def adopts(self, argv: Sequence[str]) -> bool:
-        return False  # any program may be one, so none can be told from others
+        return False  # any program may be an agent, so none can be recognized
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         return tuple(argv)

@@ -1,8 +1,7 @@
-"""Readers: turn an agent's hooks, published state, transcripts and screen into observations.
+"""Interfaces that turn hooks, published state, transcripts and screens of agents into observations.
 
-A provider fills in the parts of `Readers` that its agents support. Every method is pure and total: paths and contents
-go in, their meaning comes out, and no input makes a reader raise, because an agent can write all of it. So each method
-may be called at any time, from any thread, and repeated with the same result.
+A provider fills the parts of `Readers` that its agents support. Every method is pure, thread-safe, and never raises,
+because agents can write the input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +15,15 @@ from sm.core.states import RequestKind
 from sm.core.usage import ActionLine, Todo, ToolUse, Usage
 
 FIRST_TURN_S = 30.0
-"""How long after its start an agent may publish `idle` before it begins the turn for its prompt."""
+"""Time after its start for which an agent may report `idle` before the turn of its prompt begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedInput:
-    """A text that the agent accepted as input or keeps in its own queue, in the agent's own words."""
+    """A text that the agent reports as accepted input or as queued."""
 
     text: str = field(repr=False)
-    """Empty: no text of a message, reported only for its `parent`."""
+    """Empty: not the text of a message, reported only for `parent`."""
     at: float
     """Seconds since the epoch."""
     queued: bool = False
@@ -32,20 +31,20 @@ class AcceptedInput:
     withdrawn: bool = False
     """The text was taken out of that queue again, unread."""
     refused: str | None = None
-    """Why a hook of the agent's user kept the text from the model. With an empty `text` the prompt is unknown."""
+    """The reason of a user's hook that withheld the text from the model. With an empty `text` the prompt is unknown."""
     kept: bool = False
-    """Refused, but still the last prompt of the conversation: the model reads it with the next one."""
+    """Refused, but still the last prompt of the conversation: the model reads the text with the next prompt."""
     parent: str | None = None
-    """The entry of the conversation that this one follows, where the agent names it. Of two entries with the same
-    parent, the first was interrupted before its answer began and is no longer part of the conversation.
+    """The preceding entry of the conversation, if reported. Of two entries with the same parent, the first was
+    interrupted before its answer began and is no longer part of the conversation.
     """
     hook: str = ""
-    """The name of the hook event that reported it; empty: a transcript did."""
+    """The name of the reporting hook event; empty: reported by a transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
-    """A dialog that opens with a hook event, whose answer the hook may return."""
+    """A dialog that opens with a hook event. The hook may return its answer."""
 
     kind: RequestKind
     tool: str
@@ -69,7 +68,7 @@ class HookEvent:
     """The event's own name."""
     observation: Observation | None = None
     conversation: str | None = None
-    """The conversation that the event belongs to, where that may have changed."""
+    """The conversation of the event, if it may have changed."""
     transcript: str | None = None
     model: str | None = None
     ready: bool = False
@@ -77,7 +76,7 @@ class HookEvent:
     started: bool = False
     """A conversation begins or continues in this process: observations of another one are void."""
     ending: str | None = None
-    """Why the agent is about to end, in its own word."""
+    """The agent's own word for why it is about to end."""
     activity: str | None = None
     """The current activity, in one line."""
     accepted: AcceptedInput | None = None
@@ -97,22 +96,22 @@ class TranscriptDelta:
 
     observations: tuple[Observation, ...] = ()
     usage: tuple[Usage, ...] = ()
-    """By message id; a later one of the same id replaces it when it has more output."""
+    """By message id. A later entry with the same id replaces the earlier one if it has more output."""
     tools: tuple[ToolUse, ...] = ()
     todo: tuple[Todo, ...] = ()
     """The agent's list after these lines."""
     context_tokens: int | None = None
-    """Tokens that the conversation holds after these lines; None: the lines do not tell."""
+    """Tokens of the conversation after these lines; None: unknown."""
     accepted: tuple[AcceptedInput, ...] = ()
     turn_finished: float | None = None
-    """When the last turn was finished, in seconds since the epoch (as `HookEvent.turn_finished`)."""
+    """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
     tools_ended: Mapping[str, bool] = field(default_factory=dict)
     """The tool uses that have a result, by id; False: a person refused the use."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartProblem:
-    """Why an agent does not start, and what to type."""
+    """The reason why an agent does not start, and the command to type."""
 
     message: str
     hint: str
@@ -125,22 +124,22 @@ class HookReader(Protocol):
     """The name of the event with which the agent reports that it ends."""
 
     def event(self, payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookEvent:
-        """The meaning of an event emitted at `at` (seconds since the epoch).
+        """Interpret an event emitted at `at` (seconds since the epoch).
 
-        `expects_turn`: the process was started with a prompt and has not begun a turn yet. An event without a known
-        meaning is a `HookEvent` with a name only.
+        `expects_turn`: the process was started with a prompt and has not begun a turn yet. An unknown
+        event gives a `HookEvent` with only a name.
         """
 
     def dialog(self, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
         """The dialog that opens with this event; None: no dialog. `cut`: a part of the event was left out."""
 
     def plan(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """The plan that the agent wants to begin, if the dialog of this tool asks for that; else None."""
+        """The plan for which the agent requests approval with this tool; None: the tool does not."""
 
     def decision(self, request: Request, by: str) -> str | None:
-        """The output of the hook that waits for `request`, which hands the answer to the agent.
+        """The hook output that passes the answer of `request` to the agent.
 
-        `by`: who answered, in words. None: the hook cannot return this answer, or there is no answer yet.
+        `by`: the name of the answerer. None: the hook cannot return this answer, or there is no answer yet.
         """
 
 
@@ -164,10 +163,10 @@ class TranscriptReader(Protocol):
         """The directory below which all transcripts lie, absolute; `sm` reads none outside of it."""
 
     def path(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
-        """Where a transcript is expected until a hook names it. `working_dir`: its real path, without links."""
+        """The expected path of a transcript until a hook reports one. `working_dir`: without links."""
 
     def delta(self, lines: Sequence[bytes], *, sidechain: bool, todo: Sequence[Todo]) -> TranscriptDelta:
-        """The meaning of whole lines. `sidechain`: of a sub-agent's transcript; `todo`: the list before them."""
+        """Interpret complete lines. `sidechain`: of a sub-agent's transcript; `todo`: the list before these lines."""
 
     def actions(self, lines: Sequence[bytes], count: int, working_dir: str) -> Sequence[ActionLine]:
         """The last `count` actions in these lines for a person to read, oldest first."""
@@ -183,15 +182,15 @@ class ScreenReader(Protocol):
         """The state that the visible lines show at `at`; None: the lines show nothing known."""
 
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
-        """What keeps the running agent from starting in `working_dir`; None: the lines show no such thing.
+        """The problem that keeps a running agent from starting in `working_dir`; None: no known problem.
 
-        To be asked before the agent has said that it is ready. The end of a process is for `Provider.read_exit`.
+        Call only before the agent reported ready. For an ended process use `Provider.read_exit`.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How the agents of one provider are observed; None: its agents offer no such source."""
+    """The readers of one provider; None: its agents do not offer this source."""
 
     hooks: HookReader | None = None
     state: StateReader | None = None
