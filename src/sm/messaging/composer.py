@@ -1,8 +1,8 @@
 """Types a message into the input box of an agent's terminal: once, and never into a dialog (design section 6).
 
-Enter is pressed on nothing but our own text in an open box, and only while no tool is about to begin: what is typed
-into a dialog would answer it. A box that shows our text although the agent has said that it has it shows a copy (claude
-leaves one when the Enter falls into the end of a turn), which is removed and never entered.
+The driver presses Enter only if an open box holds the message and nothing else, and only while no tool is about to
+begin: a key in a dialog would answer it. A box that shows a message which the agent has accepted shows a copy: claude
+leaves one when the Enter comes at the end of a turn. The driver removes the copy and never enters it.
 
 Times are those of the running event loop.
 """
@@ -32,36 +32,35 @@ from sm.providers.base import Box
 log = logging.getLogger(__name__)
 
 TOOL_WAITS_S = 0.4
-"""How long the beginning of a tool may be held up by what is being typed."""
+"""How long a delivery may delay the start of a tool."""
 TOOL_SETTLES_S = 0.5
-"""How long after a tool was let begin its dialog may open; and how long an agent may take to begin its next turn with
-what is in its queue: an Enter in between would overtake that, and leave a copy in the box."""
+"""How long after a tool's start its dialog may open, and how long an agent may take to start a turn with its own queue.
+An Enter in between would overtake the queue and leave a copy in the box."""
 QUIET_S = 3.0
-"""How long a person's draft must have stood unchanged before it is put aside."""
+"""How long a person's draft must be unchanged before it is put aside."""
 SHOWS_WITHIN_S = 3.0
-"""How long a box may need to show what was pasted into it, while nothing else can be typed there."""
+"""How long a box may need to show a paste while the driver holds the lock."""
 SHOWS_AT_ALL_S = 60.0
-"""How long until it counts as lost: an agent that stands still shows it when it goes on. It is never pasted again."""
+"""How long until a paste counts as lost: a stopped agent shows it later. A message is never pasted again."""
 AGAIN_AFTER_S = 1.5
-"""When an Enter without evidence counts as lost. A hook that is late by more would have the message sent twice."""
+"""When an Enter without evidence counts as lost. A hook that comes even later makes the message arrive twice."""
 AGAIN_OVER_A_DRAFT_S = 10.0
-"""The same where a draft was put aside. It comes back with the first Enter: were that only late, the second would send
-what a person has not."""
+"""The same where a draft was put aside. The first Enter restores the draft, so a second Enter could send the draft."""
 ENTERS_MAX = 5
 ARRIVES_WITHIN_S = 15.0
-"""How long evidence may take for a text that has left the box."""
+"""How long evidence may take after the message has left the box."""
 MIXED_S = 15.0
-"""How long somebody's words may stand beside ours."""
+"""How long the box may hold the message together with other text."""
 LEFT_S = 3.0
-"""How long evidence may take for what the last daemon typed."""
+"""How long evidence may take for a message that an earlier daemon typed."""
 LEFT_COMES_WITHIN_S = 600.0
-"""How long what was given up before the box showed anything may take to show."""
+"""How long a message that was given up unseen may still appear in the box."""
 RETURNS_WITHIN_S = 2.0
-"""How long after an interrupt took effect the agent may put our text back into its box."""
+"""How long after an interrupt the agent may put the message back into its box."""
 INTERRUPTED_WITHIN_S = 10.0
-"""How long an agent that stands still may need until the interrupt takes effect and its screen is readable."""
+"""How long a stopped agent may need until the interrupt takes effect and its screen is readable."""
 GARBLED_S = 2.0
-"""How long a screen may show nothing that is known before it is drawn anew."""
+"""How long a screen may be unknown before the driver redraws it."""
 _FIRST_LOOK_S = 0.005
 _LOOK_S = 0.02
 _SLOW_LOOK_S = 0.25
@@ -80,36 +79,36 @@ class ComposerDriver(AgentListener):
         self._states: dict[str, ComposerState] = {}
 
     def forget(self, session_id: str) -> None:
-        """Its process is gone."""
+        """Drop the state of a session whose process is gone."""
         state = self._states.get(session_id)
         if state is not None and not state.lock.locked():
             del self._states[session_id]
 
     async def tool_started(self, session_id: str) -> None:
-        """A tool is about to run, and may open a dialog after the return of this call.
+        """Wait a moment for a delivery in progress: the tool may open a dialog after the return of this call.
 
-        Waits a moment for an Enter under way. Without that Enter, no Enter is pressed until the dialog is gone.
+        After a timeout that delivery presses no Enter until the dialog is gone.
         """
-        await self._let(session_id, "a tool begins")
+        await self._hold_off(session_id, "a tool begins")
 
     async def turn_ending(self, session_id: str) -> None:
-        """The turn ends and the next one begins with the agent's own queue. Waits as `tool_started` does."""
-        await self._let(session_id, "a turn ends")
+        """Wait as `tool_started` does: the next turn begins with the agent's own queue."""
+        await self._hold_off(session_id, "a turn ends")
 
-    async def _let(self, session_id: str, what: str) -> None:
+    async def _hold_off(self, session_id: str, reason: str) -> None:
         state = self._state(session_id)
         try:
             async with asyncio.timeout(TOOL_WAITS_S), state.lock:
                 pass
         except TimeoutError:
             state.overtaken = True
-        state.rests, state.rests_s = what, _now() + TOOL_SETTLES_S
+        state.rests, state.rests_s = reason, _now() + TOOL_SETTLES_S
 
     @asynccontextmanager
     async def interrupting(self, session_id: str) -> AsyncIterator[None]:
-        """While somebody else interrupts the agent: not between a paste and its Enter, where that can be waited for.
+        """Hold the box while a caller interrupts the agent: if possible, not between a paste and its Enter.
 
-        What it was asked last may come back into its box, so nothing is pasted before that can be seen.
+        The last prompt may come back into the box, so nothing is pasted until it would be visible.
         """
         state, locked = self._state(session_id), False
         try:
@@ -125,18 +124,19 @@ class ComposerDriver(AgentListener):
                 state.lock.release()
 
     async def deliver(self, delivery: ComposerDelivery) -> DeliveryOutcome:
-        """Type it, and follow it until it is known what became of it."""
+        """Type the message, and wait for its outcome."""
         state = self._state(delivery.session_id)
         entered = 0
         try:
             async with state.lock:
-                state.overtaken, state.over_a_draft, state.shown, state.beside = False, False, "", False
+                state.overtaken = state.over_a_draft = state.mixed = False
+                state.shown = ""
                 outcome = await self._held(delivery, state) or await self._put_aside(delivery, state)
                 if outcome is not None:
                     return outcome
                 if not await delivery.begins():
                     return ARRIVED
-                # To write that down may have taken its time.
+                # The write may have taken long.
                 if (outcome := await self._held(delivery, state)) is not None:
                     return outcome
                 await self._box.paste(delivery)
@@ -144,8 +144,8 @@ class ComposerDriver(AgentListener):
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
             outcome = await self._follow(delivery, state, entered, ARRIVES_WITHIN_S, not_confirmed)
             state.left = delivery.letter if outcome.end is DeliveryEnd.UNCONFIRMED else ""
-            # Beside somebody's words it cannot be told from what they have pasted: it stays with them.
-            state.left_shown = state.shown or ("" if state.beside else None)
+            # Among other text the message looks like a person's paste, so it is left to that person.
+            state.left_shown = state.shown or ("" if state.mixed else None)
             state.left_until_s = _now() + LEFT_COMES_WITHIN_S
             return outcome
         except TerminalBusy as error:
@@ -154,7 +154,7 @@ class ComposerDriver(AgentListener):
             return DeliveryOutcome(DeliveryEnd.UNCONFIRMED if entered else DeliveryEnd.FAILED, error.message)
 
     async def resume(self, delivery: ComposerDelivery) -> DeliveryOutcome:
-        """Follow what a daemon was typing when it ended: it is entered if it stands in the box, and never pasted."""
+        """Finish a delivery of an earlier daemon: the message is entered if the box holds it, and never pasted."""
         state = self._state(delivery.session_id)
         left = "the daemon ended while it was typed"
         try:
@@ -172,7 +172,7 @@ class ComposerDriver(AgentListener):
     # Before the paste
 
     async def _held(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
-        """Why nothing may be typed now, but for a draft that may be put aside."""
+        """Why nothing may be typed now; None: the box is empty, or holds a draft that may be put aside."""
         rest_s = state.rests_s - _now()
         if rest_s > 0:
             return held(delivery.busy(state.rests), rest_s)
@@ -182,10 +182,10 @@ class ComposerDriver(AgentListener):
         if box is None or delivery.gone():
             return held("its terminal does not answer")
         if box.closed is not None:
-            await self._draw_anew(delivery, state, box, GARBLED_S)
+            await self._redraw(delivery, state, box, GARBLED_S)
             return held(delivery.busy(box.closed))
         state.garbled_s = None
-        state.over_a_draft |= box.stashed  # by us before something came between, or by a person
+        state.over_a_draft |= box.stashed  # by an earlier delivery or by a person
         if state.left_shown is None and _now() >= state.left_until_s:
             state.left_shown = ""
         if state.left and delivery.composer.is_ours(box.draft, state.left, state.left_shown):
@@ -197,7 +197,7 @@ class ComposerDriver(AgentListener):
             return None
         if state.removing and (
             box.draft == state.removing_shown or is_beginning(box.draft, state.removing)
-        ):  # the removal ended early: the screen was read half drawn, or the agent read the keys late
+        ):  # the removal ended early
             await self._remove(delivery, state, state.removing, state.removing_shown)
             return held("it is being cleared of a message that was put back there", _DRAFT_LOOK_S)
         if box.draft != state.draft:
@@ -213,7 +213,7 @@ class ComposerDriver(AgentListener):
         return None
 
     async def _put_aside(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
-        """Empty the box of a person's draft, which the agent puts back when our text is sent."""
+        """Put a person's draft aside. The agent restores it when the message is sent."""
         if not state.draft:
             return None
         assert delivery.composer.stash_key is not None
@@ -228,7 +228,7 @@ class ComposerDriver(AgentListener):
         return held("somebody is typing in its input box", _DRAFT_LOOK_S)
 
     async def _enter_when_it_shows(self, delivery: ComposerDelivery, state: ComposerState) -> int:
-        """How often Enter was pressed, with the lock held: once, or not at all when something came between."""
+        """Press Enter when the box shows the message. The caller holds the lock. Returns the number of Enters: 0, 1."""
         until_s, pause_s = _now() + SHOWS_WITHIN_S, _FIRST_LOOK_S
         while _now() < until_s and not state.overtaken:
             if await delivery.proof(pause_s) is not Proof.NONE:
@@ -241,14 +241,14 @@ class ComposerDriver(AgentListener):
                 return 1 if await self._enter(delivery, state) else 0
         return 0
 
-    # Enter, and what comes of it
+    # Enter and evidence
 
     async def _enter(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
-        """Press Enter if the box holds our text and nothing else, with the lock held; whether it may have been."""
+        """Press Enter if the box holds only the message. The caller holds the lock. False: Enter was not pressed."""
         if _now() < state.rests_s or await delivery.proof(0) is not Proof.NONE:
             return False
         return (
-            await self._stands(delivery, state)
+            await self._is_enterable(delivery, state)
             and not state.overtaken
             and await self._box.press(delivery, "Enter")
         )
@@ -261,9 +261,9 @@ class ComposerDriver(AgentListener):
         arrives_within_s: float,
         not_confirmed: str,
     ) -> DeliveryOutcome:
-        """Until there is a proof, or none can come any more. `entered`: how often Enter was pressed."""
+        """Wait for a proof, or until none can come. `entered`: how often Enter was pressed so far."""
         since_s = _now()
-        """Since when its text is not in the box although the box is open."""
+        """Since when the open box does not hold the message."""
         again_after_s = AGAIN_OVER_A_DRAFT_S if state.over_a_draft else AGAIN_AFTER_S
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
@@ -285,15 +285,15 @@ class ComposerDriver(AgentListener):
                 since_s = now_s
                 continue
             if why is not None or box.closed is not None:
-                # The box is below a dialog, with all that stands in it.
+                # A dialog hides the box and its text.
                 await delivery.explain(delivery.busy(why or box.closed or ""))
                 if why is None:
-                    await self._draw_anew(delivery, state, box, GARBLED_S)
+                    await self._redraw(delivery, state, box, GARBLED_S)
                 since_s = now_s
                 continue
-            ours = self._is_ours(delivery, state, box)
-            state.beside |= bool(box.draft) and not ours
-            if ours:
+            is_ours = self._is_ours(delivery, state, box)
+            state.mixed |= bool(box.draft) and not is_ours
+            if is_ours:
                 since_s, mixed_s, pause_s, was_there = now_s, None, _LOOK_S, True
                 if now_s < enter_s:
                     continue
@@ -323,10 +323,10 @@ class ComposerDriver(AgentListener):
                 shows = "shows something else than" if box.draft and not was_there else shows
                 return unconfirmed(f"its input box {shows} what was pasted; Enter was not pressed")
 
-    # When it has arrived
+    # After the arrival
 
     async def _arrived(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
-        """Leave the box without our text. Whatever goes wrong now changes nothing of what has arrived."""
+        """Interrupt for an urgent message, and remove copies from the box. An error cannot undo the arrival."""
         try:
             if proof is Proof.QUEUED and delivery.interrupt is not None:
                 await self._interrupt(delivery, state, delivery.interrupt)
@@ -334,18 +334,18 @@ class ComposerDriver(AgentListener):
             await self._clear(delivery, state)
         except TerminalError as error:
             log.warning(
-                "could not see to the box: %s", error.message, extra={"sm_session": delivery.session_id}
+                "could not clear the input box: %s", error.message, extra={"sm_session": delivery.session_id}
             )
 
     async def _interrupt(self, delivery: ComposerDelivery, state: ComposerState, key: str) -> None:
         """End the turn that keeps an urgent message waiting.
 
-        Only now, when the message is in the agent's own queue: then claude goes on with that, and what it was working
-        on stays in the conversation. An Escape without anything in the queue would take a prompt that was not
-        answered yet out of the conversation and put it back into the box.
+        The message must be in the agent's own queue: then claude goes on with the queue, and the interrupted work
+        stays in the conversation. An Escape with an empty queue would take a prompt without an answer out of the
+        conversation and put it back into the box.
 
-        When the turn has just ended by itself, Escape hits the one that has begun with our message, and it is that
-        which comes back: the model does not have it, and it is entered again.
+        If the turn has just ended, Escape interrupts the turn of the message itself. Then the message comes back into
+        the box without having reached the model, and is entered again.
         """
         for _ in range(_TOOLS_WAITED_FOR):
             await asyncio.sleep(max(0.0, state.rests_s - _now()))
@@ -353,7 +353,7 @@ class ComposerDriver(AgentListener):
             state.overtaken = False
             box = await self._box.look(delivery)
             if box is None or box.closed is not None or delivery.gone():
-                return  # a dialog is open, to which Escape would be an answer: the message waits for another one
+                return  # Escape would answer an open dialog: the message stays in the queue
             if (
                 await self._monitor.blocked(delivery.session_id) is not None
                 or await delivery.proof(0) is not Proof.QUEUED
@@ -370,19 +370,20 @@ class ComposerDriver(AgentListener):
                 until_s = max(until_s, _now() + RETURNS_WITHIN_S)
             if box is None or delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
                 continue
-            await self._draw_anew(delivery, state, box, 0.0)
+            await self._redraw(delivery, state, box, 0.0)
             if box.closed is not None or not self._is_ours(delivery, state, box) or _now() < enter_s:
                 continue
             async with state.lock:
-                if await self._stands(delivery, state) and await self._box.press(delivery, "Enter"):
+                if await self._is_enterable(delivery, state) and await self._box.press(delivery, "Enter"):
                     entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
                     until_s = enter_s + RETURNS_WITHIN_S
 
-    async def _draw_anew(
+    async def _redraw(
         self, delivery: ComposerDelivery, state: ComposerState, box: Box, after_s: float
     ) -> None:
-        """Have a screen drawn anew that has shown nothing that is known for so long: claude may have drawn one thing
-        over another, and leaves it so. A dialog is never drawn anew: it is known, or the agent publishes it.
+        """Redraw a screen that was unknown for `after_s`: claude may have drawn one thing over another.
+
+        A dialog is never redrawn: it is a known screen, or the agent publishes it.
         """
         if not box.unknown or delivery.composer.redraw_key is None or delivery.gone():
             return
@@ -393,29 +394,28 @@ class ComposerDriver(AgentListener):
             await self._box.press(delivery, delivery.composer.redraw_key)
 
     def _is_ours(self, delivery: ComposerDelivery, state: ComposerState, box: Box) -> bool:
-        """Whether the box holds our text and nothing else. A draft that was put aside for it, and is back, may look the
-        same: two texts of as many lines.
-        """
-        is_draft = state.over_a_draft and box.draft == state.put_aside
-        if is_draft or not delivery.composer.is_ours(box.draft, delivery.letter, state.shown or None):
+        """True if the box holds the message and nothing else. Remembers how the box shows the message."""
+        # A restored draft may look like the message: the box abbreviates two texts of as many lines in the same way.
+        is_restored = state.over_a_draft and box.draft == state.put_aside
+        if is_restored or not delivery.composer.is_ours(box.draft, delivery.letter, state.shown or None):
             return False
         state.shown = state.shown or box.draft
         return True
 
-    async def _stands(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
-        """Whether the box is open, and holds our text and nothing else."""
+    async def _is_enterable(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
+        """True if the box is open, and holds the message and nothing else."""
         if delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
             return False
-        box = await self._box.look(delivery)  # last of all
+        box = await self._box.look(delivery)  # last, right before the Enter
         return box is not None and box.closed is None and self._is_ours(delivery, state, box)
 
     async def _remove(
         self, delivery: ComposerDelivery, state: ComposerState, letter: str, shown: str
     ) -> None:
-        """Remove a letter that the box shows as this draft, with the lock held.
+        """Remove a letter that the box shows as the draft `shown`. The caller holds the lock.
 
-        The removal ends early when the screen is read half drawn, or when the agent stands still. The next delivery
-        goes on with it: otherwise the rest would look like a person's draft, and be put aside.
+        The removal ends early when the screen is read half drawn, or when the agent is stopped. The next delivery
+        continues it: otherwise the rest would look like a person's draft, and be put aside.
         """
         begun = state.removing == letter
         state.removing, state.removing_shown = letter, shown
@@ -423,12 +423,12 @@ class ComposerDriver(AgentListener):
             state.removing = ""
 
     async def _clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
-        """Remove our text where it is all that stands in the box."""
+        """Remove the message if the box holds nothing else."""
         async with state.lock:
             box = await self._box.look(delivery)
             if box is None or box.closed is not None:
                 return
-            # What was never seen in the box is no copy of ours, whatever it looks like.
+            # A box that never showed the message holds no copy of it, even if the draft looks like one.
             if not (
                 delivery.composer.is_ours(box.draft, delivery.letter, state.shown)
                 and self._is_ours(delivery, state, box)

@@ -1,4 +1,4 @@
-"""Defines a delivery to an input box: its contract with the composer, its outcome, the composer's memory."""
+"""Defines a delivery to an input box: its contract with the composer, its outcome, the composer's state."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from sm.providers.base import Composer
 
 
 class Proof(StrEnum):
-    """What the agent has said of a message."""
+    """The evidence from the agent that a message arrived."""
 
     NONE = "none"
     TAKEN = "taken"
     QUEUED = "queued"
-    """It waits in the agent's own queue."""
+    """The message waits in the agent's own queue."""
     OVER = "over"
-    """Nobody waits for it any more: it arrived otherwise than it was sent, or its session has ended."""
+    """The delivery is finished otherwise: the message arrived changed, or its session has ended."""
 
 
 class ComposerDelivery(Protocol):
@@ -28,37 +28,39 @@ class ComposerDelivery(Protocol):
     """The whole text, with its header."""
     composer: Composer
     interrupt: str | None
-    """The key by which the agent is to leave off what it does as soon as it has the message; None: it is not urgent."""
+    """The key that interrupts the agent as soon as it has the message; None: the message is not urgent."""
 
     async def begins(self) -> bool:
-        """Note that it is typed from now on. False: it is not to be typed any more."""
+        """Record the start of the delivery. False: the message must not be typed any more."""
 
     async def explain(self, why: str) -> None:
-        """Note why it does not go on."""
+        """Record why the delivery is held up."""
 
     async def returned(self, draft: str) -> str | None:
-        """The letter of an earlier message that this draft is: claude puts back what was interrupted before its answer
-        began, and may leave a copy of what it has. Notes what that means for it. None: it is somebody else's.
+        """The letter of the earlier message that `draft` shows; None: the draft is no message.
+
+        claude puts an interrupted prompt without an answer back into the box, and may leave a copy of an accepted
+        one. Records the changed state of the message.
         """
 
     def busy(self, why: str) -> str:
-        """In words, for `explain`: the agent takes no text because of `why`."""
+        """The reason for `explain`: the agent accepts no text because of `why`."""
 
     def gone(self) -> bool:
-        """Whether the agent's process is gone: what stands in its terminal is somebody else's by now."""
+        """True if the agent's process is gone: its terminal may belong to another program."""
 
     async def proof(self, within_s: float) -> Proof:
-        """What the agent has said of it; waits so long for anything."""
+        """The evidence for the message. Waits up to `within_s` for evidence."""
 
 
 class DeliveryEnd(StrEnum):
     HELD = "held"
-    """Nothing was typed; it stays queued."""
+    """Nothing was typed; the message stays queued."""
     ARRIVED = "arrived"
-    """There is a proof, or nothing more to be proved."""
+    """There is a proof, or no proof is needed any more."""
     UNCONFIRMED = "unconfirmed"
     FAILED = "failed"
-    """It cannot have arrived."""
+    """The message cannot have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class DeliveryOutcome:
     end: DeliveryEnd
     why: str = ""
     again_s: float | None = None
-    """When to try again, if something is known of that."""
+    """Seconds until the next attempt; None: unknown."""
 
 
 ARRIVED = DeliveryOutcome(DeliveryEnd.ARRIVED)
@@ -81,14 +83,14 @@ def unconfirmed(why: str) -> DeliveryOutcome:
 
 
 class DialogMonitor(Protocol):
-    """The part of the monitor that typing needs."""
+    """The part of the monitor that the composer needs."""
 
     async def blocked(self, session_id: str) -> str | None:
-        """Why the agent waits for an answer at this moment; None: no dialog of the agent is known."""
+        """Why the agent waits for an answer now; None: no dialog is known."""
 
 
 class ComposerTerminal(Protocol):
-    """The part of `Terminals` that typing needs."""
+    """The part of `Terminals` that the composer needs."""
 
     async def styled(self, name: str) -> list[str]: ...
 
@@ -99,35 +101,35 @@ class ComposerTerminal(Protocol):
 
 @dataclass
 class ComposerState:
-    """The driver's memory of one session's input box."""
+    """The driver's state for one session's input box."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the last look before the paste until Enter is pressed."""
     overtaken: bool = False
-    """A tool has begun without waiting any longer."""
+    """A tool, a turn's end or an interrupt did not wait for the lock any longer."""
     rests_s: float = float("-inf")
-    """Until when nothing is pasted or entered, because of what has just begun or ended,"""
+    """Nothing is pasted or entered until this time."""
     rests: str = ""
-    """in words."""
+    """The reason for `rests_s`."""
     draft: str = ""
     draft_since_s: float = 0.0
     garbled_s: float | None = None
-    """Since when its screen shows nothing that is known; later than now: it was drawn anew."""
+    """Since when the screen is unknown. A time in the future: the screen was redrawn."""
     shown: str = ""
-    """The draft as which the message that is under way was seen in the box."""
-    beside: bool = False
-    """The box has shown something else since it was pasted."""
+    """The draft as which the box showed the current message."""
+    mixed: bool = False
+    """The box has shown other text since the paste."""
     left: str = ""
-    """What was given up while it stood in the box, or could still come to stand there,"""
+    """The letter of a message that was given up but is in the box, or may still appear there."""
     left_shown: str | None = ""
-    """as which draft (`Composer.is_ours`); None: it has not shown yet, and is not waited for after"""
+    """The draft as which the box showed `left` (`Composer.is_ours`); None: not shown yet."""
     left_until_s: float = 0.0
-    """this."""
+    """Until when `left` may still appear in the box."""
     removing: str = ""
-    """The letter whose removal from the box was begun and is not known to be finished,"""
+    """The letter whose removal from the box has begun and may be unfinished."""
     removing_shown: str = ""
-    """and the draft as which the box showed that letter before the first key."""
+    """The draft as which the box showed `removing` before the first key."""
     over_a_draft: bool = False
-    """A draft is put aside for the message that is under way."""
+    """A draft is put aside for the current message."""
     put_aside: str = ""
-    """The draft that we put aside last: it comes back unchanged, and need not be waited for again."""
+    """The draft that was put aside last: it comes back unchanged, without another wait for the person."""

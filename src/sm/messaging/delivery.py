@@ -1,4 +1,4 @@
-"""Delivers messages by typing: one at a time for each terminal, and none twice (design section 6)."""
+"""Delivers messages by typing: one at a time per terminal, and each at most once (design section 6)."""
 
 import asyncio
 import logging
@@ -37,22 +37,22 @@ from sm.terminals.base import Terminals
 log = logging.getLogger(__name__)
 
 SETTLE_S = 0.05
-"""Between one message and the next: a program that reads keys would take two pastes for one."""
+"""Pause between two messages: a program that reads keys would merge two pastes."""
 _AFTER_AN_INTERRUPT_S = 0.2
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _LONGEST_HELD_S = 15.0
-"""The same where a box is looked at again; a change of the session's status ends each pause."""
+"""The longest pause before another attempt on an input box. A change of the session's status ends each pause."""
 _HELD_BY_STATUS_S = 600.0
 _HEADER_ROOM = 300
-_LOOKED_AT = 500  # lines of a terminal
+_SEARCHED_LINES = 500
 _BEING_TYPED = "it is being typed"
 _DEFECT = "a defect of sm, see sm daemon logs"
 _TYPED = "typed; a program that reads its terminal does not say what it has read"
 
 
 class DeliveryRecord:
-    """Writes down how far the delivery of a message has come."""
+    """Records the progress of deliveries in the database."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
@@ -74,7 +74,7 @@ class DeliveryRecord:
 
     @durable
     async def explain(self, message: Message, why: str, state: MessageState | None = None) -> None:
-        """Note why a message waits. A reason that the message has already is not written again."""
+        """Record why a message waits. An unchanged reason is not written again."""
         now = self._store.mail.open.messages.get(message.id)
         if now is None or (now.reason == why and state in (None, now.state)):
             return
@@ -92,10 +92,10 @@ class DeliveryRecord:
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
             if now is None:
-                return  # its session has ended meanwhile, and that settled it
+                return  # the end of the session has finished the message
             if state is MessageState.QUEUED:
                 tx.mail.move_message(now, state, tx.now, reason=reason)
-            elif now.state is MessageState.QUEUED:  # it did not get so far as to be typed
+            elif now.state is MessageState.QUEUED:  # nothing was typed
                 await finish(tx, notices, now, MessageState.FAILED, reason)
             else:
                 await finish(tx, notices, now, state, reason, expected=expected)
@@ -163,7 +163,7 @@ class DeliveryWorker:
         self._record = DeliveryRecord(self._store, self._manager)
 
     async def run(self) -> None:
-        """See to what the last daemon was typing when it died, then deliver what comes. Never returns."""
+        """Finish the deliveries of an earlier daemon, then deliver new messages. Never returns."""
         left = [
             message
             for message in self._store.mail.open.messages.values()
@@ -175,7 +175,7 @@ class DeliveryWorker:
                 composer = None if session is None else self._composer(session)
                 if session is None or composer is None:
                     await self._record.finish(
-                        message, MessageState.UNCONFIRMED, *await self._left_off(message)
+                        message, MessageState.UNCONFIRMED, *await self._enter_rest(message)
                     )
                 else:
                     self._busy.add(session.id)
@@ -186,10 +186,10 @@ class DeliveryWorker:
                     group.create_task(self._serve(session_id))
                 await self._store.changed(lambda: bool(self._ready()))
 
-    async def _left_off(self, message: Message) -> tuple[str, bool]:
-        """Finish a message that stands in its terminal without Enter, else the next one would become a part of it.
+    async def _enter_rest(self, message: Message) -> tuple[str, bool]:
+        """Enter a typed line that lacks its Enter: otherwise the next message would be appended to it.
 
-        What to say of it, and whether it is there.
+        Returns the reason for the record, and True if the whole message is in the terminal.
         """
         session = self._store.sessions.get(message.session_id or "")
         left = "the daemon ended while it was typed"
@@ -200,14 +200,16 @@ class DeliveryWorker:
             lines = self._lines(message, text)
             for line in reversed(lines):
                 if await self._terminals.enter_if_unsent(session.terminal, line):
-                    # Of a notice of several lines those after this one were not typed.
+                    # The later lines of the notice were not typed.
                     return f"{left}; a line of it stood there, and Enter was pressed", line is lines[-1]
             mark = header(self._sender(message), message.id) if len(lines) == 1 else lines[-1].rstrip()
-            if any(mark in line for line in await self._terminals.capture(session.terminal, _LOOKED_AT)):
+            if any(mark in line for line in await self._terminals.capture(session.terminal, _SEARCHED_LINES)):
                 return f"{left}; it stands in its terminal", True
         except SmError as error:
             log.warning(
-                "could not look for an unsent line: %s", error.message, extra={"sm_session": session.id}
+                "could not search the terminal for an unsent line: %s",
+                error.message,
+                extra={"sm_session": session.id},
             )
         return left, False
 
@@ -216,7 +218,7 @@ class DeliveryWorker:
         return [s for s in queued if s is not None and s not in self._busy and self._next(s) is not None]
 
     def _next(self, session_id: str) -> Message | None:
-        """The message that is to be typed now."""
+        """The message to type now."""
         session = self._store.sessions.get(session_id)
         if session is None or not self._types_to(session):
             return None
@@ -229,14 +231,14 @@ class DeliveryWorker:
             return False
         if self._manager.provider(session).input_of(session.agent_type) is InputMethod.INBOX:
             return False
-        # Its first prompt comes before everything else.
+        # The first prompt comes before any message.
         effects = self._store.mail.open.effects.values()
         return not any(
             e.session_id == session.id and e.kind in (EffectKind.START, EffectKind.TYPE) for e in effects
         )
 
     def _composer(self, session: Session) -> Composer | None:
-        """Its input box; None: it reads lines."""
+        """The reader of the session's input box; None: the session reads lines."""
         provider = self._manager.provider(session)
         return provider.composer if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
 
@@ -274,7 +276,7 @@ class DeliveryWorker:
                 self._driver.forget(session_id)
 
     async def _pause(self, message: Message, pause_s: float) -> None:
-        """Until it may be worth to try again: its session's status is another, or another message comes first."""
+        """Wait until the session's status changes or another message comes first, at most `pause_s`."""
 
         def held_by(session: Session) -> tuple[object, ...]:
             asks = session.status is Status.WAITING_INPUT
@@ -294,12 +296,12 @@ class DeliveryWorker:
 
         await self._store.changed(changed, pause_s)
 
-    # Into an input box
+    # Input boxes
 
     async def _compose(
         self, session: Session, message: Message, composer: Composer
     ) -> tuple[bool, float | None]:
-        """Deliver one message; whether it is held, and when to try again if that is known."""
+        """Deliver one message. Returns (True if held, seconds until the next attempt or None)."""
         why = hold_reason(session, self._store.mail.open)
         if why is not None:
             await self._record.explain(message, why)
@@ -309,7 +311,7 @@ class DeliveryWorker:
         return outcome.end is DeliveryEnd.HELD, outcome.again_s
 
     async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
-        """See to one that the last daemon was typing; nothing else is typed there before."""
+        """Finish a delivery of an earlier daemon before any other delivery to the session."""
         try:
             outcome = await self._driver.resume(await self._stored(session, message, composer))
             await self._finish_composed(message, outcome)
@@ -344,10 +346,10 @@ class DeliveryWorker:
             case _:
                 assert_never(outcome.end)
 
-    # Into a terminal that is read line by line
+    # Terminals that are read line by line
 
     async def _deliver(self, session: Session, message: Message) -> bool:
-        """Type one message; True when it is held, and nothing of it was typed."""
+        """Type one message. Returns True if it is held: nothing of it was typed."""
         text = (await self._store.mail.texts([message.id]))[message.id]
         lines = self._lines(message, text)
         taken = await self._record.take(message)
@@ -359,7 +361,7 @@ class DeliveryWorker:
                 await self._terminals.press(session.terminal, self._manager.provider(session).interrupt_key)
                 await asyncio.sleep(_AFTER_AN_INTERRUPT_S)
             for line in lines:
-                # Any program may show anything: what it would do with a line cannot be read from its screen.
+                # No check of the screen: it cannot tell what an arbitrary program would do with a line.
                 await self._terminals.type_line(session.terminal, line)
                 done += 1
         except TerminalBusy as error:
@@ -381,7 +383,7 @@ class DeliveryWorker:
         if message.sender == SM_ITSELF:
             return list(typed_entries(message.id, text.split("\n")))
         sender = self._sender(message)
-        # Who sent it was told what does not fit; an answer to a request is what else there is.
+        # `Messages.send` refuses long messages; only answers to requests can be longer.
         line = cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM)
         return [typed(sender, message.id, line)]
 

@@ -12,7 +12,7 @@ _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "
 
 
 def hold_reason(session: Session, open: Open) -> str | None:
-    """Why no text can be typed to a session now, by its status; None: its terminal decides."""
+    """Why no text can be typed to a session now, by its status; None: the state of its terminal decides."""
     if session.status in (Status.SPAWNED, Status.STARTING):
         return "it starts"
     if session.status is Status.WAITING_INPUT:
@@ -28,7 +28,7 @@ def hold_reason(session: Session, open: Open) -> str | None:
 
 
 def busy_reason(session: Session, open: Open, why: str) -> str:
-    """A session takes no text because of `why`, or of its open dialog where there is one."""
+    """The reason text for a busy session: its open dialog, else `why`."""
     for request in open.requests.values():
         if request.session_id == session.id and request.open and request.hook is not None:
             return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
@@ -47,6 +47,6 @@ def check_runs(tx: Transaction, session: Session) -> None:
 
 
 def is_restored(session: Session, open: Open) -> bool:
-    """Whether the session is being restored: its new process does not run yet."""
+    """True while the session is being restored: its new process does not run yet."""
     starting = any(e.kind == EffectKind.START and e.session_id == session.id for e in open.effects.values())
     return starting and session.runs > 1

@@ -15,17 +15,17 @@ _KEYS_MAX = 300
 _KEY_SHOWS_S = 0.3
 _KEYS_UNSEEN_MAX = 4
 _BEGINNING_MIN = 4
-"""Fewer characters may be a person's."""
+"""Shorter drafts may be a person's."""
 
 
 class InputBox:
-    """The input box that a delivery's terminal shows. Every call raises NoTerminal and NoServer."""
+    """The input box of a delivery's terminal. Every method may raise NoTerminal and NoServer."""
 
     def __init__(self, terminal: ComposerTerminal) -> None:
         self._terminal = terminal
 
     async def look(self, delivery: ComposerDelivery) -> Box | None:
-        """What its terminal shows; None: it did not answer. Raises NoTerminal, NoServer."""
+        """The box as the terminal shows it; None: the terminal did not answer."""
         try:
             return delivery.composer.box(await self._terminal.styled(delivery.terminal))
         except TerminalUnreachable:
@@ -34,11 +34,11 @@ class InputBox:
     async def paste(self, delivery: ComposerDelivery) -> None:
         try:
             await self._terminal.paste(delivery.terminal, delivery.composer.pasted(delivery.letter))
-        except TerminalUnreachable as error:  # the box will show whether it is there
+        except TerminalUnreachable as error:  # the box will show if the paste arrived
             log.warning("could not paste: %s", error.message, extra={"sm_session": delivery.session_id})
 
     async def press(self, delivery: ComposerDelivery, key: str) -> bool:
-        """Whether it may have been pressed: what the box shows next tells."""
+        """Press a key. False: it was not pressed. True: it may have been, as the box will show."""
         try:
             await self._terminal.press(delivery.terminal, key)
         except TerminalBusy:
@@ -50,10 +50,10 @@ class InputBox:
         return True
 
     async def remove(self, delivery: ComposerDelivery, letter: str, *, begun: bool = False) -> bool:
-        """Remove this text of ours where it is all that stands in the box, with the lock held.
+        """Remove the letter if the box holds nothing else. The caller holds the lock.
 
-        Key by key, each when the one before has shown: of several that an agent reads at once it makes text.
-        `begun`: an earlier call pressed keys, so the box may hold a beginning of the letter. Returns False when a part
+        Each key waits for the effect of the one before: an agent takes several keys read at once for text.
+        `begun`: an earlier call pressed keys, so the box may hold a beginning of the letter. Returns False if a part
         of the letter may be left: the screen was read half drawn, or the agent reads the keys late.
         """
         keys = cycle(delivery.composer.clearing)
@@ -64,15 +64,15 @@ class InputBox:
             box = await self.look(delivery)
             if box is None or box.closed is not None or delivery.gone():
                 return False
-            # Half cleared, it is a beginning of ours.
-            ours = delivery.composer.is_ours(box.draft, letter, None) or (
+            # A half cleared box holds a beginning of the letter.
+            is_ours = delivery.composer.is_ours(box.draft, letter, None) or (
                 (
                     before is not None
                     and (letter.startswith(box.draft) or delivery.composer.holds_ours(box.draft, letter))
                 )
                 or (begun and is_beginning(box.draft, letter))
             )
-            if not box.draft or not ours:
+            if not box.draft or not is_ours:
                 return not box.draft
             if box.draft != before:
                 unseen = 0
@@ -82,7 +82,7 @@ class InputBox:
             elif (unseen := unseen + 1) >= _KEYS_UNSEEN_MAX:
                 return False
             else:
-                key = next(keys)  # the cursor stands where the other one does nothing
+                key = next(keys)  # the last key has no effect at this position of the cursor
             before, pressed_s, pressed = box.draft, asyncio.get_running_loop().time(), pressed + 1
             await self.press(delivery, key)
             await asyncio.sleep(_LOOK_S)
@@ -90,6 +90,6 @@ class InputBox:
 
 
 def is_beginning(draft: str, letter: str) -> bool:
-    """Whether the draft is a beginning of the letter and nothing else. Blanks do not count: the box wraps its rows."""
-    left = "".join(draft.split())
-    return len(left) >= _BEGINNING_MIN and "".join(letter.split()).startswith(left)
+    """True if the draft is a beginning of the letter. Ignores white space: the box wraps its rows."""
+    beginning = "".join(draft.split())
+    return len(beginning) >= _BEGINNING_MIN and "".join(letter.split()).startswith(beginning)

@@ -27,15 +27,15 @@ from sm.store import Store, Transaction
 from sm.store.messages import no_message
 
 TTL_S = 24 * 3600.0
-"""How long a message waits when its sender names no other time."""
+"""The default time until a queued message expires."""
 QUEUED_MAX = 1_000
-"""For one recipient: one that never reads must not fill the disk."""
+"""The limit per recipient: a recipient that never reads must not fill the disk."""
 LOGGED_MAX = 2_000
-"""How many characters of a text a log shows."""
+"""The characters of each text that a log shows."""
 BATCH_MAX = 50
-"""How many messages are taken at once."""
+"""The most messages that one call takes."""
 
-_NUMBER_WIDTH = 10_000_000_000  # a header with a number of any length that comes must fit
+_NUMBER_WIDTH = 10_000_000_000  # so that a header with any later number fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class RenderedMessage:
     message: Message
     text: str = field(repr=False)
     shown: str = field(repr=False)
-    """With the header that only the daemon writes."""
+    """The text with its header, which only the daemon writes."""
 
 
 class Messages:
-    """The use cases of messages. The callers are asked about in `policy`, by `Manager.find`."""
+    """The use cases of messages. `Manager.find` checks the permissions of callers."""
 
     def __init__(self, store: Store, manager: Manager, dialogs: Dialogs) -> None:
         self._store = store
@@ -67,12 +67,13 @@ class Messages:
         ttl_s: float | None,
         key: RequestKey | None,
     ) -> Message | Request:
-        """Store a message for the session that `reference` names; or the request that the text has answered.
+        """Store a message for the session that `reference` names, or answer its one open question with the text.
 
-        An urgent one interrupts a session that is typed to, so the caller must be one that may do that.
+        An urgent message interrupts a session with a terminal input, so the caller needs the permission to interrupt.
+        Returns the message or the answered request.
 
-        Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when it cannot arrive, or
-        when the dialog that it answers takes no answer.
+        Raises InvalidText, NotFound, NotPermitted, LimitReached, RateLimited; IllegalState when the message cannot
+        arrive, or when the answered dialog takes no answer.
         """
         target = self._manager.find(caller, reference, Action.SEND)
         if (
@@ -100,7 +101,7 @@ class Messages:
         return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
 
     def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
-        """The one open question that a text of the parent or the operator answers."""
+        """The one open question that a text of the parent or the operator answers; None without one."""
         if caller.session_id is not None and caller.session_id != session.parent_id:
             return None
         questions = open_of(tx.mail.open.requests, session.id, [RequestKind.QUESTION])
@@ -156,46 +157,48 @@ class Messages:
         return message
 
     def audience(self, caller: Caller, *, recursive: bool) -> list[Session]:
-        """Whom a broadcast reaches: a session's live children or descendants, the operator's every live session."""
+        """The recipients of a broadcast: live children or descendants; for the operator, every live session."""
         caller_session = self._manager.caller_session(caller)
         if caller_session is None:
-            found = list(self._store.sessions.values())
+            sessions = list(self._store.sessions.values())
         else:
             tree = self._manager.tree
-            below = tree.descendants(caller_session.id) if recursive else tree.children(caller_session.id)
-            found = [s for s in below if may(tree.relation(caller_session, s), Action.SEND)]
-        return [s for s in found if is_live(s.status) and s.exit is None and not s.archived]
+            near = tree.descendants(caller_session.id) if recursive else tree.children(caller_session.id)
+            sessions = [s for s in near if may(tree.relation(caller_session, s), Action.SEND)]
+        return [s for s in sessions if is_live(s.status) and s.exit is None and not s.archived]
 
     async def read(self, caller: Caller, message_id: int) -> Message:
-        """A message that the caller sent or got, or that went to or from what it may read. Raises NotFound."""
+        """A message from or to the caller, or from or to a session that the caller may read. Raises NotFound."""
         message = await self._store.mail.message(message_id)
         caller_session, sessions = self._manager.caller_session(caller), self._store.sessions
         ends = [sessions.get(end or "") for end in (message.sender, message.session_id)]
-        standings = [self._manager.tree.relation(caller_session, end) for end in ends if end is not None]
-        if caller_session is None or any(s.is_self or may(s, Action.READ) for s in standings):
+        relations = [self._manager.tree.relation(caller_session, end) for end in ends if end is not None]
+        if caller_session is None or any(r.is_self or may(r, Action.READ) for r in relations):
             return message
         raise no_message(message_id)
 
     async def acknowledge(self, caller: Caller, message: Message) -> None:
-        """The sender was answered that its message did not arrive, and need not be told again."""
+        """Drop the notice about an undelivered message: the answer has told its sender."""
         occasion = f"message:{message.id}"
         undelivered = NoticeKind.UNDELIVERED
         await self._manager.acknowledge(caller, lambda n: n.kind is undelivered and n.occasion == occasion)
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
-        """The newest `limit` messages from and to a session that the caller may read, each with the beginning of
-        its text; None: all of them."""
-        whose = caller.session_id if session is None else session.id
-        found = await self._store.mail.messages(None if whose is None else [whose], limit)
-        texts = await self._store.mail.texts([m.id for m in found], LOGGED_MAX)
-        return [(m, texts[m.id]) for m in found]
+        """The newest `limit` messages from and to a session that the caller may read, with their truncated texts.
+
+        `session` None: all messages of the caller; for the operator, all messages.
+        """
+        session_id = caller.session_id if session is None else session.id
+        messages = await self._store.mail.messages(None if session_id is None else [session_id], limit)
+        texts = await self._store.mail.texts([m.id for m in messages], LOGGED_MAX)
+        return [(m, texts[m.id]) for m in messages]
 
     # Reading
 
     def waiting(self, caller: Caller, *, idle: bool) -> list[Message]:
-        """What may be taken from the caller's inbox now, in the order in which it is taken.
+        """The messages in the caller's inbox that `take` would hand over now, in that order.
 
-        `idle`: whether the caller waits, so that messages for an idle session are for it too.
+        `idle`: the caller waits, so it also gets messages for an idle session.
         """
         self._manager.caller_session(caller)
         return _takeable(self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle))
@@ -207,10 +210,10 @@ class Messages:
     async def take(
         self, caller: Caller, limit: int, key: RequestKey | None, *, idle: bool
     ) -> list[RenderedMessage]:
-        """Hand over what waits in the caller's inbox. Each is submitted when the caller confirms that it has it.
+        """Hand over the messages in the caller's inbox. A message is submitted when the caller confirms it.
 
-        Raises IllegalState for what a session's process has left behind: while it is gone, and until a restored one
-        runs.
+        Raises IllegalState for an orphan process of a session: while the session's own process is gone, and until
+        the process of a restored session runs.
         """
         caller_session = self._manager.caller_session(caller)
         async with self._store.transaction(caller, key) as tx:
@@ -237,22 +240,22 @@ class Messages:
         ]
         if taken:
             if caller_session is not None:
-                await self._works_again(tx, caller_session)
+                await self._start_work(tx, caller_session)
             tx.remember(",".join(str(m.id) for m in taken))
         return taken
 
     def is_gone(self, caller: Caller) -> bool:
-        """Whether the caller is what a session's process has left behind: nobody waits for anything any more."""
+        """True if the caller is an orphan of a session whose own process is gone."""
         session = self._store.sessions.get(caller.session_id or "")
         return session is not None and session.exit is not None
 
     def starts_again(self, caller: Caller) -> bool:
-        """Whether it is not known yet if the caller belongs to a restored session's new process or to its old one."""
+        """True while the session is being restored: the caller may belong to its old or its new process."""
         session = self._store.sessions.get(caller.session_id or "")
         return session is not None and is_restored(session, self._store.mail.open)
 
-    async def _works_again(self, tx: Transaction, session: Session) -> None:
-        """What a session has taken it works on; also one that had said that it is done."""
+    async def _start_work(self, tx: Transaction, session: Session) -> None:
+        """Mark a session that has taken a message as busy, and reopen one that had reported its completion."""
         now = tx.session(session.id)
         signal = None
         if is_ended(now.status) and now.exit is None:
@@ -263,7 +266,7 @@ class Messages:
             await move(tx, self._manager.notices, now.id, signal)
 
     async def confirm(self, caller: Caller, message_ids: Collection[int]) -> list[Message]:
-        """The caller has what it took. Late is better than never: also what was given up as unconfirmed."""
+        """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed."""
         wanted = dict.fromkeys(message_ids)
         if len(wanted) > BATCH_MAX:
             raise UsageError(f"{len(wanted)} messages, at most {BATCH_MAX} are taken at once")
@@ -290,13 +293,13 @@ class Messages:
         for m in messages:
             sender = sender_label(m.sender, self._store.sessions.get(m.sender))
             letters.append(RenderedMessage(m, texts[m.id], letter(sender, m.id, texts[m.id])))
-            await asyncio.sleep(0)  # a long text takes milliseconds, in which nobody else is answered
+            await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
         return letters
 
 
 def _takeable(queued: Collection[Message], idle: bool) -> list[Message]:
-    found = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
-    return sorted(found, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
+    takeable = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
+    return sorted(takeable, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
 
 
 async def _earlier(tx: Transaction, result: str) -> Message | Request:

@@ -23,11 +23,11 @@ from sm.store import Store, Transaction, durable
 _HEADER = re.compile(
     rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
 )
-"""The line that `text.header` writes. What others write in its place does not begin so (`text.marked`)."""
+"""The line that `text.header` writes. `text.marked` keeps senders from writing such a line."""
 _BEGINNINGS_MAX = 1_000
 _HEADERS_MAX = 50
-"""Bounds on what is looked at in one text."""
-_TOGETHER = "it arrived changed, or together with other text"
+"""Bounds on the search in one text."""
+_CHANGED = "it arrived changed, or together with other text"
 _TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
 _PUT_BACK = (
     "it was interrupted before an answer began, and put back into the input box, from which it was taken"
@@ -36,44 +36,44 @@ _LEFT_OUT = "it was interrupted before an answer began, and the conversation goe
 _REFUSED = "a hook of its user refused it: {words}"
 _STOPPED = "a hook of its user stopped what it began: {words}; it is read with the next prompt"
 _WORDS_MAX = 200
-_BESIDE_S = 1.0
-"""How long the hook of sm may take to begin where another one runs beside it."""
+_PARALLEL_HOOK_S = 1.0
+"""How long the hook of sm may take to start while another hook runs in parallel."""
 _RECENT = 20
-_BROKEN_OFF_WITHIN_S = 2.0
-"""How long it may take until it is seen that a turn was broken off."""
+_INTERRUPT_WITHIN_S = 2.0
+"""How long the detection of an interrupted turn may take."""
 _ENDED_WITHIN_S = 0.3
-"""A session that has just become idle may have finished its turn, and what was read in it is noted a moment later."""
+"""A session that has just become idle may have finished its turn; its messages are acknowledged a moment later."""
 _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageState.UNCONFIRMED})
-"""Queued: what was given up as not typed, and was."""
+"""Includes QUEUED: a message that counted as not typed may have been typed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a text holds of messages to its session, by their numbers."""
+    """The messages that a text contains, by their numbers."""
 
     whole: int | None = None
-    """It is this one, as it was sent, and nothing else."""
+    """The text is this message, unchanged, and nothing else."""
     among: frozenset[int] = frozenset()
-    """It is one of these that has changed, or holds it beside other text."""
+    """The text contains these messages changed, or together with other text."""
 
 
 class DeliveryReceipts(AgentListener):
-    """Takes note of what arrived. An agent tells of one message up to three times; the first time counts."""
+    """Records the arrival of messages. An agent reports a message up to three times; the first report counts."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
         self._prompts: dict[str, tuple[str, int | None]] = {}
-        """The last prompt of each session: behind what it stands, and which message it is."""
-        self._asked: dict[str, int | None] = {}
-        """Which message the hook of the last prompt told of, until the transcript tells what became of it."""
+        """The last prompt of each session: (its parent in the conversation, the number of the message)."""
+        self._hooked: dict[str, int | None] = {}
+        """The message that the last prompt hook reported, until the transcript reports its outcome."""
         self._nameless: dict[str, AcceptedInput] = {}
-        """What was refused before the hook that runs beside told of it, and does not say what it was."""
-        self._dealt_with: set[str] = set()
-        """Sessions in which nothing that was typed waits for the end of a turn."""
+        """Refusals without a text that came before the parallel hook of sm reported the prompt."""
+        self._acknowledged: set[str] = set()
+        """Sessions without typed messages that wait for the end of a turn."""
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
-        """The agent of this session has accepted a text, or has put the text back. Returns when that is on disk."""
+        """Record that the agent accepted, refused or put back a text. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
         composer = None if session is None else self._manager.provider(session).composer
         if composer is None:
@@ -84,16 +84,16 @@ class DeliveryReceipts(AgentListener):
             return
         refused: AcceptedInput | None = None
         if source is Source.HOOK:
-            self._asked[session_id] = found.whole
+            self._hooked[session_id] = found.whole
             refused = self._nameless.pop(session_id, None)
         if accepted.parent is not None:
-            if self._asked.get(session_id) == found.whole:
-                self._asked.pop(session_id, None)
-            await self._goes_on(session_id, accepted.parent, iso(accepted.at), found)
+            if self._hooked.get(session_id) == found.whole:
+                self._hooked.pop(session_id, None)
+            await self._continue(session_id, accepted.parent, iso(accepted.at), found)
         if found == _Found():
             return
         await self._arrive(session_id, found, accepted, source)
-        if refused is not None and accepted.at < refused.at + _BESIDE_S:
+        if refused is not None and accepted.at < refused.at + _PARALLEL_HOOK_S:
             await self._refused(session_id, refused, refused.refused or "", _Found())
 
     @durable
@@ -106,7 +106,7 @@ class DeliveryReceipts(AgentListener):
                     await self._arrived_changed(tx, message)
 
     async def _found(self, accepted: AcceptedInput, composer: Composer) -> _Found:
-        """What of our messages stands in what was accepted."""
+        """The messages in an accepted text."""
         if MARK not in accepted.text:
             return _Found()
         text = await asyncio.to_thread(composer.accepted_form, accepted.text)
@@ -116,10 +116,8 @@ class DeliveryReceipts(AgentListener):
         texts = await self._store.mail.texts(numbers)
         return await asyncio.to_thread(_found, text, texts, composer.accepted_form)
 
-    async def _goes_on(self, session_id: str, parent: str, at: str, found: _Found) -> None:
-        """The conversation goes on behind `parent`, since `at`: what stood there before, and is not the same, is in it
-        no more.
-        """
+    async def _continue(self, session_id: str, parent: str, at: str, found: _Found) -> None:
+        """Note a prompt below `parent` at `at`. Another prompt with the same parent has left the conversation."""
         before = self._prompts.get(session_id)
         self._prompts[session_id] = parent, found.whole
         if before is None or before[0] != parent or before[1] is None:
@@ -134,40 +132,40 @@ class DeliveryReceipts(AgentListener):
         at = max(message.state_at, min(now, iso(accepted.at)))
         is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
         if accepted.withdrawn:
-            if is_queued:  # it stands in the box: whoever sits there may send it, as it is or changed, or not
+            if is_queued:  # it is in the box, where a person may send, change or delete it
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
         elif (
             message.submitted_at is not None
             and message.state in _WAITED_FOR
             and iso(accepted.at) <= message.state_at
         ):
-            pass  # it tells again how it arrived, before it was put back
+            pass  # a late report from before the message was put back
         elif message.state in _WAITED_FOR:
-            self._dealt_with.discard(message.session_id or "")
+            self._acknowledged.discard(message.session_id or "")
             await arrive(tx, message, at, _evidence(accepted, source))
         elif is_queued and not accepted.queued:
             tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
 
     async def _arrived_changed(self, tx: Transaction, message: Message) -> None:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
-            await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TOGETHER)
+            await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _CHANGED)
 
     async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, found: _Found) -> None:
-        """What a hook of the agent's user kept from the model, though the hook of sm, which ran beside it, told of it.
+        """Record a prompt that a hook of the user refused, although the parallel hook of sm reported it.
 
-        The end of a later turn may have acknowledged it before this was known.
+        The end of a later turn may have acknowledged the message already.
         """
         nameless = not accepted.text and not accepted.kept
-        if nameless and session_id not in self._asked:
+        if nameless and session_id not in self._hooked:
             self._nameless[session_id] = accepted
             return
         whole = found.whole
         if accepted.kept:
             _, whole = self._prompts.get(session_id, ("", None))
         elif nameless:
-            whole = self._asked[session_id]
-        if self._asked.get(session_id) == whole:
-            self._asked.pop(session_id, None)
+            whole = self._hooked[session_id]
+        if self._hooked.get(session_id) == whole:
+            self._hooked.pop(session_id, None)
         numbers = sorted(found.among if whole is None else {whole})
         await self._refuse(session_id, numbers, accepted, words, whole, nameless=nameless)
 
@@ -203,9 +201,9 @@ class DeliveryReceipts(AgentListener):
                 await finish(tx, self._manager.notices, message, state, why)
 
     async def returned(self, session_id: str, draft: str) -> str | None:
-        """The letter of the message to this session that `draft`, in its input box, is; None: of none.
+        """The letter of the message that `draft` in the session's input box shows; None: the draft is no message.
 
-        One whose turn has not been finished, and which nobody works on, was put back before it was read.
+        A submitted message in the box of an idle session was put back before it was read.
         """
         session = self._store.sessions.get(session_id)
         composer = None if session is None else self._manager.provider(session).composer
@@ -223,26 +221,26 @@ class DeliveryReceipts(AgentListener):
                 and message.via == TERMINAL
                 and composer.is_ours(draft, whole)
             ):
-                if message.state is MessageState.SUBMITTED and await self._rests(session_id):
+                if message.state is MessageState.SUBMITTED and await self._is_idle(session_id):
                     await self._put_back(message.id, session_id, _PUT_BACK)
                 return whole
         return None
 
-    async def _rests(self, session_id: str) -> bool:
-        """Whether nobody works in this session, seen after what was just interrupted or finished has been noted."""
+    async def _is_idle(self, session_id: str) -> bool:
+        """True if the session is idle, after a wait for pending reports of an interrupted or finished turn."""
 
         def idle() -> bool:
             session = self._store.sessions.get(session_id)
             return session is not None and session.status is Status.IDLE
 
-        if not await self._store.changed(idle, _BROKEN_OFF_WITHIN_S):
+        if not await self._store.changed(idle, _INTERRUPT_WITHIN_S):
             return False
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True
 
     @durable
     async def _put_back(self, number: int, session_id: str, why: str, since: str | None = None) -> None:
-        """`since`: what was acknowledged from then on was not: the end of the next turn came before this was known."""
+        """Mark a message as put back. `since`: revoke an acknowledgement from this time on, of a later turn's end."""
         async with self._store.transaction() as tx:
             message = await _typed_to(tx, number, session_id)
             works = why == _PUT_BACK and tx.session(session_id).status is not Status.IDLE
@@ -254,13 +252,13 @@ class DeliveryReceipts(AgentListener):
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, why)
 
     def process_gone(self, session_id: str) -> None:
-        for known in (self._prompts, self._asked, self._nameless):
+        for known in (self._prompts, self._hooked, self._nameless):
             known.pop(session_id, None)
 
     @durable
     async def turn_ended(self, session_id: str, at: float) -> None:
-        """A turn was finished at `at`: what was read before has been dealt with, also in a turn that was broken off."""
-        if session_id in self._dealt_with:
+        """Acknowledge the messages that the agent read before `at`, also in an interrupted turn."""
+        if session_id in self._acknowledged:
             return
         ended = iso(at)
         async with self._store.transaction() as tx:
@@ -269,24 +267,24 @@ class DeliveryReceipts(AgentListener):
             for message in done:
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, tx.now, acknowledged_at=ended)
             if not waiting:  # within the transaction, so that nothing arrives in between
-                self._dealt_with.add(session_id)
+                self._acknowledged.add(session_id)
 
 
 def _headers(text: str) -> list[re.Match[str]]:
-    """The lines of ours, wherever they begin: what is pasted behind a draft begins in the middle of one."""
-    found: list[re.Match[str]] = []
+    """The headers of messages, also inside a line: a paste may follow a draft in the same line."""
+    headers: list[re.Match[str]] = []
     at = text.find(MARK)
     for _ in range(_BEGINNINGS_MAX):
-        if at < 0 or len(found) == _HEADERS_MAX:
+        if at < 0 or len(headers) == _HEADERS_MAX:
             break
         if (header := _HEADER.match(text, at)) is not None:
-            found.append(header)
+            headers.append(header)
         at = text.find(MARK, at + 1)
-    return found
+    return headers
 
 
 def _found(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Found:
-    """What of the messages with these `texts` stands in `text`. `form`: in which it is, to be compared with them."""
+    """Find the messages with these `texts` in `text`. `form`: brings a letter into the form of `text`."""
     among = set[int]()
     for header in _headers(text):
         number = int(header[1])
@@ -294,14 +292,14 @@ def _found(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _
             continue
         letter = form(f"{header[0]}\n{marked(texts[number])}")
         if header.start() == 0 and text == letter:
-            return _Found(number)  # whatever it quotes
+            return _Found(number)  # the message may quote others
         if header.start() == 0 or text.startswith(letter, header.start()):
             among.add(number)
     return _Found(None, frozenset(among))
 
 
 async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | None:
-    """The message with this number, if it is one to the session and was typed."""
+    """The message with this number if it was typed to the session."""
     try:
         message = await tx.mail.message(number)
     except NotFound:

@@ -1,4 +1,4 @@
-"""Runs the timers of messages, requests and notices: gather, expire, give up."""
+"""Runs the timers of messages, requests and notices: batching, expiry, confirmation timeouts."""
 
 import logging
 import time
@@ -23,14 +23,14 @@ from sm.store import Open, Store, Transaction
 log = logging.getLogger(__name__)
 
 QUIET_S = 0.7
-"""A notice goes out when nothing more came for its recipient for so long,"""
+"""Debounce: notices are sent after this time without a new notice for the recipient."""
 LONGEST_S = 3.0
-"""or when the first of them has waited so long."""
+"""The longest wait of the first notice of a batch."""
 _ENTRIES_MAX = 100
 _CONFIRM_WITHIN_S = 20.0
-"""How long the reader of an inbox may take to say that it has what it took; a restart gives it the time again."""
+"""How long the reader of an inbox may take to confirm messages. A restart of the daemon resets the timer."""
 _CLAIM_WITHIN_S = 8.0
-"""How long an answer waits for the one who asked with `sm ask --wait`, before it becomes a message."""
+"""How long an answer waits for a caller of `sm ask --wait` before it becomes a message."""
 _HELD_S = 5.0
 _CLOCK_STEP_S = 0.002  # times are in milliseconds
 _NOT_CONFIRMED = "its reader took it from the inbox and did not say that it has it"
@@ -38,7 +38,7 @@ _PAUSE_S = 1.0
 
 
 class MailTimers:
-    """One task that does what is due, and sleeps until the next thing is."""
+    """One task that runs every due timer, and sleeps until the next one."""
 
     def __init__(self, store: Store, manager: Manager, kills: Kills, waiting: WaitingSessions) -> None:
         self._store = store
@@ -48,32 +48,32 @@ class MailTimers:
         self._seen: dict[int, float] = {}
         """When a notice was first seen (time.monotonic())."""
         self._held: dict[tuple[str, str | None], float] = {}
-        """(session, recipient) of endings that are just being told in an answer, until when."""
+        """Until when to hold the notice of an ending by (session, recipient): an answer reports the ending."""
         self._since: dict[tuple[str, int], float] = {}
 
     def hold(self, session_id: str, recipient: str | None) -> None:
-        """`recipient` is being answered that this session has ended, and will say so if the answer arrives."""
+        """Hold the notice that the session has ended: an answer to `recipient` reports it, who will acknowledge it."""
         self._held[session_id, recipient] = time.monotonic() + _HELD_S
 
     async def run(self) -> None:
-        """Never returns."""
+        """Run the timers. Never returns."""
         while True:
-            seen = self._store.mail.open  # before: what comes meanwhile must not be slept over
+            seen = self._store.mail.open  # read before, so that no change in between is missed
             try:
-                pause_s = await self._do_what_is_due()
+                pause_s = await self._run_due()
             except StorageFull as error:
-                log.warning("put off the mail: %s", error.message)
+                log.warning("postponed the mail timers: %s", error.message)
                 pause_s = _PAUSE_S
             except Exception:
-                log.exception("failed the mail")
+                log.exception("failed to run the mail timers")
                 pause_s = _PAUSE_S
             await self._store.changed(partial(self._differs, seen), pause_s)
 
     def _differs(self, seen: Open) -> bool:
         return self._store.mail.open is not seen
 
-    async def _do_what_is_due(self) -> float | None:
-        """Everything that is due now; the seconds until something more is, None when nothing will be."""
+    async def _run_due(self) -> float | None:
+        """Run all due timers. Returns the seconds until the next one; None without one."""
         open = self._store.mail.open
         still = {"message": open.messages, "request": open.requests}
         self._since = {what: since for what, since in self._since.items() if what[1] in still[what[0]]}
@@ -90,26 +90,26 @@ class MailTimers:
     async def _flush(self, open: Open) -> list[float]:
         now = time.monotonic()
         self._seen = {number: self._seen.get(number, now) for number in open.notices}
-        self._held = {whom: until for whom, until in self._held.items() if until > now}
+        self._held = {key: until for key, until in self._held.items() if until > now}
         waits = [until - now for until in self._held.values()]
         recipients: dict[str | None, list[Notice]] = {}
         for notice in open.notices.values():
-            whom, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
-            if is_ending and whom in self._kills.killing:
+            key, is_ending = (notice.session_id, notice.recipient), notice.kind is NoticeKind.ENDING
+            if is_ending and key in self._kills.killing:
                 waits.append(_PAUSE_S)
-            elif not (is_ending and whom in self._held):
+            elif not (is_ending and key in self._held):
                 recipients.setdefault(notice.recipient, []).append(notice)
         for recipient, notices in recipients.items():
             seen = [self._seen[n.id] for n in notices]
             due = min(max(seen) + QUIET_S, min(seen) + LONGEST_S)
             if due <= now:
-                await self._tell(recipient, {n.id for n in notices})
+                await self._send(recipient, {n.id for n in notices})
             else:
                 waits.append(due - now)
         return waits
 
-    async def _tell(self, recipient: str | None, notice_ids: set[int]) -> None:
-        """Make one message of these notices, less what has become old news."""
+    async def _send(self, recipient: str | None, notice_ids: set[int]) -> None:
+        """Send these notices as one message, and drop the outdated ones."""
         async with self._store.transaction() as tx:
             notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
             notices = [n for n in notices if n.recipient == recipient]
@@ -118,10 +118,10 @@ class MailTimers:
                 heir = None if session is None else notice_recipient(tx, session)
                 await self._manager.notices.readdress(tx, notices, heir)
                 return
-            old = [n for n in notices if _is_old_news(tx, n, notices)]
+            old = [n for n in notices if _is_outdated(tx, n, notices)]
             tx.mail.finish_notices(old, "dropped")
-            told = [n for n in notices if n not in old][:_ENTRIES_MAX]
-            if told:
+            current = [n for n in notices if n not in old][:_ENTRIES_MAX]
+            if current:
                 message = Message(
                     id=tx.mail.new_id("messages"),
                     session_id=recipient,
@@ -131,13 +131,13 @@ class MailTimers:
                     created_at=tx.now,
                     state_at=tx.now,
                 )
-                tx.mail.add_message(message, "\n".join(n.text for n in told))
-                tx.mail.finish_notices(told, "sent", message.id)
+                tx.mail.add_message(message, "\n".join(n.text for n in current))
+                tx.mail.finish_notices(current, "sent", message.id)
 
     # Messages
 
     async def _expire_messages(self, open: Open) -> list[float]:
-        # Times compare as texts: this is looked at after every change, and there may be thousands of messages.
+        # Compares times as texts: this runs after every change, for up to thousands of messages.
         wall_s = time.time()
         now, earliest = iso(wall_s), None
         waits, over = [], list[tuple[Message, MessageState, str]]()
@@ -167,7 +167,7 @@ class MailTimers:
         waits = []
         for request in open.requests.values():
             if not request.open or request.has_proposed_answer or request.expires_at is None:
-                continue  # what is offered is taken, or taken back, within seconds
+                continue  # a proposed answer is taken or withdrawn within seconds
             left = _seconds(request.expires_at) - time.time()
             if left > 0:
                 waits.append(left)
@@ -194,7 +194,7 @@ class MailTimers:
         return waits
 
     async def _pass_answers(self, open: Open) -> list[float]:
-        """Send as messages the answers that nobody who waits has claimed."""
+        """Send unclaimed answers as messages."""
         waits = []
         for request in open.requests.values():
             if not request.unclaimed:
@@ -219,12 +219,12 @@ class MailTimers:
         )
 
     def _left(self, what: str, number: int, within_s: float) -> float:
-        """Seconds that are left, counted from when this daemon saw it first."""
+        """Seconds that remain of `within_s` since this daemon first saw the message or request."""
         now = time.monotonic()
         return self._since.setdefault((what, number), now) + within_s - now
 
 
-def _is_old_news(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
+def _is_outdated(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:
     if notice.kind not in (NoticeKind.IDLE, NoticeKind.CHECKPOINT):
         return False
     if any(n.kind is notice.kind and n.session_id == notice.session_id and n.id > notice.id for n in all):

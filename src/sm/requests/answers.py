@@ -34,7 +34,7 @@ _NAME = re.compile(r"r([1-9][0-9]{0,17})")
 
 @dataclass(frozen=True, slots=True)
 class RequestReply:
-    """What somebody says to a request. `answers` for questions, `approved` for the rest."""
+    """A reply to a request. `answers` is for questions, `approved` for other requests."""
 
     approved: bool
     answers: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Requests:
         expires_s: float | None,
         key: RequestKey | None,
     ) -> Request:
-        """The calling session asks its parent, or the operator."""
+        """Open a question of the calling session to its parent or the operator."""
         session = self._manager.find(caller, "me", Action.REPORT)
         words = accepted(question, "question", REPORT_MAX)
         if not words.strip():
@@ -82,10 +82,10 @@ class Requests:
         return request
 
     async def listed(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
-        """Those that the caller may see, oldest first: the open ones, or with `all` the newest `limit`."""
+        """The open requests that the caller may see, oldest first; with `all` the newest `limit` requests."""
         if not all:
-            found = self._store.mail.open.requests.values()
-            return [r for r in found if r.open and self._sees(caller, r)]
+            requests = self._store.mail.open.requests.values()
+            return [r for r in requests if r.open and self._sees(caller, r)]
         caller_session = self._manager.caller_session(caller)
         if caller_session is None:
             return await self._store.mail.requests(limit)
@@ -104,7 +104,7 @@ class Requests:
         return relation.is_self or may(relation, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
-        """`r57` as the caller may see it. Raises NotFound."""
+        """The request named `r57`. Raises NotFound, also for a request that the caller may not see."""
         name = _NAME.fullmatch(reference.lower())
         if name is None:
             raise NotFound(f"no such request: {reference[:40]}", "sm requests")
@@ -118,12 +118,12 @@ class Requests:
     ) -> Request:
         """Answer `r57`, or the one open request of a session. The first answer wins.
 
-        Returns when a hook that waits for the answer has taken it.
+        Returns when a waiting hook has taken the answer.
 
-        Raises IllegalState when it is open no more (saying what became of it), when nothing takes the answer any
-        more, or when a session has none or several open ones; UsageError when the answer does not fit the question.
+        Raises IllegalState when the request is closed (the error names its outcome), when no hook takes the answer,
+        or when the session does not have exactly one open request; UsageError when the answer does not fit.
         """
-        request_id, session_id = await self._meant(caller, reference, reply)
+        request_id, session_id = await self._resolve(caller, reference, reply)
         session = self._manager.find(caller, session_id, Action.ANSWER)
         await self._dialogs.refresh(request_id)
         async with self._store.transaction(caller, key) as tx:
@@ -135,16 +135,16 @@ class Requests:
                 tx.remember(request.name)
         return await self._dialogs.delivered(request, caller)
 
-    async def _meant(self, caller: Caller, reference: str, reply: RequestReply) -> tuple[int, str]:
+    async def _resolve(self, caller: Caller, reference: str, reply: RequestReply) -> tuple[int, str]:
         """(request id, session id) of what `reference` names."""
         name = _NAME.fullmatch(reference.lower())
         if name is not None:
             request = await self.find(caller, reference)
             return request.id, request.session_id
         session = self._manager.find(caller, reference, Action.ANSWER)
-        found = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
-        asks = bool(reply.answers)
-        fitting = [r for r in found if (r.kind is RequestKind.QUESTION) is asks] or found
+        requests = open_of(self._store.mail.open.requests, session.id, list(RequestKind))
+        has_answers = bool(reply.answers)
+        fitting = [r for r in requests if (r.kind is RequestKind.QUESTION) is has_answers] or requests
         if len(fitting) != 1:
             names = ", ".join(r.name for r in fitting)
             raise IllegalState(
@@ -175,16 +175,16 @@ class Requests:
             return await decide(tx, self._dialogs, session, request, answer, caller)
         done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)
         if reply.approved:
-            said = request.words or None
             reason = f"{caller} approved it ({request.name})"
-            signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, tx.now, message=said)
+            message = request.words or None
+            signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, tx.now, message=message)
             await self._reports.completed(tx, session.id, signal)
         else:
             send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", tx.now)
         return done
 
     async def taken(self, caller: Caller, request: Request) -> Request:
-        """The session that asked has got the answer. Raises IllegalState when it got it otherwise before."""
+        """Record that the asking session has the answer. Idempotent. Raises NotFound for another session's request."""
         if request.session_id != caller.session_id:
             raise NotFound(f"no such request: {request.name}", "sm requests")
         async with self._store.transaction() as tx:
@@ -195,19 +195,19 @@ class Requests:
 
 
 def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
-    """The answers, where one is the number of an option or its words in another case as the option itself.
+    """The answers, with the number of an option, or its text in another case, replaced by the option.
 
-    Where several may be chosen, numbers and words may be listed with commas between them. Everything else is an
-    answer in words of its own.
+    For a multiple choice, numbers and texts may be listed with commas. Any other answer is a free text. Raises
+    UsageError for answers that do not fit the questions.
     """
-    asked = len(request.questions)
-    if len(answers) != asked:
+    count = len(request.questions)
+    if len(answers) != count:
         are = "is" if len(answers) == 1 else "are"
         raise UsageError(
-            f"{request.name} asks {asked} question{'s' if asked != 1 else ''}, and {len(answers)} {are} answered",
-            f"sm answer {request.name}{' TEXT' * asked}",
+            f"{request.name} asks {count} question{'s' if count != 1 else ''}, and {len(answers)} {are} answered",
+            f"sm answer {request.name}{' TEXT' * count}",
         )
-    found = []
+    result = []
     for question, answer in zip(request.questions, answers, strict=True):
         words = accepted(answer, "answer", MESSAGE_MAX)
         if not words.strip():
@@ -216,15 +216,15 @@ def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
         _check_numbers(request, question, words)
         option = named.get(words) or named.get(_plain(words))
         several = _several(words, named) if option is None and question.multiple else None
-        found.append(option or several or words)
-    return tuple(found)
+        result.append(option or several or words)
+    return tuple(result)
 
 
 _NUMBERS = re.compile(r"[0-9]{1,2}(\s*,\s*[0-9]{1,2})*")
 
 
 def _check_numbers(request: Request, question: Question, words: str) -> None:
-    """A number that is none of an option's is a slip, unless the question is about numbers."""
+    """Raise UsageError for the number of a missing option, unless the question itself contains numbers."""
     if not question.options or not _NUMBERS.fullmatch(words.strip()):
         return
     if any(character.isdigit() for character in "".join((question.question, *question.options))):
@@ -245,25 +245,25 @@ def _plain(words: str) -> str:
 
 
 def _named(question: Question) -> dict[str, str]:
-    """The options by what may be said for them; a number is the number, also where it is the words of another."""
+    """The options by text, exact or folded, and by number. A number wins over an option with that text."""
     by_words = {_plain(option): option for option in reversed(question.options)}
     exactly = {option: option for option in question.options}
     return by_words | exactly | {str(n): option for n, option in enumerate(question.options, 1)}
 
 
 _LISTED_MAX = 100
-"""Options of a question that are looked for in a list, and how many a list may have: more would take too long."""
+"""The most options of a question, and the most entries of a list, that are parsed: more would take too long."""
 _BETWEEN = re.compile(r"[\s,]*")
 _END = re.compile(r"\s*(?:,|\Z)")
 
 
 def _several(words: str, named: Mapping[str, str]) -> str | None:
-    """The options that `words` lists, joined by `, `; None when something in it is none of them.
+    """The options that `words` lists, joined by `, `; None if an entry is no option.
 
-    The words of an option may have commas themselves: of two readings the longer one counts.
+    The text of an option may contain commas, so the longest match wins.
     """
     keys = sorted((key for key in named if key and key == _plain(key)), key=len, reverse=True)
-    if len(keys) > 2 * _LISTED_MAX:  # each has its words and its number
+    if len(keys) > 2 * _LISTED_MAX:  # two keys for each option
         return None
     rest = _plain(words)
     chosen: dict[str, None] = {}
@@ -280,14 +280,14 @@ def _several(words: str, named: Mapping[str, str]) -> str | None:
 
 
 def _skipped(words: str, at: int) -> int:
-    found = _BETWEEN.match(words, at)
-    return at if found is None else found.end()
+    match = _BETWEEN.match(words, at)
+    return at if match is None else match.end()
 
 
 async def decide(
     tx: Transaction, dialogs: Dialogs, session: Session, request: Request, answer: Answer, who: Caller
 ) -> Request:
-    """The request is answered, or the answer is offered to the hook that waits for it."""
+    """Answer the request, or propose the answer to the hook that waits for it."""
     if request.hook is not None:
         return dialogs.propose_answer(tx, session, request, answer, who)
     return await finish_request(tx, session, request, tx.now, **_decided(who, answer))

@@ -27,5 +27,5 @@ def rule_decision(
 
 
 async def real_directory(session: Session | None) -> str:
-    """The target of the session's working directory: agents name files there, and rules need not."""
+    """The session's working directory without links: agents may name files by it when rules do not."""
     return "" if session is None else await asyncio.to_thread(os.path.realpath, session.working_dir)

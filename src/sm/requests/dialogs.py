@@ -43,11 +43,11 @@ from sm.terminals.base import Screen
 log = logging.getLogger(__name__)
 
 TAKEN_WITHIN_S = 5.0
-"""How long an answer waits for the hook to take it: it may be between two questions, or find a daemon restarted."""
+"""How long an answer waits for its hook, which may be between two polls or reconnecting to a restarted daemon."""
 _PRINTED_WITHIN_S = 3.0
-"""How long a hook that was given the answer may need to hand it on and say so."""
+"""How long a hook that got the answer may take to print the answer and confirm."""
 _QUIET_S = 1.5
-"""How long a session must have waited for nobody until its dialog counts as answered: another may open at once."""
+"""How long a session must not wait before its dialog counts as answered: another dialog may open at once."""
 _LOOK_EVERY_S = 0.5
 _SCREEN_WITHIN_S = 2.0
 _AT_ITS_TERMINAL = "it was answered at its terminal"
@@ -59,7 +59,7 @@ class DialogOutcome(StrEnum):
     OPEN = "open"
     DECIDED = "decided"
     OVER = "over"
-    """The hook has nothing to say: its agent, or whoever sits there, goes on alone."""
+    """The hook prints nothing: the agent, or the person at its terminal, decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class HookReply:
 
     outcome: DialogOutcome
     output: str | None = field(default=None, repr=False)
-    """What it has to print."""
+    """The text that the hook prints."""
 
 
 class Dialogs:
-    """The requests that hooks wait for. `answers` and messaging bring the answers, the API brings the hooks."""
+    """The requests that hooks wait for. `answers` and `messaging` bring the answers, the API brings the hooks."""
 
     def __init__(self, store: Store, manager: Manager, terminals: Screen) -> None:
         self._store = store
@@ -86,14 +86,14 @@ class Dialogs:
         """When a hook was given the answer (time.monotonic())."""
         self._withdrawing: set[int] = set()
         self._quiet: dict[int, float] = {}
-        """Since when the session of a request waits for nobody (time.monotonic())."""
+        """Since when the session of a request is not waiting (time.monotonic())."""
         self._proposed_at: dict[int, float] = {}
         """When a proposed answer was first seen (time.monotonic())."""
 
-    # What hooks do
+    # Calls of hooks
 
     def dialog(self, session_id: str, payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
-        """The dialog that an event of this session's agent tells of."""
+        """The dialog in a hook event of this session's agent; None without one."""
         session = self._store.sessions.get(session_id)
         reader = None if session is None else self._hook_reader(session)
         return None if reader is None else reader.dialog(payload, cut=cut)
@@ -102,23 +102,23 @@ class Dialogs:
         return self._manager.provider(session).readers.hooks
 
     async def known(self, session_id: str, key: str) -> Request | None:
-        """The request that this session's hook has opened with `key`, unless it has to be attached again.
+        """The request that this session's hook opened with `key`; None if the hook has to attach (again).
 
-        Raises NotFound for another session's key.
+        Raises NotFound for the key of another session.
         """
         found = _its_own(await self._store.mail.request_of_hook(key), session_id)
         return None if found is None or self._by_other_rules(found) else found
 
     def _by_other_rules(self, request: Request) -> bool:
-        """Whether rules have decided it that may not be those of the configuration any more."""
+        """True if rules of an earlier daemon decided it: the configuration may have changed."""
         return (
             request.has_proposed_answer and request.answered_by == BY_RULE and request.id in self._from_before
         )
 
     async def attach(self, session_id: str, dialog: Dialog, key: str, tool_use: str | None) -> Request:
-        """The request of `key`, opened if it is new. Where a rule decides, its answer is proposed at once.
+        """The request of `key`, opened if it is new. If a rule decides, its answer is proposed at once.
 
-        Raises NotFound for the key of another session, IllegalState for one whose process is gone, LimitReached.
+        Raises NotFound for the key of another session, IllegalState if the session's process is gone, LimitReached.
         """
         session, asked = self._store.sessions.get(session_id), asked_of(dialog, key, tool_use)
         if session is not None:
@@ -150,7 +150,7 @@ class Dialogs:
         return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
 
     async def _reopen(self, tx: Transaction, session: Session, request: Request) -> Request:
-        """Open the request again without its proposed answer. Nobody was told of a request that a rule decided."""
+        """Drop the proposed answer. A request that a rule had decided needs a notice now."""
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
             plan = self._plan(session, after.tool, after.arguments)
@@ -162,22 +162,22 @@ class Dialogs:
         return None if reader is None else reader.plan(tool or "", arguments or {})
 
     def is_decided(self, request_id: int) -> bool:
-        """Whether there is something for its hook: an answer, or that nobody waits for one any more."""
+        """True if the request's hook can return: there is an answer, or the request is closed."""
         now = self._store.mail.open.requests.get(request_id)
         return (
             now is None or not now.open or (now.has_proposed_answer and request_id not in self._withdrawing)
         )
 
     async def reply(self, request_id: int) -> HookReply:
-        """The answer to the request's hook at this moment. The caller has to hand the answer on at once."""
+        """The current reply to the request's hook. The caller must pass it on at once."""
         if not self.is_decided(request_id):
             return HookReply(DialogOutcome.OPEN)
-        request = await self._store.mail.request(request_id)  # returns at once for one that is open
+        request = await self._store.mail.request(request_id)  # does not block for an open request
         session = self._store.sessions.get(request.session_id)
         if session is None or request.answer is None or request.answered_by == BY_TERMINAL:
             return HookReply(DialogOutcome.OVER)
         if request.has_proposed_answer:
-            # Once: a hook that never takes it gets no more time, and whoever has answered waits for no longer.
+            # Only the first time counts, so that a hook which never confirms cannot extend the wait.
             self._handed.setdefault(request.id, time.monotonic())
         output = self._decision(session, request)
         return HookReply(DialogOutcome.OVER) if output is None else HookReply(DialogOutcome.DECIDED, output)
@@ -190,7 +190,7 @@ class Dialogs:
         return None if reader is None else reader.decision(request, by)
 
     async def taken(self, session_id: str, key: str) -> Request:
-        """The hook has handed the answer on. Idempotent. Raises NotFound."""
+        """Record that the hook has passed the answer on. Idempotent. Raises NotFound."""
         async with self._store.transaction() as tx:
             found = _its_own(await tx.mail.request_of_hook(key), session_id)
             if found is None:
@@ -199,7 +199,7 @@ class Dialogs:
                 found = await finish_with_proposed_answer(tx, found, tx.now)
         return found
 
-    # What those who answer do
+    # Calls of those who answer
 
     async def refresh(self, request_id: int) -> None:
         """Close a request whose dialog is gone: a waiting hook would still take the answer."""
@@ -207,15 +207,15 @@ class Dialogs:
         if request is None or request.hook is None or not request.open or request.has_proposed_answer:
             return
         age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
-        if age_s > _QUIET_S and await self._is_answered(request):  # a younger one may not be drawn yet
+        if age_s > _QUIET_S and await self._is_answered(request):  # a younger dialog may not be drawn yet
             await self._over(request.id)
 
     def propose_answer(
         self, tx: Transaction, session: Session, request: Request, answer: Answer, who: Caller
     ) -> Request:
-        """Write the answer down for the hook; after the commit `delivered` has to be called.
+        """Store the answer for the hook. After the commit the caller must call `delivered`.
 
-        Raises UsageError for an answer that cannot be given that way.
+        Raises UsageError for an answer that the hook cannot give.
         """
         by = _name(who)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
@@ -230,7 +230,7 @@ class Dialogs:
         """
         if proposed.hook is None:
             return proposed
-        # A repeated call learns the end of the request.
+        # A repeated call gets the outcome of the request.
         if not (proposed.has_proposed_answer and proposed.answered_by == _name(who)):
             return _answered(proposed, who)
         began = time.monotonic()
@@ -256,7 +256,7 @@ class Dialogs:
 
     async def _withdraw(self, proposed: Request) -> Request:
         """Withdraw the proposed answer, unless the request has changed meanwhile."""
-        self._withdrawing.add(proposed.id)  # a hook that asks now must not be given what is being taken back
+        self._withdrawing.add(proposed.id)  # a hook that polls now must not get the withdrawn answer
         try:
             async with self._store.transaction() as tx:
                 now = await tx.mail.request(proposed.id)
@@ -269,25 +269,22 @@ class Dialogs:
             self._handed.pop(proposed.id, None)
             self._proposed_at.pop(proposed.id, None)
 
-    # What tells that a dialog is gone
+    # Closed dialogs
 
     async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        """The use of a tool is over: nobody asks about it any more. `allowed`: False when a person has refused it."""
+        """Close the request of a finished tool use. `allowed`: False when a person has refused the use."""
         open = self._store.mail.open.requests.values()
         for request in [r for r in open if r.session_id == session_id and r.hook and r.tool_use == tool_use]:
             await durable(self._over)(request.id, allowed)
 
     async def _over(self, request_id: int, allowed: bool | None = None) -> Request | None:
-        """Close the request of a dialog that is gone: with the proposed answer, else as answered at the terminal.
-
-        None: the session is gone too.
-        """
+        """Close the request of a closed dialog: with the proposed answer, else as answered at the terminal."""
         async with self._store.transaction() as tx:
             now = await tx.mail.request(request_id)
             session = tx.find(now.session_id)
             if not now.open or session is None:
                 return now
-            # A proposed answer may come too late, or reach no hook: then the person at the terminal has decided.
+            # A proposed answer that reached no hook, or came too late, did not decide: the person at the terminal did.
             given = now.id in self._handed or now.id in self._from_before
             if now.answer is not None and given and not (now.answer.approved and allowed is False):
                 return await finish_with_proposed_answer(tx, now, tx.now)
@@ -309,9 +306,9 @@ class Dialogs:
             try:
                 await self._look()
             except StorageFull as error:
-                log.warning("put off the dialogs: %s", error.message)
+                log.warning("postponed the check of dialogs: %s", error.message)
             except Exception:
-                log.exception("failed the dialogs")
+                log.exception("failed to check dialogs")
             if self._waited_for():
                 await asyncio.sleep(_LOOK_EVERY_S)
             else:
@@ -332,10 +329,12 @@ class Dialogs:
                 if await self._is_answered(request):
                     await self._over(request.id)
                     continue
-                self._quiet[request.id] = now  # a dialog stands there: not every time is its screen looked at
+                self._quiet[request.id] = (
+                    now  # the dialog is still open: wait before the next read of the screen
+                )
             if not request.has_proposed_answer:
                 self._proposed_at.pop(request.id, None)
-            # Whoever has answered waits for less, and withdraws it: then the daemon, or the caller, was killed.
+            # `delivered` withdraws earlier than this, unless the daemon or its caller was killed.
             elif (
                 self._patience(request.id, self._proposed_at.setdefault(request.id, now) + TAKEN_WITHIN_S)
                 <= 0
@@ -350,7 +349,7 @@ class Dialogs:
         return now - self._quiet.setdefault(request.id, now) >= _QUIET_S
 
     async def _is_answered(self, request: Request) -> bool:
-        """Whether its session waits for nobody, and shows no dialog either."""
+        """True if the session does not wait and its screen shows no dialog."""
         session = self._store.sessions.get(request.session_id)
         if session is None or session.status is Status.WAITING_INPUT:
             return False
@@ -362,8 +361,8 @@ class Dialogs:
                 lines = await self._terminals.visible(session.terminal)
         except (TerminalError, TimeoutError):
             return False
-        said = reader.screen(lines, time.time())
-        return said is None or said.activity is not Activity.BLOCKED
+        observation = reader.screen(lines, time.time())
+        return observation is None or observation.activity is not Activity.BLOCKED
 
 
 def _its_own(found: Request | None, session_id: str) -> Request | None:
@@ -373,7 +372,7 @@ def _its_own(found: Request | None, session_id: str) -> Request | None:
 
 
 def _is_current(now: Request | None, proposed: Request) -> bool:
-    """Whether the request still has this proposed answer."""
+    """True if the request still has this proposed answer."""
     return (
         now is not None
         and now.has_proposed_answer
@@ -386,7 +385,7 @@ def _name(who: Caller) -> str:
 
 
 def _answered(request: Request, who: Caller) -> Request:
-    """`request`, when it was `who` that answered it. Raises IllegalState."""
+    """The request if `who` answered it. Raises IllegalState otherwise."""
     if request.open:
         raise IllegalState(
             f"the dialog of {request.name} takes no answer: nothing of session {request.session_id} waits for it any"

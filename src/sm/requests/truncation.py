@@ -1,4 +1,4 @@
-"""Truncates dialogs of agents, which may be of any size, before they are stored."""
+"""Truncates dialogs of agents before they are stored: a dialog may have any size."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> NewRequest:
-    """What the dialog asks, within bounds: it comes from an agent, and is kept in memory."""
+    """The request of a dialog, truncated: an agent wrote it, and it stays in memory."""
     arguments = _kept(dialog.arguments)
     questions = tuple(
         Question(
@@ -44,7 +44,7 @@ def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> NewRequest:
 
 
 def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`arguments` themselves when they are short enough, else with their texts cut, else nothing of them."""
+    """`arguments` if they are short enough, else a copy with truncated texts, else an empty mapping."""
     if _is_short(arguments):
         return arguments
     for most in _TEXTS_CUT_TO:
@@ -57,7 +57,7 @@ def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_short(arguments: Mapping[str, Any]) -> bool:
     try:
         return len(orjson.dumps(dict(arguments))) <= _ARGUMENTS_MAX_BYTES
-    except (TypeError, ValueError):  # a lone half of a character, or no JSON: not to be kept as it is
+    except (TypeError, ValueError):  # a lone surrogate, or no JSON
         return False
 
 
