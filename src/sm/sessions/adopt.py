@@ -1,4 +1,4 @@
-"""Agents that are adopted: each was started by somebody else, in a pane of their own, and becomes a session there."""
+"""Adopts agents: makes a session of an agent that a person started in a tmux pane."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -25,8 +25,6 @@ _USUAL_TYPE = "general-purpose"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adoptions:
-    """The use case of adopting. It looks at processes, because those that it adopts were started by nobody here."""
-
     _store: Store
     _manager: Manager
     _spawner: Spawner
@@ -45,16 +43,16 @@ class Adoptions:
         trust: str | None,
         listens: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
-        """Make a session of an agent that runs already, in the tmux pane that `target` names.
+        """Make a session of the agent that runs in the tmux pane `target`. Changes neither the agent nor its pane.
 
-        Nothing is done to the agent, and its pane is neither moved nor renamed. Raises NotFound without such a pane,
-        IllegalState when it is a session already or holds no agent, or more than one, and as a spawn does.
+        Raises NotFound without such a pane, IllegalState when the pane is a session already or does not have exactly
+        one agent, and the errors of a spawn.
         """
         self._manager.require(caller, Action.ADOPT, target)
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:
-            return SessionResult(await self._spawner.start_heard(caller, earlier, START_WAIT_S, listens))
+            return SessionResult(await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, listens))
         try:
             pane = await self._terminals.look(target)
         except (NoTerminal, NoServer) as error:
@@ -79,10 +77,10 @@ class Adoptions:
         session = replace(
             planned.session,
             status_reason=f"adopted from pane {pane.pane_id}",
-            effective_mode=TrustLevel.DIRECT,  # it runs where it runs
+            effective_mode=TrustLevel.DIRECT,  # the agent runs outside of a sandbox
             model=None,
             conversation=await self._conversation(provider, planned.launch, process),
-            token_hash=None,  # a process that runs already cannot be given a token
+            token_hash=None,  # a running process cannot get a token
         )
         flags = provider.flags_of(processes.command_line(process.pid))
         launch = replace(planned.launch, flags=flags)
@@ -97,7 +95,7 @@ class Adoptions:
                 raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return SessionResult(
-            await self._spawner.start_heard(caller, inserted.id, START_WAIT_S, listens), planned.warnings
+            await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, listens), planned.warnings
         )
 
     def _refuse_a_session(self, pane: ForeignPane) -> None:
@@ -111,16 +109,16 @@ class Adoptions:
             raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")
 
     async def _agent_in(self, pane: ForeignPane) -> tuple[Process, Provider]:
-        """The one agent among the pane's process and what it started; what an agent itself started is none."""
+        """The only agent in the process tree of the pane. Descendants of an agent do not count as agents."""
         root = processes.identify(pane.pid)
         tree = [] if root is None else await asyncio.to_thread(processes.process_tree, root)
-        found: dict[int, tuple[Process, Provider]] = {}
+        agents: dict[int, tuple[Process, Provider]] = {}
         for process in tree:
             argv = processes.command_line(process.pid)
             for provider in self._providers.values():
                 if argv and provider.adopts(argv):
-                    found[process.pid] = (process, provider)
-        top = [each for pid, each in found.items() if not found.keys() & set(processes.ancestry(pid)[1:])]
+                    agents[process.pid] = (process, provider)
+        top = [agent for pid, agent in agents.items() if not agents.keys() & set(processes.ancestry(pid)[1:])]
         if len(top) == 1:
             return top[0]
         if not top:
@@ -131,7 +129,7 @@ class Adoptions:
         )
 
     async def _conversation(self, provider: Provider, launch: Launch, process: Process) -> str | None:
-        """The conversation that the agent says it is in; None when it does not say."""
+        """The id of the conversation from the agent's state file; None without one."""
         reader = provider.readers.state
         if reader is None:
             return None
@@ -141,7 +139,7 @@ class Adoptions:
 
 
 def _usual_type(provider: Provider) -> str:
-    """The agent type of an agent that nobody has given one."""
+    """The default agent type for an adopted agent."""
     types: Collection[str] = provider.agent_types
     if not types:
         raise UsageError(f"no agent type is configured for {provider.name}", "sm config shows those that are")

@@ -1,4 +1,4 @@
-"""The records of sessions: put away, taken out again, removed, given another parent."""
+"""Archives, unarchives and removes sessions, and moves them to another parent."""
 
 import asyncio
 import os
@@ -20,28 +20,26 @@ from sm.store import Store, Transaction
 
 @dataclass(frozen=True, slots=True)
 class RemovedSession:
-    """What there was of a session that was removed; in texts of one line."""
+    """Facts about a removed session. Each is one line of text, because `remove` joins them by newlines."""
 
     session_id: str
     effective_mode: str = ""
     worktree: str = ""
-    """Empty: it had none."""
+    """Empty: none."""
     branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeUse:
-    """Who else there is at a worktree, those too that the caller may not see; both False for a session without one."""
+    """Other sessions at a worktree, including those that the caller may not see. Both False without a worktree."""
 
     used: bool
-    """A session works in it."""
+    """A session works in the worktree."""
     sandboxed: bool
-    """The one that had it was sandboxed, or another sandboxed one could write where its repository lies."""
+    """The removed session was sandboxed, or another sandboxed session could write to the repository."""
 
 
 class Records:
-    """The use cases about records."""
-
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
@@ -49,7 +47,7 @@ class Records:
     async def archive(
         self, caller: Caller, reference: str, key: RequestKey | None, *, archived: bool
     ) -> Session:
-        """Put an ended session out of sight, or back. Doing it twice is fine. Raises IllegalState for a live one."""
+        """Hide an ended session from lists, or show it again. Idempotent. Raises IllegalState for a live session."""
         session = self._manager.find(caller, reference, Action.ARCHIVE)
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
@@ -64,12 +62,12 @@ class Records:
         return after
 
     async def remove(self, caller: Caller, reference: str, key: RequestKey | None) -> RemovedSession:
-        """Forget a session for good: its record, its words, its terminal, its files. Its events stay.
+        """Delete a session with its texts, terminal and files. Its events stay.
 
         Raises IllegalState while its process lives.
         """
         async with self._store.transaction(caller, key) as tx:
-            if tx.replayed is not None:  # the session of a repeated request can be found no more
+            if tx.replayed is not None:  # the session of a repeated request no longer exists
                 return RemovedSession(*tx.replayed.split("\n"))
         session = self._manager.find(caller, reference, Action.REMOVE)
         async with self._store.transaction(caller, key) as tx:
@@ -79,7 +77,7 @@ class Records:
                     f"the process of session {now.id} lives ({now.status})", f"sm kill {now.id}"
                 )
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
-                # Whose descendants they are must not change with what is forgotten (`on_parent_end: keep`).
+                # Children keep their other ancestors (`on_parent_end: keep`).
                 await adopt(tx, child, now.parent_id, tx.now, f"its parent {now.id} was removed")
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
@@ -89,29 +87,29 @@ class Records:
         return done
 
     async def around(self, removed: RemovedSession) -> WorktreeUse:
-        """Who else there is at the worktree of a session that was removed."""
+        """The use of a removed session's worktree by other sessions."""
         if not removed.worktree:
             return WorktreeUse(used=False, sandboxed=False)
         sessions, workspaces = self._store.sessions.values(), self._store.workspaces
         living = {s.working_dir for s in sessions if s.exit is None}
         sandboxed = [s for s in sessions if s.effective_mode is not TrustLevel.DIRECT]
         teams = {s.workspace for s in sandboxed}
-        reached = {s.working_dir for s in sandboxed}
-        reached |= {w.directory for w in workspaces.values() if w.slug in teams}
-        around = await asyncio.to_thread(_around, removed, living, reached)
-        return replace(around, sandboxed=around.sandboxed or removed.effective_mode != TrustLevel.DIRECT)
+        writable = {s.working_dir for s in sandboxed}
+        writable |= {w.directory for w in workspaces.values() if w.slug in teams}
+        use = await asyncio.to_thread(_worktree_use, removed, living, writable)
+        return replace(use, sandboxed=use.sandboxed or removed.effective_mode != TrustLevel.DIRECT)
 
     async def reparent(
         self, caller: Caller, reference: str, parent: str | None, key: RequestKey | None
     ) -> Session:
-        """Give a session another parent; None: the operator.
+        """Move a session under another parent; None: the operator.
 
-        Raises UsageError for a parent that stands below it, IllegalState for one whose process is gone,
-        NotPermitted for one with less trust or of another workspace, LimitReached for one that has enough.
+        Raises UsageError for a parent that is a descendant, IllegalState for a parent whose process is gone,
+        NotPermitted for a parent with less trust or of another workspace, LimitReached for too many children.
         """
         session = self._manager.find(caller, reference, Action.REPARENT)
         caller_session = self._manager.caller_session(caller)
-        # It gets a child as if by a spawn.
+        # The parent gets a child, as by a spawn.
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
         if caller_session is not None and target is None:
             raise NotPermitted(f"session {caller_session.id} may not give a child to the operator")
@@ -129,7 +127,7 @@ class Records:
         return after
 
     def _suitable(self, tx: Transaction, session: Session, parent: Session) -> str:
-        if session.id in (parent.id, *(above.id for above in ancestors(parent, tx.find))):
+        if session.id in (parent.id, *(ancestor.id for ancestor in ancestors(parent, tx.find))):
             raise UsageError(f"session {parent.id} is session {session.id}, or stands below it")
         if parent.exit is not None:
             raise IllegalState(f"session {parent.id} has ended, its process is gone; it cannot have children")
@@ -143,11 +141,11 @@ class Records:
         return parent.id
 
 
-def _around(removed: RemovedSession, living: Collection[str], reached: Collection[str]) -> WorktreeUse:
-    """`living`: where sessions work; `reached`: where sandboxed ones can write."""
+def _worktree_use(removed: RemovedSession, living: Collection[str], writable: Collection[str]) -> WorktreeUse:
+    """`living`: directories of live sessions; `writable`: directories that sandboxed sessions can write to."""
     worktree = os.path.realpath(removed.worktree)
     main = os.path.realpath(main_of(removed.worktree, removed.branch) or removed.worktree)
     return WorktreeUse(
         used=any(within(os.path.realpath(directory), worktree) for directory in living),
-        sandboxed=any(overlap(os.path.realpath(directory), main) for directory in reached),
+        sandboxed=any(overlap(os.path.realpath(directory), main) for directory in writable),
     )

@@ -1,4 +1,4 @@
-"""The environment that an agent is started with: what it inherits, and what tells it who its session is."""
+"""Builds the environment of an agent: inherited variables, and the variables that identify its session."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -12,14 +12,12 @@ _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 
 
 class Environments:
-    """Builds environments by the configuration."""
-
     def __init__(self, config: Config, places: Places) -> None:
         self._inherited = {*_ALWAYS_INHERITED, *config.sessions.inherit_environment_vars}
         self._places = places
 
     def narrowed(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        """Of a caller's shell what sessions may inherit."""
+        """The variables of a caller's shell that sessions may inherit."""
         return {
             name: value
             for name, value in environment.items()
@@ -31,7 +29,7 @@ class Environments:
     def whole(
         self, session: Session, given: Mapping[str, str], *, has_prompt_file: bool
     ) -> Mapping[str, str]:
-        """Built from nothing; `SM_*` last, over anything a configuration says (design section 7)."""
+        """The complete environment: `given`, then `SM_*`, which override the configuration (design section 7)."""
         environment = dict(given)
         environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
         environment |= {
@@ -47,11 +45,11 @@ class Environments:
         return environment
 
     def again(self, session: Session, before: Mapping[str, str]) -> Mapping[str, str]:
-        """For another process of a session that had this one `before`."""
+        """The environment of a restored session, whose last process had `before`."""
         return {**before, "SM_PARENT_ID": session.parent_id or "", "SM_SOCKET": self._socket(session)}
 
     def _socket(self, session: Session) -> str:
-        """Where the session's commands find the daemon: a container holds nothing but its workspace's own socket."""
+        """The daemon's socket for the session's commands. A container has only the socket of its workspace."""
         if session.effective_mode is TrustLevel.SANDBOXED:
             return self._places.agent_socket(session.workspace)
         return self._places.socket

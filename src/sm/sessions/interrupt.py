@@ -16,10 +16,10 @@ from sm.state.requests import open_of
 from sm.store import Store, Transaction
 
 INTERRUPTIBLE = frozenset({Status.RUNNING, Status.WAITING_INPUT})
-"""When there is something to interrupt in an agent that has turns."""
+"""Statuses in which an agent with turns has work to interrupt."""
 
 _READY = frozenset({EventType.STARTED, EventType.RUNNING, EventType.IDLE})
-"""What only an agent that was ready can have come to."""
+"""Events that imply the agent finished starting."""
 _HISTORY = 200
 _PRESSED_WITHIN_S = 15.0
 _STOPPED_WITHIN_S = 5.0
@@ -29,21 +29,21 @@ _STOPPED_WITHIN_S = 5.0
 class InterruptResult:
     session: Session
     stopped: bool | None
-    """Whether it left off what it did; None: an agent without turns does not say."""
+    """The agent stopped its work; None: unknown, because the agent has no turns."""
 
 
 class Interrupts:
-    """The use case of interrupting. The outbox presses the key."""
+    """Orders interrupts. The outbox presses the key."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
 
     async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> InterruptResult:
-        """Press the key that makes an agent leave off, once, and wait a moment for it to do so.
+        """Press the agent's interrupt key once, and wait a few seconds until the agent stops its work.
 
-        Raises IllegalState when there is nothing to interrupt, or something that a person has to answer first;
-        ExternalError, WaitTimeout when it is not known whether the key was pressed: it is not pressed again.
+        Raises IllegalState when there is nothing to interrupt, or a person has to answer a dialog first. Raises
+        ExternalError or WaitTimeout when it is unknown whether the key was pressed; the key is not pressed again.
         """
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
@@ -76,13 +76,13 @@ class Interrupts:
             now = self._store.sessions.get(session.id)
             return now is None or now.status not in INTERRUPTIBLE
 
-        left_off = await self._store.changed(stopped, _STOPPED_WITHIN_S) if has_turns else None
-        return InterruptResult(self._store.sessions.get(session.id, session), left_off)
+        has_stopped = await self._store.changed(stopped, _STOPPED_WITHIN_S) if has_turns else None
+        return InterruptResult(self._store.sessions.get(session.id, session), has_stopped)
 
     async def _stuck_at_start(self, session: Session) -> bool:
-        """Whether something on its screen keeps it from its first input: then the key means to leave the program.
+        """Detect a start-up dialog, in which the interrupt key would end the program.
 
-        The same status and source as that of a dialog that somebody has opened since; so its history tells.
+        A later dialog has the same status and source, so this looks at the session's events.
         """
         if session.status is not Status.WAITING_INPUT or session.status_source != Source.SCREEN:
             return False
@@ -95,7 +95,7 @@ class Interrupts:
 
 
 async def _press(tx: Transaction, session: Session, caller: Caller) -> int:
-    """The id of the effect that presses the key."""
+    """Add the effect that presses the key, and return its id."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, tx.now)
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.hook is not None and not request.has_proposed_answer:  # the key closes its dialog

@@ -1,4 +1,4 @@
-"""Sessions that are killed: one, a tree, or all; by whom, until they are gone."""
+"""Kills one session, a tree or all sessions, and waits until their processes are gone."""
 
 import asyncio
 from collections import Counter
@@ -17,44 +17,43 @@ _KILLED_WITHIN_S = 20.0
 
 
 class Kills:
-    """The use cases of killing. What is decided here the outbox carries out; the watcher finds how it ended."""
+    """Orders kills. The outbox ends the processes, and the process watcher records how they ended."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
         self.killing: Counter[tuple[str, str | None]] = Counter()
-        """Sessions that are being killed, each with who asked for it and is told in the answer how it ended."""
+        """Pairs of a session being killed and the calling session, which learns the end from the answer."""
 
     async def kill(
         self, caller: Caller, reference: str, key: RequestKey | None, *, force: bool, tree: bool = False
     ) -> list[Session]:
-        """End the session's process and everything it started; return when they are gone.
+        """End the session's process and all processes it started; return when they are gone.
 
-        With `tree` its live descendants too, whether it lives itself or not, but for those that the caller may
-        not kill (it does not see them). A session that has ended but whose
-        process lives on keeps its status. Raises IllegalState when there is nothing left to kill, ExternalError
-        when something would not die.
+        `tree`: also kill the live descendants, even if the session itself has ended, except those that the caller
+        may not see. An ended session whose process still runs keeps its status. Raises IllegalState when no process
+        is left to kill, ExternalError when a process does not end.
         """
         session = self._manager.find(caller, reference, Action.KILL)
         async with self._store.transaction(caller, key) as tx:
-            # As it is in this transaction: from its commit on none of them can have another child.
+            # The tree as of this transaction: after the commit, no session in it can get another child.
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-            below = [s for s in session_tree.descendants(session.id) if s.exit is None] if tree else []
-            below = self._manager.allowed(caller, Action.KILL, below, session_tree)
-            victims = [session, *below]
+            descendants = [s for s in session_tree.descendants(session.id) if s.exit is None] if tree else []
+            descendants = self._manager.allowed(caller, Action.KILL, descendants, session_tree)
+            victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
                 await self._order(tx, session, victims, caller, force=force)
                 tx.remember(session.id)
-        self._manager.record_allowed(caller, Action.KILL, below)
-        told = Counter((v.id, caller.session_id) for v in victims)
-        self.killing += told
+        self._manager.record_allowed(caller, Action.KILL, descendants)
+        killing = Counter((v.id, caller.session_id) for v in victims)
+        self.killing += killing
         try:
             if not await self._store.changed(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
                 left = ", ".join(self._unkilled(victims))
                 raise ExternalError(f"session {left} did not end within {_KILLED_WITHIN_S:g} s")
         finally:
-            self.killing -= told
+            self.killing -= killing
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
 
     async def _order(
@@ -67,7 +66,7 @@ class Kills:
                 await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)
 
     async def kill_all(self) -> list[str]:
-        """Kill every session whose process may live (`sm daemon stop --all`); return the ids of those that died."""
+        """Kill every session whose process may live (`sm daemon stop --all`); return the ids of killed sessions."""
         victims = [
             s for s in self._store.sessions.values() if s.exit is None and (is_live(s.status) or s.process)
         ]
@@ -75,14 +74,14 @@ class Kills:
         async def kill(session: Session) -> str | None:
             try:
                 await self.kill(OPERATOR, session.id, None, force=False)
-            except IllegalState:  # it ended by itself meanwhile
+            except IllegalState:  # the process has ended in the meantime
                 return None
             return session.id
 
-        died = [each for each in await asyncio.gather(*map(kill, victims)) if each]
-        # Also the endings that were for a parent, which has died with its children.
-        await self._manager.acknowledge_endings(OPERATOR, died)
-        return died
+        killed = [session_id for session_id in await asyncio.gather(*map(kill, victims)) if session_id]
+        # Notices for a killed parent were readdressed to the operator, who knows these endings from the answer.
+        await self._manager.acknowledge_endings(OPERATOR, killed)
+        return killed
 
     def _unkilled(self, victims: Sequence[Session]) -> list[str]:
         return [

@@ -1,4 +1,4 @@
-"""What the use cases of sessions share: authorization, and the writes of the outbox and the process watcher."""
+"""Authorizes callers for the use cases of sessions, and records the reports of the outbox and the process watcher."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from sm.store.audit import ALLOWED, REFUSED, Record
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
-    """A session after a use case, and warnings for the person who asked for it."""
+    """A session after a use case, and warnings for the caller."""
 
     session: Session
     warnings: tuple[str, ...] = ()
 
 
 class Manager:
-    """Checks callers, whom the server has identified, against `policy`, and records what happened to sessions."""
+    """Checks authenticated callers against `policy`, and records facts about sessions."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Manager:
         self.endings = Endings(config, self.notices, providers)
         self.quota = Quota(config.limits)
 
-    # Who is asking, for whom
+    # Authorization
 
     @property
     def tree(self) -> SessionTree:
         return SessionTree(self._store.sessions)
 
     def caller_session(self, caller: Caller) -> Session | None:
-        """The calling session; None for the operator. Raises NotPermitted for one that is no more."""
+        """The calling session; None for the operator. Raises NotPermitted for a removed session."""
         if caller.session_id is None:
             return None
         session = self._store.sessions.get(caller.session_id)
@@ -65,9 +65,9 @@ class Manager:
         return session
 
     def find(self, caller: Caller, reference: str, action: Action = Action.SEE) -> Session:
-        """The session that `reference` names, if `caller` may do `action` to it; the audit log has what was decided.
+        """The session that `reference` names, if `caller` may do `action` to it. Writes to the audit log.
 
-        Raises NotFound (also for what the caller may not see) and NotPermitted.
+        Raises NotPermitted, and NotFound also for a session that the caller may not see.
         """
         caller_session = self.caller_session(caller)
         if reference == "me":
@@ -87,31 +87,31 @@ class Manager:
             who = "the operator" if caller_session is None else f"session {caller_session.id}"
             refusal = NotPermitted(f"{who} may not {action} session {target.id}")
             raise self._refused(refusal, caller, action, target.id, related)
-        if not _goes_without_saying(relation, action):
+        if not _is_routine(relation, action):
             self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
         return target
 
     def allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
     ) -> list[Session]:
-        """Those of the sessions that `caller` may do `action` to: of a tree, what it may not is left out.
+        """Filter `sessions` to those that `caller` may do `action` to.
 
-        A transaction may call this: nothing is written. After the commit, `record_allowed` has to be called.
+        Safe inside a transaction, because this does not write. Call `record_allowed` after the commit.
         """
         caller_session = self.caller_session(caller)
         return [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
 
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
-        """Write to the audit log that `allowed` let the caller do `action` to these sessions."""
+        """Write the sessions that `allowed` returned to the audit log."""
         for session in sessions:
             self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
 
     def require(
         self, caller: Caller, action: Action, target: str | None = None, detail: str | None = None
     ) -> None:
-        """Raises NotPermitted unless `caller` may do `action`, one that is about no session.
+        """Raise NotPermitted unless `caller` may do `action`, which concerns no session.
 
-        `target` and `detail` are for the audit log.
+        `target` and `detail` go to the audit log.
         """
         if not may_at_all(caller, action):
             refusal = NotPermitted(f"only the operator may {action}")
@@ -128,25 +128,24 @@ class Manager:
     def provider(self, session: Session) -> Provider:
         return self._providers[session.provider]
 
-    # What the outbox found
+    # Reports of the outbox
 
     async def taken(self, effect: Effect) -> None:
-        """The effect is about to happen, once; a crash from here on makes it a dead letter."""
+        """Mark the effect as started. A crash from here on makes it a dead letter, because effects run once."""
         async with self._store.transaction() as tx:
             await tx.take(effect)
 
     async def finished(self, effect: Effect, *, dead: str | None = None) -> None:
-        """The effect is done, or given up for the reason `dead`, which the session's events then tell."""
+        """Mark the effect as done, or as failed for the reason `dead`, which becomes an event of the session."""
         async with self._store.transaction() as tx:
             await tx.finish(effect, dead=dead)
             session = tx.find(effect.session_id)
             if dead and session is not None:
                 await tx.event(EventType.WARNING, session, tx.now, f"{subject(session)} - {dead}", {})
 
-    # What the watcher found
+    # Reports of the process watcher
 
     def has_process(self, session_id: str, process: Process | None) -> bool:
-        """See `is_process_of`."""
         session = self._store.sessions.get(session_id)
         return session is not None and is_process_of(session, process, self._store.mail.open)
 
@@ -155,8 +154,8 @@ class Manager:
     ) -> None:
         """Record how a process of the session ended; `screen` is the last content of the terminal.
 
-        Nothing changes for another process than the session's own (`has_process`): its end is recorded already,
-        once for each run, or the session was restored since.
+        Ignores a process that is not the session's own (`has_process`): its end is recorded already, or the session
+        was restored since.
         """
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
@@ -166,35 +165,35 @@ class Manager:
     async def terminal_lost(
         self, session_id: str, process: Process | None, cause: LossCause, reason: str, *, process_gone: bool
     ) -> None:
-        """Record that the terminal is gone, and with the terminal how the process ends; as `process_ended`."""
+        """Record that the terminal is gone. Ignores other processes, as `process_ended`."""
         async with self._store.transaction() as tx:
             session = tx.session(session_id)
             if is_process_of(session, process, tx.mail.open):
                 exit = Exit() if process_gone else None
                 await self.endings.terminal_lost(tx, session, cause, reason, exit)
 
-    # What need not be told
+    # Notices whose content the caller already knows
 
     async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:
-        """The caller knows of these endings, because it was answered so: it need not be told again."""
+        """Close the caller's pending notices about the end of these sessions."""
         await self.acknowledge(caller, lambda n: n.kind is NoticeKind.ENDING and n.session_id in session_ids)
 
     async def acknowledge(self, caller: Caller, is_known: Callable[[Notice], bool]) -> None:
-        """Settle the pending notices to the caller whose content the caller knows from an answer."""
+        """Close the caller's pending notices whose content the caller knows from an answer."""
 
-        def told(open: Open) -> list[Notice]:
+        def known(open: Open) -> list[Notice]:
             return [n for n in open.notices.values() if n.recipient == caller.session_id and is_known(n)]
 
-        if told(self._store.mail.open):
+        if known(self._store.mail.open):
             async with self._store.transaction() as tx:
-                tx.mail.finish_notices(told(tx.mail.open), "heard")
+                tx.mail.finish_notices(known(tx.mail.open), "heard")
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:
             await move(tx, self.notices, session_id, signal)
 
 
-def _goes_without_saying(relation: Relation, action: Action) -> bool:
-    """Whether an allowed action is not recorded: what a session does to itself, and what is asked for all the time."""
+def _is_routine(relation: Relation, action: Action) -> bool:
+    """True for actions that the audit log omits: a session's actions on itself, and actions that callers poll."""
     polled = action is Action.SEE or (relation.is_operator and action is Action.READ)
     return polled or relation.is_self

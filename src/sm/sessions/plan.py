@@ -1,4 +1,4 @@
-"""Planning a spawn: from what was asked for to the session and the process to start. Decides, writes nothing."""
+"""Plans a spawn: turns a request into a session and the command of its process. Does not write."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ _NO_SANDBOX = (
 
 @dataclass(frozen=True, slots=True)
 class SpawnPlan:
-    """A session that may be inserted, and how its process is started."""
+    """A session to insert, and the start of its process."""
 
     session: Session
     launch: Launch
@@ -42,7 +42,7 @@ class SpawnPlan:
 
 
 class SpawnPlanner:
-    """Plans spawns by the configuration. Every refusal of a spawn that needs no transaction is made here."""
+    """Plans spawns, and makes every check of a spawn that needs no transaction."""
 
     def __init__(
         self,
@@ -70,10 +70,7 @@ class SpawnPlanner:
         *,
         runs: bool = False,
     ) -> SpawnPlan:
-        """`runs`: the process of the session runs already.
-
-        Raises UsageError and its kin, NotPermitted, SandboxUnavailable.
-        """
+        """Plan a spawn; `runs`: the process runs already. Raises UsageError, NotPermitted, SandboxUnavailable."""
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
@@ -81,11 +78,11 @@ class SpawnPlanner:
         working_dir = await self._directories.working_dir(parent, request, workspace)
         tree = worktree(request, working_dir)
         if parent is None and request.workspace is None:
-            # A worktree is in the workspace of what it is one of.
-            stands_for = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
-            workspace = await self._directories.nearest(stands_for)
-        above = await self._launch_of(parent)
-        inherited = self._environments.narrowed(request.environment) if above is None else above.inherited
+            # A worktree is in the workspace of its repository.
+            directory = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
+            workspace = await self._directories.nearest(directory)
+        parent_launch = await self._launch_of(parent)
+        inherited = self._inherited(parent_launch, request.environment)
         types = await self._types.found(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
@@ -109,19 +106,18 @@ class SpawnPlanner:
         context = self._context(session, parent, inherited, provider, types, grants)
         plan = provider.plan(
             replace(request, prompt=prompt),
-            replace(context, at_most=_at_most(caller, session, parent, above, kind)),
+            replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind)),
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
         launch = self._launch(session, plan, inherited, provider, grants, has_prompt=prompt is not None)
-        told = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
-        return SpawnPlan(session, launch, prompt, token, told)
+        warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
+        return SpawnPlan(session, launch, prompt, token, warnings)
 
     async def plan_again(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
-        """How to go on with the session's conversation in a new process, its new token, and warnings.
+        """Plan a new process that resumes the session's conversation: its launch, token and warnings.
 
-        A program that has no conversations is started as it was before. Raises IllegalState when there is
-        none to go on with, InvalidPath when its directory is gone, UsageError for a file of MCP servers that
-        cannot be used.
+        A program without conversations starts as before. Raises IllegalState without a conversation, InvalidPath when
+        the directory is gone, UsageError for an invalid file of MCP servers.
         """
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
@@ -135,8 +131,8 @@ class SpawnPlanner:
             environment = self._environments.again(session, launch.environment)
             return replace(launch, environment=environment), token, ()
         parent = self._store.sessions.get(session.parent_id or "")
-        again, _, told = await self._resumed(session, parent, launch, _conversation(session))
-        return again, token, told
+        resumed, _, warnings = await self._resumed(session, parent, launch, _conversation(session))
+        return resumed, token, warnings
 
     async def plan_fork(
         self,
@@ -145,9 +141,9 @@ class SpawnPlanner:
         parent: Session | None,
         name: str | None,
     ) -> SpawnPlan:
-        """A session of its own that goes on with a copy of the original's conversation.
+        """Plan a new session that resumes a copy of the original's conversation.
 
-        Raises UsageError and IllegalState where there is none, InvalidPath when its directory is gone.
+        Raises UsageError and IllegalState without a conversation, InvalidPath when the directory is gone.
         """
         provider = self._providers[original.provider]
         conversation = _conversation(original) if provider.has_turns else ""
@@ -167,8 +163,8 @@ class SpawnPlanner:
             effective_mode=original.effective_mode,
         )
         launch = await self._store.launch(original.id)
-        forked, plan, told = await self._resumed(session, parent, launch, conversation, forked_by=caller)
-        return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, told)
+        forked, plan, warnings = await self._resumed(session, parent, launch, conversation, forked_by=caller)
+        return SpawnPlan(replace(session, conversation=plan.conversation), forked, None, token, warnings)
 
     async def _resumed(
         self,
@@ -179,9 +175,9 @@ class SpawnPlanner:
         *,
         forked_by: Caller | None = None,
     ) -> tuple[Launch, AgentPlan, tuple[str, ...]]:
-        """How a conversation goes on in a process of `session`, and warnings. `before`: how its last process started.
+        """Plan a process of `session` that resumes a conversation. `before`: the launch of the last process.
 
-        `forked_by`: the caller who asked for a copy of the conversation; None: the session goes on with its own.
+        `forked_by`: the caller who asked for a copy of the conversation; None: resume the session's own.
         """
         provider = self._providers[session.provider]
         place = self._directories.workspace_of(session)
@@ -189,12 +185,12 @@ class SpawnPlanner:
         grants = await self._grants(session, provider, before.inherited)
         context = self._context(session, parent, before.inherited, provider, types, grants)
         if forked_by is not None:
-            above, kind = await self._launch_of(parent), types.known(session.agent_type)
-            context = replace(context, at_most=_at_most(forked_by, session, parent, above, kind))
+            parent_launch, kind = await self._launch_of(parent), types.known(session.agent_type)
+            context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
         plan = provider.resume(context, before.flags, conversation, fork=forked_by is not None)
         launch = self._launch(session, plan, before.inherited, provider, grants, has_prompt=False)
-        told = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
-        return launch, plan, told
+        warnings = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
+        return launch, plan, warnings
 
     async def agent_types(
         self,
@@ -203,22 +199,25 @@ class SpawnPlanner:
         current_dir: str | None,
         environment: Mapping[str, str],
     ) -> Catalog:
-        """What a spawn there would find; as `plan`. Raises NotFound, InvalidPath, InvalidText."""
-        found = self._directories.workspace(parent, workspace)
+        """The agent types available to a spawn, as `plan`. Raises NotFound, InvalidPath, InvalidText."""
+        place = self._directories.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
-            found = await self._directories.around(current_dir)
-        above = await self._launch_of(parent)
-        inherited = self._environments.narrowed(environment) if above is None else above.inherited
-        return await self._types.found(found, inherited)
+            place = await self._directories.around(current_dir)
+        return await self._types.found(place, self._inherited(await self._launch_of(parent), environment))
 
     async def _launch_of(self, parent: Session | None) -> Launch | None:
-        """How the parent was started: its children inherit from that."""
         return None if parent is None else await self._store.launch(parent.id)
+
+    def _inherited(self, parent_launch: Launch | None, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """The inherited variables of the parent, else those of the caller's shell."""
+        if parent_launch is not None:
+            return parent_launch.inherited
+        return self._environments.narrowed(environment)
 
     def _new(
         self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
     ) -> tuple[Session, str]:
-        """A session that is still to be inserted, and its token. Raises UsageError for a name that cannot be one."""
+        """A session, not yet inserted, and its token. Raises UsageError for an invalid name."""
         at = self._now()
         session_id, token = secrets.token_hex(4), secrets.token_hex(32)
         kind = agent_type.lower()
@@ -258,12 +257,12 @@ class SpawnPlanner:
             parent=None if parent is None else parent.display_name,
             prompt_file=self._places.prompt_file(session.id),
             agent=AgentConfig() if kind is None else kind.agent,
-            agent_types={each.name: each.agent.description for each in types.usable},
+            agent_types={usable.name: usable.agent.description for usable in types.usable},
             given=replace(grants.given, mcp_file=mcp_file),
         )
 
     async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
-        """What the session is given of MCP servers and skills, as they are now. Raises UsageError."""
+        """The MCP servers and skills that the session gets. Raises UsageError."""
         workspace = self._directories.workspace_of(session)
         given = without(inherited, provider.never_inherited)
         return await self._granter.grants(session, workspace, provider, given)
@@ -329,14 +328,14 @@ class SpawnPlanner:
                 "there is no sandbox in this version, and only the operator may do without one"
             )
         if parent is not None and parent.effective_mode is TrustLevel.SANDBOXED:
-            raise SandboxUnavailable(  # it would be hidden from its own parent, and have more trust
+            raise SandboxUnavailable(  # the parent would not see the child, which would have more trust
                 f"there is no sandbox in this version, and a child of {parent.id} cannot do without one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:
-    """That an agent which goes on is not told again what its agent type said."""
+    """Warn that a resumed agent does not get the prompt of its agent type again."""
     kind = types.known(session.agent_type)
     if kind is not None and kind.problem is None:
         return ()
@@ -345,16 +344,20 @@ def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:
 
 
 def _at_most(
-    caller: Caller, session: Session, parent: Session | None, above: Launch | None, kind: AgentType | None
+    caller: Caller,
+    session: Session,
+    parent: Session | None,
+    parent_launch: Launch | None,
+    kind: AgentType | None,
 ) -> tuple[str, ...] | None:
-    """The flags of the parent that `session`, started by a session, may have no more permissions than; None: any.
+    """The flags of the parent, whose permissions limit those of a session started by a session; None: no limit.
 
-    The flags of another program than its own say nothing of what it may.
+    Flags of another provider cannot be compared.
     """
-    lifted = caller.kind is CallerKind.OPERATOR or (kind is not None and kind.agent.spawnable)
-    if lifted or parent is None or above is None or parent.provider != session.provider:
+    unlimited = caller.kind is CallerKind.OPERATOR or (kind is not None and kind.agent.spawnable)
+    if unlimited or parent is None or parent_launch is None or parent.provider != session.provider:
         return None
-    return above.flags
+    return parent_launch.flags
 
 
 def _defaults(config: Config) -> Capabilities:

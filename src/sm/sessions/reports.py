@@ -1,4 +1,4 @@
-"""What sessions say about themselves: done, a milestone, a note."""
+"""Reports of sessions about themselves: completion, checkpoints, notes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ _REPORTS = {
 
 
 class Reports:
-    """The use cases of reports. `emitted_at`: when it was said, where that was before it was heard."""
+    """`emitted_at`: when the session made a report that arrives late, from the spool; None: now."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Reports:
         key: RequestKey | None,
         emitted_at: str | None = None,
     ) -> SessionResult:
-        """The session says that it is done. Raises IllegalTransition when it has ended already."""
+        """Complete the calling session, or propose its completion. Raises IllegalTransition when it has ended."""
         session = self._manager.find(caller, "me", Action.REPORT)
         kind = _REPORTS.get(status)
         if kind is None:
@@ -66,13 +66,13 @@ class Reports:
         return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
 
     async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
-        """The session is done, by its own word or because its proposal was approved."""
+        """End the session after its report, or after the approval of its proposal."""
         after = await move(tx, self._manager.notices, session_id, signal)
         await self._manager.endings.completed(tx, after)
         return after
 
     async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
-        """A supervised session says that it is done; somebody has to agree. It proposes one thing at a time."""
+        """Ask for approval of a supervised session's completion. One proposal can be open at a time."""
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
             raise IllegalState(f"session {session.id} has proposed its completion already", "sm requests")
         words = text or "done"
@@ -125,7 +125,7 @@ class Reports:
     async def note(
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
     ) -> Session:
-        """One line that the session says about what it does now."""
+        """Set the session's note: one line about its current work."""
         session = self._manager.find(caller, "me", Action.REPORT)
         line = accepted(text, "note", NOTE_MAX, one_line=True)
         async with self._store.transaction(caller, key) as tx:

@@ -1,4 +1,4 @@
-"""Sessions that go on in a new process: restored, or forked."""
+"""Restores and forks sessions: resumes a conversation in a new process."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from sm.store import Store, Transaction
 from sm.terminals.base import Lifecycle, Pane
 
 RESTORE = "restore"
-"""The source of a restored session's status."""
+"""Source of the status of a restored session."""
 
 _KILLED_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """Which sessions run again, and which do not and why."""
+    """The restored sessions, and the ids of the others with their errors."""
 
     sessions: tuple[Session, ...]
     failed: tuple[tuple[str, SmError], ...] = ()
@@ -40,8 +40,6 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Restorer:
-    """The use cases of sessions that go on in a new process."""
-
     _store: Store
     _manager: Manager
     _spawner: Spawner
@@ -61,42 +59,41 @@ class Restorer:
         tree: bool,
         listens: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
-        """Start an ended session again, in a new process: return when it runs, or has run and ended.
+        """Start an ended session in a new process; return when the process runs, or has run and ended.
 
-        With `tree` its ended descendants too, parents before children, but for those that were archived; whether
-        it lives itself or not. An archived session that is named is taken out of the archive. Raises IllegalState
-        when there is nothing to restore, NameTaken, InvalidPath, and as a spawn does.
+        `tree`: also restore the ended descendants that are not archived, parents before children, even if the
+        session itself is live. The named session is unarchived. Raises IllegalState when there is nothing to
+        restore, NameTaken, InvalidPath, and the errors of a spawn.
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
             await self._begin_again(caller, session.id, key, await self._panes())
-            again = await self._spawner.start_heard(caller, session.id, START_WAIT_S, listens)
-            return RestoreResult((again,))
+            restored = await self._spawner.wait_for_start(caller, session.id, START_WAIT_S, listens)
+            return RestoreResult((restored,))
 
-        def below(tx: Transaction) -> list[Session]:
+        def ended(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
-            found = [s for s in session_tree.descendants(session.id) if _is_over(s) and not s.archived]
-            found = self._manager.allowed(caller, Action.RESTORE, found, session_tree)
+            descendants = [s for s in session_tree.descendants(session.id) if _is_over(s) and not s.archived]
+            descendants = self._manager.allowed(caller, Action.RESTORE, descendants, session_tree)
             now = tx.session(session.id)
-            if not _is_over(now) and not found:
+            if not _is_over(now) and not descendants:
                 _refuse(now)
-            return [now, *found] if _is_over(now) else found
+            return [now, *descendants] if _is_over(now) else descendants
 
-        return await self._restore_each(caller, key, below, listens)
+        return await self._restore_each(caller, key, ended, listens)
 
     async def restore_all(
         self, caller: Caller, key: RequestKey | None, listens: Callable[[], bool] = lambda: True
     ) -> RestoreResult:
-        """Restore every session that lived when its terminal went: with the machine, with the tmux server.
+        """Restore every session that ended with the machine or the tmux server, parents before children.
 
-        Those are the ones that ended by LossCause.SERVER or LossCause.MACHINE, as their rows say, and that nobody has
-        archived since; a terminal that somebody closed was closed on purpose. Parents before children.
+        Archived sessions stay ended, and so does a session whose terminal was closed, probably on purpose.
         """
         self._manager.require(caller, Action.RESTORE_ALL)
 
         def lost(tx: Transaction) -> list[Session]:
-            found = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
-            return sorted(found, key=lambda s: len(list(ancestors(s, tx.find))))
+            sessions = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
+            return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
         return await self._restore_each(caller, key, lost, listens)
 
@@ -107,9 +104,9 @@ class Restorer:
         chosen: Callable[[Transaction], Sequence[Session]],
         listens: Callable[[], bool],
     ) -> RestoreResult:
-        """One after the other, so that a parent is there before its children; then wait for all of them."""
+        """Begin one restore after the other, so that a parent exists before its children; then wait for all."""
         async with self._store.transaction(caller, key) as tx:
-            # Kept with the key: a repetition must not take those for live ones that the first time has restored.
+            # Remember the ids: a repeated request must not skip sessions that the first one has restored.
             if tx.replayed is None:
                 wanted = [session.id for session in chosen(tx)]
                 tx.remember(" ".join(wanted))
@@ -129,7 +126,7 @@ class Restorer:
 
         async def started(session_id: str) -> Session | None:
             try:
-                return await self._spawner.start_heard(caller, session_id, START_WAIT_S, listens)
+                return await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, listens)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -143,7 +140,7 @@ class Restorer:
     async def _begin_again(
         self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
     ) -> None:
-        """Commit that the session starts again; the outbox does the rest. Done once for each `key`."""
+        """Commit the restart, once for each `key`; the outbox starts the process."""
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 return
@@ -151,24 +148,24 @@ class Restorer:
         if session is None:
             raise NotFound(f"no such session: {session_id}", "sm all lists them")
         _check(session)
-        await self._until_not_being_killed(session_id)
+        await self._wait_for_kill(session_id)
         pane = panes.get(session_id)
-        _refuse_a_strange_process(session, pane)
+        _refuse_foreign_process(session, pane)
         launch, token, warnings = await self._planner.plan_again(session)
-        # Of two restores at the same time the second must not write its token over that of the first.
+        # The second of two concurrent restores must not overwrite the token of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
             async with self._store.transaction(caller, key) as tx:
                 if tx.replayed is not None:
                     return
                 self._check_restorable(tx, caller, session_id)
-            # The token's file harms nobody before the commit: the process that had the old token is gone.
+            # Writing the token file before the commit is safe: the process with the old token is gone.
             await self._sandbox.prepare(session_id, launch, token)
             async with self._store.transaction(caller, key) as tx:
                 now = self._check_restorable(tx, caller, session_id)
                 await self._restart(tx, now, caller, digest(token), warnings)
-                # Its old terminal goes before the new one is made. By its process, because a start that is
-                # repeated after a crash finds the new one under the same id, dead perhaps.
+                # The outbox closes the old terminal first. Its process identifies the terminal, because a start
+                # repeated after a crash finds the new terminal, possibly dead, under the same id.
                 payload = {
                     "again": True,
                     "pane_pid": None if pane is None else pane.pid,
@@ -181,7 +178,7 @@ class Restorer:
         """The session, if it may start again. Raises IllegalState, NameTaken, LimitReached."""
         session = tx.session(session_id)
         _check(session)
-        if tx.has_open(EffectKind.KILL, session_id):  # it would end the new process too
+        if tx.has_open(EffectKind.KILL, session_id):  # the kill would end the new process too
             raise IllegalState(f"session {session_id} is being killed")
         others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
         name = session.friendly_name
@@ -211,7 +208,7 @@ class Restorer:
             await tx.event(EventType.WARNING, after, tx.now, f"{subject(after)} - {warning}", {})
 
     async def launch_again(self, session_id: str) -> Launch:
-        """How the process of a restored session is started, for the outbox. Raises as `restore`."""
+        """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
         launch, *_ = await self._planner.plan_again(self._store.sessions[session_id])
         return launch
 
@@ -221,8 +218,8 @@ class Restorer:
         except NoServer:
             return {}
 
-    async def _until_not_being_killed(self, session_id: str) -> None:
-        """The order to kill it is done a moment after its end is known."""
+    async def _wait_for_kill(self, session_id: str) -> None:
+        """The outbox finishes a kill shortly after the end of the process is recorded."""
 
         def killed() -> bool:
             effects = self._store.mail.open.effects.values()
@@ -241,25 +238,24 @@ class Restorer:
         key: RequestKey | None,
         listens: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
-        """Start a session that goes on with a copy of another's conversation, beside it: under the same parent.
+        """Start a session from a copy of another session's conversation, under its nearest live ancestor.
 
-        Where that one's process is gone, under the nearest above whose process lives. Raises UsageError for an
-        agent that has no conversation, IllegalState for one that has not begun any, and as a spawn does.
+        Raises UsageError for an agent without conversations, IllegalState for one that has not begun any, and the
+        errors of a spawn.
         """
         original = self._manager.find(caller, reference, Action.FORK)
-        sessions = self._store.sessions
-        parent = next((above for above in ancestors(original, sessions.get) if above.exit is None), None)
+        living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
+        parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)
         return await self._spawner.begin(caller, planned, key, START_WAIT_S, listens)
 
 
 def _is_over(session: Session) -> bool:
-    """It has ended, and its process is gone."""
     return is_ended(session.status) and session.exit is not None
 
 
 def _was_lost(session: Session) -> bool:
-    """It lived until all terminals went. `Manager` writes the source together with the signal."""
+    """Ended with the machine or the tmux server."""
     return session.status is Status.ERROR and session.status_source in (LossCause.SERVER, LossCause.MACHINE)
 
 
@@ -280,8 +276,8 @@ def _refuse(session: Session) -> None:
     )
 
 
-def _refuse_a_strange_process(session: Session, pane: Pane | None) -> None:
-    """Somebody may have started another program in the terminal of an ended session (tmux respawn-pane)."""
+def _refuse_foreign_process(session: Session, pane: Pane | None) -> None:
+    """A person may have started another program in the terminal of an ended session (tmux respawn-pane)."""
     if pane is None or pane.dead or pane.foreign or processes.identify(pane.pid) is None:
         return
     raise IllegalState(

@@ -75,7 +75,7 @@ class Spawner:
                 earlier = tx.replayed
             if earlier is None:
                 raise
-            return SessionResult(await self.start_heard(caller, earlier, wait_s, listens))
+            return SessionResult(await self.wait_for_start(caller, earlier, wait_s, listens))
         return await self.begin(caller, planned, key, wait_s, listens)
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
@@ -108,14 +108,14 @@ class Spawner:
             # commit stands, though its caller was cancelled, needs the files.
             if session_id not in self._store.sessions:
                 await self._unprepare(session_id)
-        return SessionResult(await self.start_heard(caller, session.id, wait_s, listens), planned.warnings)
+        return SessionResult(await self.wait_for_start(caller, session.id, wait_s, listens), planned.warnings)
 
-    async def start_heard(
+    async def wait_for_start(
         self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
     ) -> Session:
         """Wait for a start, for a caller who hears of it now and needs no notice of what it raises."""
         try:
-            return await self._start_of(session_id, wait_s)
+            return await self._wait_for_process(session_id, wait_s)
         except SmError:
             if listens():
                 await self._manager.acknowledge_endings(caller, [session_id])
@@ -165,7 +165,7 @@ class Spawner:
         self.prepared.pop(session_id, None)
         await self._sandbox.forget(session_id)
 
-    async def _start_of(self, session_id: str, wait_s: float) -> Session:
+    async def _wait_for_process(self, session_id: str, wait_s: float) -> Session:
         """The session, once its process runs, or has run and ended. Raises as `spawn`."""
         if not await self._store.changed(lambda: self._has_process(session_id), wait_s):
             raise WaitTimeout(

@@ -40,5 +40,4 @@ class IdempotencyKey:
 
 
 def forget_keys(write: _Write, before: str) -> None:
-    """Delete the keys that were stored before this time."""
     write("DELETE FROM idempotency WHERE created_at < ?", (before,))
