@@ -1,1 +1,1 @@
-"""The commands of `sm`, one module each, imported when the command is called."""
+"""Defines the commands of `sm`, one module each, imported when the command is called."""

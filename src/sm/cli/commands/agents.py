@@ -32,22 +32,22 @@ def command(workspace: str | None, call: Call) -> None:
     if call.as_json:
         print_json(text)
         return
-    found = decode(text)
-    agents = found["agents"]
-    where = f"In workspace {line(found['workspace'])}" if found["workspace"] else "In no workspace"
+    answer = decode(text)
+    agents = answer["agents"]
+    where = f"In workspace {line(answer['workspace'])}" if answer["workspace"] else "In no workspace"
     print_lines([f"{where}:" if agents else f"{where}: no agent types"])
     if agents:
-        rows = [(line(a["name"]), _kind(a), line(a["origin"], 4096), _about(a)) for a in agents]
+        rows = [(line(a["name"]), _facts(a), line(a["origin"], 4096), _description(a)) for a in agents]
         print_table(Table(rows, aligned=3))
-    print_warnings([*found["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
+    print_warnings([*answer["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
 
 
-def _kind(agent: Shown) -> str:
+def _facts(agent: Shown) -> str:
     facts = [agent["provider"], agent["model"], "spawnable" if agent["spawnable"] else None]
     return ", ".join(line(fact) for fact in facts if fact)
 
 
-def _about(agent: Shown) -> str:
+def _description(agent: Shown) -> str:
     if agent["shadowed_by"]:
         return f"does not count: {line(agent['name'])} stands in {line(agent['shadowed_by'], 4096)}"
     if agent["problem"]:

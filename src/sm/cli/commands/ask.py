@@ -36,35 +36,35 @@ from sm.wire import encode
 def command(
     question: str, options: tuple[str, ...], wait: float | None, expires: float | None, call: Call
 ) -> None:
-    asked: Shown = call.client.post(
+    request: Shown = call.client.post(
         "/v1/requests", {"question": question, "options": list(options), "expires_s": expires}
     )
-    name = asked["request_id"]
+    name = request["request_id"]
     if wait is None:
-        call.show_value(asked, lambda _: [f"Asked ({name}). The answer will come as a message."])
+        call.show_value(request, lambda _: [f"Asked ({name}). The answer will come as a message."])
         return
 
-    def ask(client: Client, wait_s: float) -> Shown | None:
-        found: Shown = client.get(f"/v1/requests/{name}", {"wait_s": max(1, round(wait_s))})
-        return None if found["state"] == RequestState.OPEN else found
+    def poll(client: Client, wait_s: float) -> Shown | None:
+        current: Shown = client.get(f"/v1/requests/{name}", {"wait_s": max(1, round(wait_s))})
+        return None if current["state"] == RequestState.OPEN else current
 
-    settled = until_answered(call.instance, ask, wait)
-    if settled is None:
+    closed = until_answered(call.instance, poll, wait)
+    if closed is None:
         if call.as_json:
-            print_json(encode(asked))
+            print_json(encode(request))
         raise WaitTimeout(
             f"{name} was not answered within {wait:g} s; the answer will come as a message", "sm inbox"
         )
-    answer = settled["answer"]
+    answer = closed["answer"]
     if call.as_json:
-        print_json(encode(settled))
+        print_json(encode(closed))
     elif answer is not None and answer["approved"]:
         click.echo("\n".join(map(their_line, "\n".join(answer["answers"]).split("\n"))))
-    sys.stdout.flush()  # whose reader may have gone: the answer then comes as a message
-    if settled["state"] == RequestState.ANSWERED:
-        with suppress(DaemonUnavailable):  # it then comes once more, as a message
+    sys.stdout.flush()  # Raises when the reader has closed stdout: the answer then comes as a message.
+    if closed["state"] == RequestState.ANSWERED:
+        with suppress(DaemonUnavailable):  # unconfirmed, the answer comes once more as a message
             call.client.post(f"/v1/requests/{name}/taken")
     if answer is None:
-        raise IllegalState(f"{name} is {line(settled['state'])}: {line(settled['reason'] or '-')}")
+        raise IllegalState(f"{name} is {line(closed['state'])}: {line(closed['reason'] or '-')}")
     if not answer["approved"]:
         raise IllegalState(f"{name} was declined: {line(answer['message'] or '-')}")

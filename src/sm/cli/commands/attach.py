@@ -26,17 +26,17 @@ def command(session: str) -> None:
 
 
 def attach(client: Client, session: str) -> None:
-    """Become the terminal's client. Raises UsageError when there is no terminal to put it on."""
+    """Replace this process by a tmux client of the session. Raises UsageError without a terminal."""
     argv = [str(part) for part in client.get(session_path(session, "/attach"))["argv"]]
-    typed = shlex.join(argv)
+    command_line = shlex.join(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("attaching needs a terminal", f"type in one: {typed}")
-    inside = os.environ.get("TMUX")
-    if inside:
-        if not _same_server(inside, argv):
+        raise UsageError("attaching needs a terminal", f"type in one: {command_line}")
+    tmux = os.environ.get("TMUX")
+    if tmux:
+        if not _is_same_server(tmux, argv):
             raise UsageError(
                 "this is a tmux of another server, and one inside the other shares its keys",
-                f"detach first, or: env -u TMUX {typed}",
+                f"detach first, or: env -u TMUX {command_line}",
             )
         argv = ["switch-client" if part == "attach-session" else part for part in argv]
     sys.stdout.flush()
@@ -46,14 +46,14 @@ def attach(client: Client, session: str) -> None:
         raise ExternalError(f"{argv[0]}: {error.strerror}", "sm doctor") from None
 
 
-def _same_server(inside: str, argv: list[str]) -> bool:
-    """Whether `TMUX` (SOCKET,PID,SESSION; tmux(1), ENVIRONMENT) is the server that `argv` names by -L or -S."""
+def _is_same_server(tmux: str, argv: list[str]) -> bool:
+    """Compare the server in TMUX (SOCKET,PID,SESSION; tmux(1), ENVIRONMENT) with the -L or -S of `argv`."""
     if "-S" in argv:
         path = argv[argv.index("-S") + 1]
     else:
         name = argv[argv.index("-L") + 1] if "-L" in argv else "default"
         path = f"{os.environ.get('TMUX_TMPDIR') or '/tmp'}/tmux-{os.geteuid()}/{name}"
     try:
-        return os.path.samefile(inside.rsplit(",", 2)[0], path)
+        return os.path.samefile(tmux.rsplit(",", 2)[0], path)
     except OSError:
         return False

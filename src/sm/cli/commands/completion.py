@@ -17,6 +17,6 @@ from sm.cli.group import COMPLETE, sm
 def command(shell: str) -> None:
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    assert found is not None  # click has these three
-    click.echo(found(sm, {}, "sm", COMPLETE).source())
+    completion = get_completion_class(shell)
+    assert completion is not None  # click has these three
+    click.echo(completion(sm, {}, "sm", COMPLETE).source())

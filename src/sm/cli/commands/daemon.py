@@ -1,4 +1,4 @@
-"""`sm daemon`: the process that owns every session."""
+"""Starts, stops and inspects the daemon, for `sm daemon`."""
 
 import os
 import select
@@ -20,10 +20,10 @@ from sm.client.http import Away, Client
 from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
 from sm.wire import decode
 
-# Killing every agent may take each of them its grace time.
+# With --all, each agent may use its grace time.
 _STOP_S = 300.0
 _GONE_S = 30.0
-_LOOK_EVERY_S = 0.25
+_POLL_S = 0.25
 
 
 @click.group()
@@ -48,7 +48,7 @@ def run() -> None:
     """
     from sm.daemon.main import main
 
-    _unmark(Instance(os.environ))
+    _unmark_stopped(Instance(os.environ))
     raise SystemExit(main(["--foreground"]))
 
 
@@ -62,7 +62,7 @@ def start_command() -> None:
     """
     instance = Instance(os.environ)
     client = instance.client(start=False)
-    _unmark(instance)
+    _unmark_stopped(instance)
     try:
         pid = client.get("/v1/health")["pid"]
     except Away:
@@ -82,15 +82,16 @@ def stop_command(everything: bool) -> None:
       sm daemon stop
     """
     instance = Instance(os.environ)
-    # First of all, or a command that runs meanwhile would start the next daemon. A session will be refused.
-    marks = instance.session_id is None and not instance.was_stopped
-    if marks:
-        _mark(instance)
+    # The mark comes first, or a concurrent command would start the next daemon. The daemon refuses to stop for a
+    # session, so a session sets no mark.
+    sets_mark = instance.session_id is None and not instance.was_stopped
+    if sets_mark:
+        _mark_stopped(instance)
     try:
         click.echo(stop(instance, everything=everything))
     except SmError:
-        if marks:
-            _unmark(instance)
+        if sets_mark:
+            _unmark_stopped(instance)
         raise
 
 
@@ -105,8 +106,9 @@ def restart() -> None:
     from sm.config import load
 
     instance = Instance(os.environ)
-    load(instance.places.config)  # what the next daemon would refuse must not cost the one that runs
-    _unmark(instance)
+    # A configuration that the next daemon would refuse must not stop the running one.
+    load(instance.places.config)
+    _unmark_stopped(instance)
     stop(instance, everything=False)
     start(instance)
     click.echo(f"daemon restarted, pid {instance.client(start=False).get('/v1/health')['pid']}")
@@ -150,19 +152,19 @@ def logs(lines: int, following: bool, as_json: bool) -> None:
     """
     path = f"{Instance(os.environ).places.log}/daemon.log"
     try:
-        file = _opened(path)
+        file = _open(path)
     except FileNotFoundError:
         click.echo(f"there is no log yet in {path}", err=True)
         if not following:
             return
         while not os.path.exists(path):
-            time.sleep(_LOOK_EVERY_S)
-        file = _opened(path)
-    kept = file.readlines()
-    print_lines(_shown(record, as_json=as_json) for record in kept[max(0, len(kept) - lines) :])
+            time.sleep(_POLL_S)
+        file = _open(path)
+    records = file.readlines()
+    print_lines(_format(record, as_json=as_json) for record in records[max(0, len(records) - lines) :])
     if following:
-        for record in _written(path, file):
-            click.echo(_shown(record, as_json=as_json))
+        for record in _follow(path, file):
+            click.echo(_format(record, as_json=as_json))
 
 
 def stop(instance: Instance, *, everything: bool) -> str:
@@ -173,12 +175,12 @@ def stop(instance: Instance, *, everything: bool) -> str:
     except Away:
         if not everything:
             return "no daemon runs"
-        start(instance)  # agents live on without one, and only a daemon can end them
-        _mark(instance)
+        start(instance)  # agents may still run, and only a daemon can end them
+        _mark_stopped(instance)
         pid = client.daemon_pid()
     process = os.pidfd_open(pid)
     try:
-        said = _ask_to_stop(client, process, everything=everything)
+        effect = _request_stop(client, process, everything=everything)
         poll = select.poll()
         poll.register(process, select.POLLIN)  # readable when the process is gone (pidfd_open(2))
         if not poll.poll(_GONE_S * 1000):
@@ -187,15 +189,16 @@ def stop(instance: Instance, *, everything: bool) -> str:
             )
     finally:
         os.close(process)
-    return f"daemon stopped, pid {pid}; {said}"
+    return f"daemon stopped, pid {pid}; {effect}"
 
 
-def _ask_to_stop(client: Client, process: int, *, everything: bool) -> str:
+def _request_stop(client: Client, process: int, *, everything: bool) -> str:
+    """Ask the daemon to stop, and describe the effect on its agents."""
     try:
         live = client.get("/v1/health")["sessions"]
         killed = client.post("/v1/daemon/stop", {"all": everything}, timeout_s=_STOP_S)["killed"]
     except ProtocolMismatch:
-        # Another version's daemon cannot be asked, and it is why one wants to stop it.
+        # A daemon of another version refuses requests, and a stop is the way to replace it.
         if everything:
             raise
         signal.pidfd_send_signal(process, signal.SIGTERM)
@@ -207,7 +210,7 @@ def _ask_to_stop(client: Client, process: int, *, everything: bool) -> str:
     return f"{live} {'agent keeps' if live == 1 else 'agents keep'} running"
 
 
-def _mark(instance: Instance) -> None:
+def _mark_stopped(instance: Instance) -> None:
     try:
         os.makedirs(instance.places.state, 0o700, exist_ok=True)
         os.close(os.open(instance.places.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
@@ -215,12 +218,12 @@ def _mark(instance: Instance) -> None:
         raise DaemonUnavailable(f"{instance.places.stopped}: {error.strerror}") from None
 
 
-def _unmark(instance: Instance) -> None:
+def _unmark_stopped(instance: Instance) -> None:
     with suppress(FileNotFoundError):
         os.unlink(instance.places.stopped)
 
 
-def _shown(record: str, *, as_json: bool) -> str:
+def _format(record: str, *, as_json: bool) -> str:
     record = record.rstrip("\n")
     if as_json:
         return json_text(record)
@@ -230,12 +233,12 @@ def _shown(record: str, *, as_json: bool) -> str:
         return line(record, 4000)
 
 
-def _opened(path: str) -> TextIO:
+def _open(path: str) -> TextIO:
     return open(path, encoding="utf-8", errors="replace")
 
 
-def _written(path: str, file: TextIO) -> Iterator[str]:
-    """Lines as they are written, over rotations; a line that is not whole yet is waited for."""
+def _follow(path: str, file: TextIO) -> Iterator[str]:
+    """Yield new complete lines of a log, also after it is rotated."""
     rest = ""
     while True:
         sys.stdout.flush()
@@ -249,11 +252,11 @@ def _written(path: str, file: TextIO) -> Iterator[str]:
         try:
             rotated = os.stat(path).st_ino != os.fstat(file.fileno()).st_ino
         except FileNotFoundError:
-            rotated = False  # in the middle of it
+            rotated = False  # the new file is not there yet
         if rotated and not (piece := file.readline()):
             file.close()
-            file = _opened(path)
+            file = _open(path)
         elif rotated:
             rest += piece
         else:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)

@@ -34,8 +34,8 @@ from sm.core.statuses import ENDED, Status
 from sm.errors import ExternalError, SmError, WaitTimeout
 from sm.wire import decode
 
-_BOUND_S = 120
-_LAST_WORDS_S = 3.0
+_TIMEOUT_S = 120
+_PANE_EXIT_S = 3.0
 _PACE_S = 2.0
 _FAST_PACE_S = 0.1
 _TASK = "Ship the login page"
@@ -48,21 +48,21 @@ EXPECTED = {
     "Tester": (Status.ERROR, "Coordinator"),
     "Fetcher": (Status.ERROR, "Coordinator"),
 }
-"""Agent type: (how it must end, whose child it must be)."""
+"""Agent type: (expected status, expected parent)."""
 
 
 @click.command(help=__doc__)
 @click.option("--fast", is_flag=True, help="Without the pauses in which they pretend to work.")
 def command(fast: bool) -> None:
     if "SM_SESSION_ID" in os.environ:
-        # The kernel tells the demo's daemon whose child we are by the environment that we were started with.
+        # The demo's daemon identifies callers by their initial environment, which only an exec can change.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         os.execve(sys.executable, [sys.executable, "-m", "sm.cli", *sys.argv[1:]], clean)
     with _instance(_FAST_PACE_S if fast else _PACE_S) as instance:
         click.echo(f"Starting a daemon and a tmux server in {instance.places.state}")
-        with _held():
+        with _block_signals():
             start(instance)
-        sessions = _watched(instance.client(start=False))
+        sessions = _run_agents(instance.client(start=False))
         _report(sessions)
     click.echo(
         "\nNothing is left of it: no process, no tmux server, no file. Yours begin with: sm spawn --help"
@@ -72,8 +72,8 @@ def command(fast: bool) -> None:
         raise ExternalError("the demo did not go as planned: " + "; ".join(trouble), "sm doctor")
 
 
-def _watched(client: Client) -> list[Shown]:
-    """Start the coordinator, show what happens, and return every session when it is over."""
+def _run_agents(client: Client) -> list[Shown]:
+    """Start the coordinator, print events until it ends, and return all sessions."""
     first = client.post(
         "/v1/sessions",
         {"agent_type": "Coordinator", "prompt": _TASK, "cwd": os.getcwd(), "environment": dict(os.environ)},
@@ -94,10 +94,10 @@ def _report(sessions: Sequence[Shown]) -> None:
     print_table(session_table(tree(sessions), now(), "no sessions"))
     click.echo("\nWhat happened:")
     for session in sessions:
-        click.echo(f"  {label(session)} {_fate(session)}")
+        click.echo(f"  {label(session)} {_ending(session)}")
 
 
-def _fate(session: Shown) -> str:
+def _ending(session: Shown) -> str:
     if session["status"] == Status.COMPLETED:
         return "did its work"
     if session["status_source"] == "report":
@@ -107,14 +107,14 @@ def _fate(session: Shown) -> str:
 
 
 def unplanned(sessions: Sequence[Shown]) -> list[str]:
-    """What is not as EXPECTED, in words."""
+    """Describe each difference from EXPECTED."""
     types = {session["session_id"]: session["agent_type"] for session in sessions}
-    found = {s["agent_type"]: (s["status"], types.get(s["parent_session_id"])) for s in sessions}
-    trouble = [f"there is no {kind}" for kind in EXPECTED if kind not in found]
-    for kind, is_ in found.items():
-        wanted = EXPECTED.get(kind)
-        if is_ != wanted:
-            trouble.append(f"{kind} is {is_[0]}, child of {is_[1]}, and not {wanted}")
+    results = {s["agent_type"]: (s["status"], types.get(s["parent_session_id"])) for s in sessions}
+    trouble = [f"there is no {kind}" for kind in EXPECTED if kind not in results]
+    for kind, (status, parent) in results.items():
+        expected = EXPECTED.get(kind)
+        if (status, parent) != expected:
+            trouble.append(f"{kind} is {status}, child of {parent}, and not {expected}")
     crashed = [s["exit_code"] for s in sessions if s["agent_type"] == "Fetcher"]
     if crashed != [1]:
         trouble.append(f"the Fetcher's exit code is {crashed}, and not 1")
@@ -123,8 +123,8 @@ def unplanned(sessions: Sequence[Shown]) -> list[str]:
 
 @contextmanager
 def _instance(pace_s: float) -> Iterator[Instance]:
-    """An instance of its own, and its end: every process, the tmux server, every file."""
-    # Not below TMPDIR, which may be too long for a socket's path.
+    """Create an instance, and remove its processes, tmux server and files afterwards."""
+    # Not in TMPDIR, whose path may be too long for a socket.
     home = tempfile.mkdtemp(prefix="sm-demo-", dir="/tmp")
     name = os.path.basename(home)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SM_")}
@@ -136,24 +136,24 @@ def _instance(pace_s: float) -> Iterator[Instance]:
             yield instance
         finally:
             for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # impatience must not stop the cleaning
-            _remove(instance, name, home, said=isinstance(sys.exception(), SmError))
+                signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the clean-up
+            _remove(instance, name, home, quiet=isinstance(sys.exception(), SmError))
 
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Whatever ends the demo, or takes it too long, goes through the cleaning first."""
+    """Turn signals and the timeout into exceptions, so that the clean-up runs."""
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise WaitTimeout(f"the demo has not ended within {_BOUND_S} s")
+        raise WaitTimeout(f"the demo has not ended within {_TIMEOUT_S} s")
 
     handlers = {signal.SIGTERM: ended, signal.SIGHUP: ended, signal.SIGALRM: late}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     before[signal.SIGINT] = signal.getsignal(signal.SIGINT)
-    signal.alarm(_BOUND_S)
+    signal.alarm(_TIMEOUT_S)
     try:
         yield
     finally:
@@ -163,8 +163,8 @@ def _signals() -> Iterator[None]:
 
 
 @contextmanager
-def _held() -> Iterator[None]:
-    """Put off whatever ends the demo: a daemon that is just starting could not be stopped, and would come later."""
+def _block_signals() -> Iterator[None]:
+    """Delay signals while the daemon starts: a clean-up then would miss the daemon."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
         yield
@@ -186,12 +186,12 @@ def _config(socket_name: str, pace_s: float) -> dict[str, object]:
     }
 
 
-def _remove(instance: Instance, socket_name: str, home: str, *, said: bool) -> None:
-    """`said`: what went wrong is told already, and need not be told again by its consequences."""
+def _remove(instance: Instance, socket_name: str, home: str, *, quiet: bool) -> None:
+    """`quiet` after an error of the demo: a failure to stop the daemon would only be a consequence."""
     try:
         stop(instance, everything=True)
     except SmError as error:
-        if not said:
+        if not quiet:
             click.echo(f"the demo's daemon could not be stopped: {error.message}", err=True)
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
@@ -207,9 +207,9 @@ def _remove(instance: Instance, socket_name: str, home: str, *, said: bool) -> N
 
 
 def _wait_gone(home: str) -> None:
-    """Wait for processes that end by themselves: those with which tmux keeps a new pane's last words, for a second."""
+    """Wait for the processes that tmux runs for about a second to keep the last output of a new pane."""
     from sm.linux.processes import environments
 
-    deadline = time.monotonic() + _LAST_WORDS_S
-    while time.monotonic() < deadline and any(home.encode() in each for each in environments()):
+    deadline = time.monotonic() + _PANE_EXIT_S
+    while time.monotonic() < deadline and any(home.encode() in environ for environ in environments()):
         time.sleep(0.05)

@@ -1,8 +1,8 @@
-"""The agents of `sm demo`: real processes that do nothing but report, delegate, wait, fail or crash as told.
+"""Plays an agent of `sm demo`: reports, delegates, waits, fails or crashes, according to its role.
 
     python -m sm.cli.commands.demo_agent ROLE --pace SECONDS TASK
 
-They use `sm` as any agent would: as the command on their PATH. What they print is for the person who attaches.
+Runs `sm` from the PATH, as any agent does. Its output is for a user who attaches.
 """
 
 import argparse
@@ -15,11 +15,11 @@ _REPORT_S = 90.0
 
 
 class Crash(Exception):
-    """What the Fetcher dies of: nobody catches it, as in real life."""
+    """An uncaught error that ends the Fetcher."""
 
 
 def sm(*arguments: str) -> str:
-    """Run `sm`, show it as a person would see it typed, and return what it printed. Raises CalledProcessError."""
+    """Print and run an `sm` command, and return its output. Raises CalledProcessError."""
     _show("$ sm " + " ".join(f'"{a}"' if " " in a else a for a in arguments))
     output = subprocess.check_output(["sm", *arguments], text=True, timeout=_REPORT_S)
     _show(output.rstrip())
@@ -27,19 +27,18 @@ def sm(*arguments: str) -> str:
 
 
 def spawn(agent_type: str, task: str, name: str) -> str:
-    """Start a child and return its id."""
     session = json.loads(sm("spawn", agent_type, task, "--name", name, "--json"))
     return str(session["session_id"])
 
 
-def hear(children: set[str]) -> None:
-    """Return when the inbox has told that all of them have ended; a question is answered with its first option."""
+def wait_for_children(children: set[str]) -> None:
+    """Read the inbox until all children have ended. Answers a question with its first option."""
     while children:
         for message in json.loads(sm("inbox", "--take", "--wait", "--json")):
             for entry in message["text"].splitlines():
-                asked = re.search(r"answer with: sm answer (r\d+) TEXT$", entry)
-                if asked:
-                    sm("answer", asked[1], "1")
+                question = re.search(r"answer with: sm answer (r\d+) TEXT$", entry)
+                if question:
+                    sm("answer", question[1], "1")
                 elif not re.search(r"\) is idle: ", entry):
                     children = {child for child in children if f"({child})" not in entry}
 
@@ -53,7 +52,7 @@ def coordinator(task: str, pace_s: float) -> None:
         spawn("Fetcher", "Fetch the icons", "icons"),
     }
     sm("checkpoint", "Three agents at work (1/2 tasks)")
-    hear(children)
+    wait_for_children(children)
     sm("children", "--recursive")
     sm("complete", "The page is built; its tests fail and the icons are missing")
 
@@ -97,14 +96,13 @@ ROLES = {role.__name__: role for role in (coordinator, builder, linter, tester, 
 
 
 def _work(what: str, seconds: float) -> None:
-    """Pretend to work: the only thing here that takes time for the sake of it."""
     _show(f"... {what}")
     time.sleep(seconds)
 
 
 def _show(text: str) -> None:
     if text:
-        print(text, flush=True)  # noqa: T201  its terminal is what a person attaches to
+        print(text, flush=True)  # noqa: T201  for a user who attaches to this terminal
 
 
 if __name__ == "__main__":

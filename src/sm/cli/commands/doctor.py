@@ -27,11 +27,11 @@ from sm.client.http import Away
 from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 
-_TMUX = (3, 2)
+_TMUX_MIN = (3, 2)
 
 
 class Check(NamedTuple):
-    """One thing looked at. `todo` is what to type; `needed` False: sm works without it."""
+    """The result of a check. `todo` is the command to type; `needed` is False when sm works without it."""
 
     ok: bool
     what: str
@@ -76,10 +76,10 @@ def _platform() -> Iterator[Check]:
         yield Check(False, error.message, error.hint)
 
 
-def tmux_version(said: str) -> tuple[int, int] | None:
-    """The version in the output of `tmux -V`: `tmux 3.3a`, `tmux next-3.5`; None for `tmux master`."""
-    found = re.search(r"(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else None
+def tmux_version(output: str) -> tuple[int, int] | None:
+    """Parse the output of `tmux -V`: `tmux 3.3a`, `tmux next-3.5`; None for `tmux master`."""
+    match = re.search(r"(\d+)\.(\d+)", output)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _tmux() -> Iterator[Check]:
@@ -88,22 +88,22 @@ def _tmux() -> Iterator[Check]:
         yield Check(False, "tmux is not installed", _install("tmux"))
         return
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [path, "-V"], capture_output=True, text=True, timeout=10, check=False
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Check(False, f"{path} does not run: {error}", _install("tmux"))
         return
-    version = tmux_version(said)
-    wanted = ".".join(map(str, _TMUX))
-    if version is not None and version < _TMUX:
-        yield Check(False, f"{said} is too old, {wanted} is needed", _install("tmux"))
+    version = tmux_version(output)
+    if version is not None and version < _TMUX_MIN:
+        needed = ".".join(map(str, _TMUX_MIN))
+        yield Check(False, f"{output} is too old, {needed} is needed", _install("tmux"))
     else:
-        yield Check(True, f"{said} at {path}")
+        yield Check(True, f"{output} at {path}")
 
 
 def _install(package: str) -> str:
-    """How this machine's package manager is told to install `package`."""
+    """Build the command that installs `package` on this machine."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     for install in ("apt-get install", "dnf install", "pacman -S", "zypper install"):
         if shutil.which(install.split()[0]):
@@ -130,17 +130,17 @@ def _state(instance: Instance) -> Iterator[Check]:
     path = instance.places.state
     about = f"state directory {path}"
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         yield Check(True, f"{about} (not made yet)")
     except OSError as error:
         yield Check(False, f"{about}: {error.strerror}", "set SM_HOME to a directory of your own")
     else:
-        mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISDIR(found.st_mode):
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISDIR(status.st_mode):
             yield Check(False, f"{path} is not a directory", f"rm {path}")
-        elif found.st_uid != os.geteuid():
-            yield Check(False, f"{about} belongs to user {found.st_uid}", "run sm as its owner")
+        elif status.st_uid != os.geteuid():
+            yield Check(False, f"{about} belongs to user {status.st_uid}", "run sm as its owner")
         elif mode != 0o700:
             yield Check(False, f"{about} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
         else:
@@ -173,11 +173,11 @@ def _daemon(instance: Instance) -> Iterator[Check]:
 
 
 def _path() -> Check:
-    found = shutil.which("sm")
-    if found is None:
+    path = shutil.which("sm")
+    if path is None:
         directory = os.path.dirname(sys.executable)
         return Check(False, "sm is not on your PATH", f'export PATH="{directory}:$PATH"', needed=False)
-    return Check(True, f"sm at {found}")
+    return Check(True, f"sm at {path}")
 
 
 def _agent_clis(instance: Instance) -> Iterator[Check]:
@@ -187,8 +187,8 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     try:
         config = load(instance.places.config).config
     except SmError:
-        return  # told already
+        return  # `_config` reports the error
     for make in PROVIDERS.values():
         if (setup := make(config).setup) is not None:
-            for found in setup.checks(os.environ, os.getcwd()):
-                yield Check(found.ok, found.what, found.todo, needed=False)
+            for check in setup.checks(os.environ, os.getcwd()):
+                yield Check(check.ok, check.what, check.todo, needed=False)

@@ -18,7 +18,7 @@ from sm.core.states import EventType
 from sm.errors import UsageError
 from sm.wire import encode
 
-_BEFORE_FOLLOWING = 10
+_LIMIT_BEFORE_FOLLOWING = 10
 
 
 @click.command(help=__doc__)
@@ -48,14 +48,14 @@ def command(
 ) -> None:
     client = call.client
     if session is not None and following:
-        # A name may pass to another session meanwhile.
+        # Another session may take over the name while this command runs.
         session = client.get(session_path(session))["session_id"]
     if session is not None and workspace is not None:
         raise UsageError("--workspace is for all sessions, and an ID names one")
     query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
     if not following or since is None:
         if limit is None:
-            limit = _BEFORE_FOLLOWING if following else 50
+            limit = _LIMIT_BEFORE_FOLLOWING if following else 50
         answer = client.get("/v1/events", {**query, "limit": limit, "since": since})
         if not following:
             call.show(encode(answer["events"]), lambda events: [event_line(event, None) for event in events])
@@ -64,7 +64,7 @@ def command(
             call.show(encode(event), _line)
         since = answer["last_seq"]
     else:
-        client.get("/v1/health")  # starts the daemon, which following alone never does
+        client.get("/v1/health")  # starts the daemon, unlike `follow`
     for text in follow(call.instance.client(start=False), query, since):
         call.show(text, _line)
 

@@ -16,7 +16,7 @@ from sm.cli.hook.emit import emit
 from sm.cli.hook.formats import FORMATS
 
 
-# The help of `sm hook`: `main` runs it without click.
+# For `sm hook --help`: `sm.cli.main` runs `sm hook PROVIDER` without click.
 @click.command(help=__doc__)
 @click.argument("provider", type=click.Choice(list(FORMATS)))
 def command(provider: str) -> None:

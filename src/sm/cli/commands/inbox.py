@@ -34,20 +34,20 @@ def command(take: bool, wait: bool, timeout: float | None, limit: int, call: Cal
     if wait and not take:
         raise UsageError("--wait needs --take", "sm inbox --take --wait")
     if not take:
-        call.show_value(call.client.get("/v1/inbox", {"limit": limit}), _shown)
+        call.show_value(call.client.get("/v1/inbox", {"limit": limit}), _format)
         return
     if wait:
-        taken = _first_to_come(call, limit, timeout)
+        taken = _wait_for_messages(call, limit, timeout)
     else:
         taken = call.client.post("/v1/inbox/take", {"limit": limit, "wait_s": None})
-    call.show_value(taken, _shown)
-    sys.stdout.flush()  # whose reader may have gone: nothing is confirmed then
+    call.show_value(taken, _format)
+    sys.stdout.flush()  # Raises when the reader has closed stdout: nothing is confirmed then.
     if taken:
         _confirm(call, taken)
 
 
 def _confirm(call: Call, taken: list[Shown]) -> None:
-    """Say that they are here. Whoever reads them must act on them even when that cannot be said."""
+    """Confirm the printed messages. The reader must act on them even without a confirmation."""
     try:
         call.client.post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
     except DaemonUnavailable as error:
@@ -56,19 +56,19 @@ def _confirm(call: Call, taken: list[Shown]) -> None:
         print_warnings([f"the daemon does not know that these messages were taken: {error.message}"])
 
 
-def _first_to_come(call: Call, limit: int, timeout_s: float | None) -> list[Shown]:
-    """The messages that come first. Raises WaitTimeout."""
-    asked: tuple[str, dict[str, object]] | None = None
+def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[Shown]:
+    """Wait for messages and take them. Raises WaitTimeout."""
+    pending: tuple[str, dict[str, object]] | None = None
 
     def ask(client: Client, wait_s: float) -> list[Shown] | None:
-        # One whose answer was lost is repeated as it was, for it has taken what nobody else gets any more; one
-        # that was answered with nothing is over, and the next is another.
-        nonlocal asked
-        asked = asked or (new_key(), {"limit": limit, "wait_s": wait_s})
-        key, body = asked
-        found: list[Shown] = client.post("/v1/inbox/take", body, key=key)
-        asked = None
-        return found or None
+        # A request without an answer may have taken messages, so it is retried with the same key and body. After an
+        # empty answer the next request is a new one.
+        nonlocal pending
+        pending = pending or (new_key(), {"limit": limit, "wait_s": wait_s})
+        key, body = pending
+        messages: list[Shown] = client.post("/v1/inbox/take", body, key=key)
+        pending = None
+        return messages or None
 
     taken = until_answered(call.instance, ask, timeout_s)
     if taken is None:
@@ -76,9 +76,9 @@ def _first_to_come(call: Call, limit: int, timeout_s: float | None) -> list[Show
     return taken
 
 
-def _shown(messages: list[Shown]) -> list[str]:
-    """Messages with their headers, a blank line between; nothing in them can drive the reader's terminal."""
+def _format(messages: list[Shown]) -> list[str]:
+    """Format messages with their headers, a blank line between, without control characters."""
     if not messages:
         click.echo("no messages", err=True)
     texts = "\n\n".join(message["shown"] for message in messages)
-    return [plain_line(each) for each in texts.split("\n")]
+    return [plain_line(text) for text in texts.split("\n")]

@@ -17,7 +17,7 @@ from sm.cli.display.sessions import label
 from sm.cli.display.text import Shown
 from sm.cli.options import session_arguments
 
-# It asks first and forces after a grace time, one process tree after the other.
+# The daemon kills one process tree after the other, by force only after a grace time.
 _KILL_S = 120.0
 
 

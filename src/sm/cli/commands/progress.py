@@ -22,8 +22,8 @@ from sm.cli.options import session_argument
 from sm.client.http import session_path
 from sm.wire import encode
 
-_EVERY_S = 5.0
-# What moves with the clock alone is no news.
+_INTERVAL_S = 5.0
+# Fields that change with time alone, not with the agent's progress.
 _CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool"})
 
 
@@ -51,12 +51,12 @@ def _watch(call: Call, path: str) -> None:
             shown = news
             if progress["is_complete"]:
                 return
-            time.sleep(_EVERY_S)
+            time.sleep(_INTERVAL_S)
 
 
 @contextmanager
 def _display(*, as_json: bool) -> Iterator[Callable[[Shown], None]]:
-    """How each state is shown: redrawn in place on a terminal, else one block, or one JSON line, for each change."""
+    """Yield a function that prints progress: redrawn in place on a terminal, else as a block or a JSON line."""
     if as_json:
         yield lambda progress: print_json(encode(progress))
     elif not sys.stdout.isatty():

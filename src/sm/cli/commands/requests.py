@@ -33,7 +33,7 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
     def layout(requests: list[Shown]) -> Table | list[str]:
         if not requests or asked is None or (everything and len(requests) > 1):
             return _table(requests, now())
-        blocks = ["\n".join(asked_block(each, now(), width())) for each in requests]
+        blocks = ["\n".join(asked_block(request, now(), width())) for request in requests]
         return ["\n\n".join(blocks)]
 
     if asked is not None and REQUEST_NAME.fullmatch(asked):

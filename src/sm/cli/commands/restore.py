@@ -24,7 +24,7 @@ from sm.client.http import session_path
 from sm.errors import SmError, UsageError, from_wire
 from sm.wire import encode
 
-# One that does not start takes 20 s to be given up, and all of them start at the same time.
+# The daemon gives up a session that does not start after 20 s. All sessions start at the same time.
 _START_S = 120.0
 
 
@@ -55,8 +55,8 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> i
         answers += answer["restored"] if every else [answer]
         if not call.as_json:
             _print(answer, every=every)
-        for each in answer["failed"]:
-            failures.add(from_wire(each["code"], each["message"], each["hint"]))
+        for failed in answer["failed"]:
+            failures.add(from_wire(failed["code"], failed["message"], failed["hint"]))
     if call.as_json:
         print_json(encode(answers[0] if len(sessions) == 1 else answers))
     return failures.code

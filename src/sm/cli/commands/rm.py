@@ -35,6 +35,6 @@ def command(sessions: tuple[str, ...], call: Call) -> int:
         if session.get("worktree") is not None:
             from sm.cli.worktrees import clean
 
-            told = clean(session)
-            print_warnings([told] if told else [])
+            warning = clean(session)
+            print_warnings([warning] if warning else [])
     return code

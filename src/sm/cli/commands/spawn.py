@@ -78,20 +78,21 @@ def command(
     }
     if instance.session_id is None:
         body["environment"] = _environment()
-    made = None
+    tree = None
     if worktree:
         from sm.cli.worktrees import directory_of, make
 
         parent, workspace, name = settings["parent"], settings["workspace"], settings["name"]
         directory = directory_of(client, working_dir, parent, workspace, instance.session_id)
-        made = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
-        body |= {"working_dir": made.directory, "worktree": made.path, "branch": made.branch}
+        tree = make(client, directory, os.urandom(4).hex() if name is None else name.lower())
+        body |= {"working_dir": tree.directory, "worktree": tree.path, "branch": tree.branch}
     try:
         timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
         text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
     except SmError as error:
-        if made is not None and not client.repeated:  # else an earlier try may have been carried out
-            made.roll_back(client, error)
+        # After a retry, the daemon may have executed the first request.
+        if tree is not None and not client.repeated:
+            tree.roll_back(client, error)
         raise
     call.show_changed(
         text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
@@ -123,7 +124,7 @@ def _split(arguments: str | None) -> list[str]:
 
 
 def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str]:
-    """Where the agent shall work; a session's child works where its parent does unless told otherwise."""
+    """Build the directory fields of the body. A session's child inherits its parent's directory."""
     if working_dir is not None:
         return {"working_dir": absolute(working_dir)}
     if session_id is not None:
@@ -135,12 +136,12 @@ def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str
 
 
 def _environment() -> dict[str, str]:
-    """This whole environment but for what is no text: the daemon keeps what is configured."""
-    kept = {}
+    """Copy the environment without variables that are not UTF-8. The daemon keeps the configured ones."""
+    variables = {}
     for name, value in os.environ.items():
         try:
             (name + value).encode("utf-8")
         except UnicodeEncodeError:
             continue
-        kept[name] = value
-    return kept
+        variables[name] = value
+    return variables

@@ -27,11 +27,11 @@ from sm.client.http import Client, session_path
 from sm.core.statuses import ENDED
 
 _LINES_MAX = 10_000
-_EVERY_S = 1.0
-_READ = 500
-"""How many a follower asks for at once."""
+_INTERVAL_S = 1.0
+_BATCH = 500
+"""The number of actions in one request while following."""
 _LATE_S = 60.0
-"""How late an action may come to be known: an agent CLI writes what it said when the whole message is done."""
+"""The longest delay of an action: an agent CLI writes a text only when the whole message is complete."""
 
 
 @click.command(help=__doc__)
@@ -51,70 +51,70 @@ def _layout(actions: Iterable[Shown]) -> list[str]:
 
 
 def _follow(call: Call, session: str, lines: int) -> None:
-    shown: Cursor | None = None
-    ends = False
+    cursor: Cursor | None = None
+    has_ended = False
     session_id = ""
 
     def ask(client: Client, wait_s: float) -> bool | None:
-        nonlocal shown, ends, session_id
-        if shown is None:
-            # By its id from here on: a name may pass to another meanwhile.
+        nonlocal cursor, has_ended, session_id
+        if cursor is None:
+            # Another session may take over the name while this command runs.
             session_id = client.get(session_path(session))["session_id"]
         else:
-            _pause(min(_EVERY_S, wait_s))
-        last = ends
-        ends = client.get(session_path(session_id))["status"] in ENDED
+            _pause(min(_INTERVAL_S, wait_s))
+        had_ended = has_ended
+        has_ended = client.get(session_path(session_id))["status"] in ENDED
         path = session_path(session_id, "/actions")
-        if shown is None:
-            most = min(_LINES_MAX, max(lines, _READ))
-            found = client.get(path, {"lines": most})
-            shown = Cursor(found, whole=len(found) < most)
-            news = found[max(0, len(found) - lines) :]
+        if cursor is None:
+            limit = min(_LINES_MAX, max(lines, _BATCH))
+            actions = client.get(path, {"lines": limit})
+            cursor = Cursor(actions, whole=len(actions) < limit)
+            news = actions[max(0, len(actions) - lines) :]
         else:
-            news = shown.news(client.get(path, {"lines": _READ, "after": shown.after}))
+            news = cursor.news(client.get(path, {"lines": _BATCH, "after": cursor.after}))
         for action in news:
             call.show_value(action, lambda action: _layout([action]))
-        return True if last and ends else None  # once more, for what it wrote while it ended
+        return True if had_ended and has_ended else None  # one read after the end, for its last actions
 
     until_answered(call.instance, ask, None)
 
 
 def _pause(seconds: float) -> None:
-    """Wait. Raises BrokenPipeError at once when nobody reads stdout any more: the next action may be hours away."""
+    """Wait. Raises BrokenPipeError as soon as the reader closes stdout, for the next action may be hours away."""
     try:
         reader = sys.stdout.fileno()
-    except OSError:  # no file at all
+    except OSError:  # stdout is not a file
         time.sleep(seconds)
         return
     poll = select.poll()
-    poll.register(reader, 0)  # POLLERR and POLLHUP are always told (poll(2))
+    poll.register(reader, 0)  # poll(2) always reports POLLERR and POLLHUP
     if poll.poll(seconds * 1000):
         raise BrokenPipeError
 
 
 class Cursor:
-    """Which actions have been shown. They do not come in their order: an older one may be known later."""
+    """Remembers the printed actions. An older action may arrive after a newer one."""
 
-    def __init__(self, found: Iterable[Shown], *, whole: bool) -> None:
-        """`found` are the newest there are; `whole`: all there are."""
-        actions = list(found)
+    def __init__(self, latest: Iterable[Shown], *, whole: bool) -> None:
+        """`latest` are the newest actions, and with `whole` all actions."""
+        actions = list(latest)
         self._newest = max(map(_when, actions), default=None)
         self._floor = None if whole else min(map(_when, actions), default=None)
         self._seen = Counter(map(_identity, actions))
 
     @property
     def after(self) -> str | None:
-        """From when on the daemon is to be asked."""
+        """The timestamp after which to ask for actions; None for all."""
         if self._newest is None:
             return None
         after = (self._newest - timedelta(seconds=_LATE_S)).astimezone(UTC)
         return after.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def news(self, found: Iterable[Shown]) -> list[Shown]:
-        """Those of all actions since `after` that were not there before."""
+    def news(self, actions: Iterable[Shown]) -> list[Shown]:
+        """Select the new actions. `actions` are all actions since `after`."""
         counted: Counter[tuple[str, str, str]] = Counter()
         news = []
-        for action in found:
+        for action in actions:
             when, identity = _when(action), _identity(action)
             counted[identity] += 1
             if counted[identity] > self._seen[identity] and (self._floor is None or when > self._floor):
@@ -133,8 +133,8 @@ def _identity(action: Shown) -> tuple[str, str, str]:
 
 
 def action_line(action: Shown, zone: tzinfo | None, columns: int | None) -> str:
-    """`[15:10:02] Bash: npm test`, cut to so many columns."""
+    """Format an action as `[15:10:02] Bash: npm test`, cut to `columns`."""
     text, kind = line(action["text"], 2000), action["kind"]
     known = {"tool": text, "prompt": f"> {text}", "text": f'"{text}"', "event": f"* {text}"}
-    at = _when(action).astimezone(zone).strftime("%H:%M:%S")
-    return cut(f"[{at}] {known.get(kind, f'{line(kind)}: {text}')}", columns)
+    time_of_day = _when(action).astimezone(zone).strftime("%H:%M:%S")
+    return cut(f"[{time_of_day}] {known.get(kind, f'{line(kind)}: {text}')}", columns)

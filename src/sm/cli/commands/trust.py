@@ -32,21 +32,21 @@ def command(directory: str, call: Call) -> None:
         raise NotPermitted("only the operator says what may be trusted", "ask for it: sm ask")
     path = _directory(directory)
     provider, setup = _setup(call.instance)
-    found = setup.trust(os.environ, path)
-    shown, file = line(path, 4096), line(found.file, 4096)
-    if found.changed:
-        pids = ", ".join(map(str, found.running[:5]))
+    result = setup.trust(os.environ, path)
+    shown, file = line(path, 4096), line(result.file, 4096)
+    if result.changed:
+        pids = ", ".join(map(str, result.running[:5]))
         stands = f"; {provider}s are running (pid {pids}), and the entry stands" if pids else ""
         text = f"{provider} trusts {shown} and all below it (written to {file}){stands}"
     else:
-        by = "" if found.by == path else f", because it trusts {line(found.by, 4096)}"
+        by = "" if result.by == path else f", because it trusts {line(result.by, 4096)}"
         text = f"{provider} trusts {shown} already{by} (in {file})"
-    answer = {"directory": path, "trusted_by": found.by, "changed": found.changed, "file": found.file}
+    answer = {"directory": path, "trusted_by": result.by, "changed": result.changed, "file": result.file}
     call.show_value(answer, lambda _: [text])
 
 
 def _setup(instance: "Instance") -> "tuple[str, Setup]":
-    """The provider whose agents ask for trust. Raises ConfigError, and IllegalState when there is none."""
+    """Find the provider whose agents ask for trust. Raises ConfigError; IllegalState without such a provider."""
     from sm.config import load
     from sm.providers import PROVIDERS
 
@@ -58,9 +58,9 @@ def _setup(instance: "Instance") -> "tuple[str, Setup]":
     raise IllegalState("no provider of agents asks for trust in a directory")
 
 
-def _directory(given: str) -> str:
-    """The directory as agent CLIs name it: absolute, without links."""
-    path = os.path.realpath(os.path.expanduser(given))
+def _directory(text: str) -> str:
+    """Resolve a directory to its real path, as agent CLIs do. Raises InvalidPath."""
+    path = os.path.realpath(os.path.expanduser(text))
     if not os.path.isdir(path):
         what = "is not a directory" if os.path.exists(path) else "does not exist"
         raise InvalidPath(f"{line(path, 4096)} {what}")

@@ -39,30 +39,29 @@ def command(
 ) -> None:
     if any_of and all_of:
         raise click.UsageError("--any and --all exclude each other")
-    names = list(dict.fromkeys(sessions))
-    found: list[Shown] = []
+    refs = list(dict.fromkeys(sessions))
+    current: list[Shown] = []
 
     def ask(client: Client, wait_s: float) -> bool | None:
-        nonlocal names, found
-        body = {"sessions": names, "until": until, "any": any_of, "wait_s": wait_s}
-        answer = client.post("/v1/wait", body)
-        found = answer["sessions"]
-        if len(found) == len(names):
-            names = [session["session_id"] for session in found]  # a name may pass to another meanwhile
+        nonlocal refs, current
+        answer = client.post("/v1/wait", {"sessions": refs, "until": until, "any": any_of, "wait_s": wait_s})
+        current = answer["sessions"]
+        if len(current) == len(refs):  # ids from now on: another session may take over a name
+            refs = [session["session_id"] for session in current]
         reached: bool | None = answer["reached"]
         return reached
 
     reached = until_answered(call.instance, ask, timeout)
     if call.as_json:
-        print_json(encode(found))
-    elif found or reached is not None:
-        print_table(session_table(flat(found), now(), "no such sessions any more"))
+        print_json(encode(current))
+    elif current or reached is not None:
+        print_table(session_table(flat(current), now(), "no such sessions any more"))
     sys.stdout.flush()
-    ended = [session["session_id"] for session in found if session["status"] in ENDED]
+    ended = [session["session_id"] for session in current if session["status"] in ENDED]
     if ended:
-        with suppress(DaemonUnavailable):  # it will tell them once more
+        with suppress(DaemonUnavailable):  # unconfirmed endings come once more as messages
             call.instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
     if reached is None:
-        raise WaitTimeout(f"{plural(len(names), 'session')} did not come to {until} within {timeout:g} s")
+        raise WaitTimeout(f"{plural(len(refs), 'session')} did not come to {until} within {timeout:g} s")
     if not reached:
         raise IllegalState(f"it cannot come to {until} any more")

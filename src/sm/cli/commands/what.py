@@ -15,19 +15,18 @@ from sm.cli.display.text import Shown, line, their_line
 from sm.cli.options import session_argument
 from sm.client.http import session_path
 
-_WITHIN_S = 1260.0
-"""The daemon has a limit of its own: twice claude.what.timeout_s, when another summary is made first."""
+_TIMEOUT_S = 1260.0
+"""Above the daemon's own limit: twice claude.what.timeout_s, when it makes another summary first."""
 
 
 @click.command(help=__doc__)
 @session_argument
 @json_option
 def command(session: str, call: Call) -> None:
-    call.post(session_path(session, "/what"), what_block, timeout_s=_WITHIN_S)
+    call.post(session_path(session, "/what"), what_block, timeout_s=_TIMEOUT_S)
 
 
 def what_block(what: Shown) -> list[str]:
-    """The summary, and who made it."""
     reason = f"; no summary was made: {line(what['reason'])}" if what["reason"] else ""
     summary = [their_line(text) for text in what["summary"].splitlines()]
     return [*summary, f"(by {line(what['made_by'])}{reason})"]

@@ -33,18 +33,18 @@ def command(session: str, call: Call) -> None:
 
 
 def why_block(why: Shown, at: datetime) -> list[str]:
-    """The session, why it is what it is, and below that what each source says of it."""
-    said = f"{line(why['status_source'])}, {age(why['status_at'], at)}"
+    """Format a session's status, its reason, and the evidence of each source."""
+    source = f"{line(why['status_source'])}, {age(why['status_at'], at)}"
     lines = [
         f"{label(why)} | {status_of(why, at)}",
-        f"Because:  {line(why['status_reason'] or 'nobody has said why')} ({said})",
+        f"Because:  {line(why['status_reason'] or 'nobody has said why')} ({source})",
     ]
     if why["status_stale"]:
         lines.append("Doubt:    nothing has confirmed it for too long; it may be otherwise by now")
     if why["evidence"]:
         rows = [
-            (line(each["source"]), f"says {line(each['says'])}", _when(each, at), _believed(each))
-            for each in why["evidence"]
+            (line(item["source"]), f"says {line(item['says'])}", _when(item, at), _belief(item))
+            for item in why["evidence"]
         ]
         lines += ["Evidence:", *(f"  {row}" for row in table_lines(Table(rows, aligned=3), "  "))]
     if why["facts"]:
@@ -52,22 +52,21 @@ def why_block(why: Shown, at: datetime) -> list[str]:
     return lines
 
 
-def _when(each: Shown, at: datetime) -> str:
-    """How long it has said so, and when that was last seen."""
-    since, seen = span(seconds_since(each["since"], at)), span(seconds_since(each["seen"], at))
+def _when(evidence: Shown, at: datetime) -> str:
+    since, seen = span(seconds_since(evidence["since"], at)), span(seconds_since(evidence["seen"], at))
     return f"{since} ago" if since == seen else f"for {since}, seen {seen} ago"
 
 
-def _believed(each: Shown) -> str:
-    reason = line(each["reason"] or "")
-    if each["believed"]:
+def _belief(evidence: Shown) -> str:
+    reason = line(evidence["reason"] or "")
+    if evidence["believed"]:
         return f"believed: {reason}" if reason else "believed"
-    why_not = f"not believed: {line(each['why_not'])}" if each["why_not"] else "not believed"
+    why_not = f"not believed: {line(evidence['why_not'])}" if evidence["why_not"] else "not believed"
     return f"{why_not} ({reason})" if reason else why_not
 
 
 def request_block(request: Shown, at: datetime) -> list[str]:
-    """How a request stands; `sm requests` has what is asked and what to type."""
+    """Format a request's state and the reason for it. `asked_block` formats its content."""
     lines = [request_head(request, at), f"Because:  {because(request)}"]
     if request["state"] == "open" and request["expires_at"]:
         lines.append(f"Expires:  {expires(request, at)}")

@@ -1,4 +1,4 @@
-"""`sm workspace`: team boundaries, each a directory."""
+"""Creates, changes, lists and deletes workspaces, for `sm workspace`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ _slug = click.argument("slug", metavar="SLUG", shell_complete=workspaces)
 
 
 def _settings(command: Command) -> Command:
-    """The options of `create` and `set`, but for the directory."""
+    """Add the options of `create` and `set`, except the directory."""
     names = "names with commas between, all, or none"
     for option in (
         click.option("--sandbox", metavar="KEY=VALUE", multiple=True,
@@ -129,7 +129,7 @@ def delete(slug: str, call: Call) -> None:
 
 
 def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the settings was given, as the daemon takes it."""
+    """Build the request body from the options that were given."""
     body: dict[str, Any] = {}
     if settings["trust"] is not None:
         body["trust"] = None if settings["trust"] == "default" else settings["trust"]
@@ -174,14 +174,14 @@ def _count(workspace: Shown) -> str:
 
 
 def _block(workspace: Shown) -> list[str]:
-    given = workspace["capabilities"]
+    capabilities = workspace["capabilities"]
     facts = [
         ("Directory", workspace["working_dir"]),
         ("Trust", workspace["trust_level"] or "as configured (default_trust)"),
         ("Sessions", _count(workspace)),
-        ("MCPs", _said(given["mcps"])),
-        ("Skills", _said(given["skills"])),
-        ("Agents", _said(given["agents"])),
+        ("MCPs", _selection(capabilities["mcps"])),
+        ("Skills", _selection(capabilities["skills"])),
+        ("Agents", _selection(capabilities["agents"])),
         ("Strict", "no other MCP servers than these" if workspace["strict_mcps"] else None),
         ("Sandbox", ", ".join(f"{key}={value}" for key, value in workspace["sandbox"].items())),
         ("Created", workspace["created_at"]),
@@ -190,5 +190,5 @@ def _block(workspace: Shown) -> list[str]:
     return [workspace["slug"], *(f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value)]
 
 
-def _said(names: str | list[str]) -> str:
+def _selection(names: str | list[str]) -> str:
     return names if isinstance(names, str) else ", ".join(names) or "none"

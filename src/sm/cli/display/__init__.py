@@ -1,1 +1,1 @@
-"""Lays out answers for a person, as plain text or on a terminal."""
+"""Formats the daemon's answers as text."""

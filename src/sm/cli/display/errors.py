@@ -13,7 +13,7 @@ from sm.wire import encode
 
 
 class Failures:
-    """The errors of a command that goes on after each of them: the first one gives its exit code."""
+    """Counts the errors of a command that continues after an error. The first error sets the exit code."""
 
     def __init__(self) -> None:
         self.code = 0
@@ -24,35 +24,34 @@ class Failures:
 
 
 def print_error(error: BaseException) -> int:
-    """Print what went wrong on stderr, as JSON after --json, and return the exit code."""
+    """Print an error on stderr, as JSON when --json was given, and return its exit code."""
     match error:
         case click.exceptions.Exit():
             return error.exit_code
         case BrokenPipeError():
-            return 0  # whoever read us has what it wanted
+            return 0  # the reader of stdout, such as `head`, has read enough
         case SmError():
-            said = error
+            shown = error
         case click.ClickException():
-            said = _usage(error)
+            shown = _usage_error(error)
         case OSError(errno=28):
-            said = StorageFull("the disk is full")
+            shown = StorageFull("the disk is full")
         case OSError():
-            said = ExternalError(f"{error.filename or 'the system'}: {error.strerror or error}")
+            shown = ExternalError(f"{error.filename or 'the system'}: {error.strerror or error}")
         case _:
-            said = _bug(error)
+            shown = _internal_error(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
-        return said.exit_code
-    if sys.stderr is not None:
+    elif sys.stderr is not None:
         options = itertools.takewhile(lambda word: word != "--", sys.argv)
-        sys.stderr.write(_text(said, as_json="--json" in options))
-    return said.exit_code
+        sys.stderr.write(_format(shown, as_json="--json" in options))
+    return shown.exit_code
 
 
-def _text(error: SmError, *, as_json: bool) -> str:
-    """What stderr shows of an error: for people, or the object of design section 13. Ends with a newline.
+def _format(error: SmError, *, as_json: bool) -> str:
+    """Format an error as text, or as the object of design section 13. The result ends with a newline.
 
-    An error may quote an agent, so nothing in it can drive the terminal; its own lines stay lines.
+    An error may quote an agent, so the text has no control characters. Line breaks stay.
     """
     if as_json:
         body: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -73,26 +72,26 @@ def print_warnings(warnings: Iterable[str]) -> None:
         click.echo(f"warning: {folded(warning, 4000)}", err=True)
 
 
-def _usage(error: click.ClickException) -> UsageError:
+def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else None
     message = error.format_message()
     return UsageError(message[:1].lower() + message[1:].rstrip("."), hint)
 
 
-def _bug(error: BaseException) -> InternalError:
-    """Keep the traceback in a file of its own, named by an id; print it when even that is not possible."""
+def _internal_error(error: BaseException) -> InternalError:
+    """Write the traceback to a new file in the log directory, or to stderr when that fails."""
     import traceback
 
-    identity = os.urandom(4).hex()
-    story = "".join(traceback.format_exception(error))
-    path = f"{places(os.environ).log}/bug-{identity}.txt"
+    bug_id = os.urandom(4).hex()
+    report = "".join(traceback.format_exception(error))
+    path = f"{places(os.environ).log}/bug-{bug_id}.txt"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="replace") as stream:
-            stream.write(story)
+            stream.write(report)
     except OSError:
-        sys.stderr.write(story)
+        sys.stderr.write(report)
         path = "the lines above"
     name = type(error).__name__
-    return InternalError(f"a defect of sm itself ({name}), bug {identity}", f"please report it with {path}")
+    return InternalError(f"a defect of sm itself ({name}), bug {bug_id}", f"please report it with {path}")

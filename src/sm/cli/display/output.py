@@ -1,4 +1,4 @@
-"""Writes the answer of a command to stdout: lines, JSON, or a table."""
+"""Writes a command's output to stdout as lines, JSON or a table."""
 
 import os
 import sys
@@ -12,21 +12,21 @@ from sm.cli.display.text import columns, json_text
 
 
 class Table(NamedTuple):
-    """Rows of cells; the last cell of a row is its text, the others are facts."""
+    """Rows of cells. The last cell of a row is free text."""
 
     rows: Sequence[tuple[str, ...]]
     aligned: int
-    """How many columns, from the left, plain text aligns."""
+    """The number of columns, from the left, that plain text aligns."""
     empty: str = ""
-    """What stderr says in place of a table without rows."""
+    """The message on stderr for a table without rows."""
     colours: Mapping[tuple[int, int], str] = {}
     """The colour of a cell, by row and column."""
     is_cut: bool = True
-    """Whether a terminal shows the text of a row on one line, cut; else it shows all of the text."""
+    """On a terminal: True cuts the text of a row to one line, False wraps it."""
 
 
 def table_lines(table: Table, separator: str = " | ") -> list[str]:
-    """The table as plain text, one line for each row. Empty cells at the end of a row are left out."""
+    """Format a table as plain text, one line for each row, without empty cells at the end."""
     widths = [max((columns(row[n]) for row in table.rows), default=0) for n in range(table.aligned)]
     lines = []
     for row in table.rows:
@@ -50,14 +50,12 @@ def print_table(table: Table) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Write the lines of an answer in one go."""
     text = "\n".join(lines)
     if text:
         click.echo(text)
 
 
 def print_json(document: str) -> None:
-    """Write one JSON document as it came from the daemon."""
     click.echo(json_text(document))
 
 
@@ -66,5 +64,5 @@ def now() -> datetime:
 
 
 def width() -> int | None:
-    """The columns of the person's terminal; None when stdout is no terminal."""
+    """Return the width of the terminal in columns; None when stdout is not a terminal."""
     return os.get_terminal_size(1).columns or None if sys.stdout.isatty() else None

@@ -1,4 +1,4 @@
-"""Lays out the state of the whole system, and the records of the daemon's log. Pure."""
+"""Formats the state of the whole system, and records of the daemon's log. Pure."""
 
 from datetime import datetime, tzinfo
 
@@ -6,13 +6,13 @@ from sm.cli.display.text import Shown, line, span, unclaimed
 
 
 def overview(status: Shown) -> list[str]:
-    """The answer of `sm status` without an ID."""
+    """Format the output of `sm status` without an ID."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
-    told = [f"           {unclaimed(line(each))}" for each in status["inbox_lines"] if each.strip()]
+    inbox = [f"           {unclaimed(line(text))}" for text in status["inbox_lines"] if text.strip()]
     lines = [
         f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
-        *told,
+        *inbox,
         f"Daemon:    running, pid {daemon['pid']}, version {line(daemon['version'])}, up {span(daemon['uptime_s'])}",
         f"Sessions:  {', '.join(counts) or 'none'}",
         f"Orphans:   {status['orphans']}",
@@ -23,7 +23,7 @@ def overview(status: Shown) -> list[str]:
 
 
 def log_line(record: Shown, zone: tzinfo | None) -> str:
-    """One record of the daemon's log: `2026-01-27 15:10:00 INFO sm.sessions.manager: killed sm_session=1a2b3c4d`."""
+    """Format a log record as `2026-01-27 15:10:00 INFO sm.sessions.manager: killed sm_session=1a2b3c4d`."""
     try:
         when = datetime.fromisoformat(str(record["time"])).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
     except (KeyError, ValueError):

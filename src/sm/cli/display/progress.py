@@ -1,4 +1,4 @@
-"""Lays out the progress of one session. Pure."""
+"""Formats the progress of one session. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
@@ -10,7 +10,7 @@ _BOXES = {"completed": "x", "in_progress": ">"}
 
 
 def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[str]:
-    """The block of `sm progress`; what nobody measured has no line."""
+    """Format the output of `sm progress`. Fields without a measurement have no line."""
     name = line(progress.get("name") or progress["session_id"])
     elapsed = span(progress["elapsed_seconds"])
     lines = [f"{name} ({progress['session_id']}) | {line(progress['status'])} | {elapsed} elapsed"]
@@ -51,9 +51,9 @@ def _tokens(progress: Shown) -> list[str]:
         text += f" / ~{used + remaining:,} est"
     if percentage is not None:
         text += f" ({percentage}%)"
-    below = (progress.get("subagents") or {}).get("tokens") or {}
-    theirs = below.get("input", 0) + below.get("output", 0)
-    return [f"{text}, {theirs:,} of them by sub-agents" if theirs else text]
+    subagents = (progress.get("subagents") or {}).get("tokens") or {}
+    by_subagents = subagents.get("input", 0) + subagents.get("output", 0)
+    return [f"{text}, {by_subagents:,} of them by sub-agents" if by_subagents else text]
 
 
 def _last_tool(tool: Shown, now: datetime) -> str:
@@ -64,10 +64,10 @@ def _last_tool(tool: Shown, now: datetime) -> str:
 
 
 def _todo(entries: Sequence[Shown]) -> list[str]:
-    """The agent's own list of tasks; of a long one the part that it works at."""
+    """Format the agent's task list; of a long list the part around the first open task."""
     done = [entry["status"] == "completed" for entry in entries]
-    at = max(0, min([*done, False].index(False) - 2, len(entries) - _TODO_MAX))
-    part = entries[at : at + _TODO_MAX]
+    first = max(0, min([*done, False].index(False) - 2, len(entries) - _TODO_MAX))
+    part = entries[first : first + _TODO_MAX]
     lines = [f"  [{_BOXES.get(entry['status'], ' ')}] {line(entry['text'], 200)}" for entry in part]
     if len(part) < len(entries):
         lines.append(f"  ({len(entries) - len(part)} more)")

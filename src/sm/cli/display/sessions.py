@@ -1,4 +1,4 @@
-"""Lays out sessions: one in a row, a tree of them, and one in full. Pure."""
+"""Formats sessions as rows, as a tree, or one in full. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ def label(session: Shown) -> str:
 
 
 def status_of(session: Shown, now: datetime) -> str:
-    """The status; past its freshness limit with a question mark and its age: `running? (4m)`."""
+    """Format a status. A stale status has a question mark and its age: `running? (4m)`."""
     status = line(session["status"])
     if not session.get("status_stale"):
         return status
@@ -35,9 +35,9 @@ def status_of(session: Shown, now: datetime) -> str:
 
 
 def last_words(session: Shown) -> str:
-    """The result of a session in quotes, or its note; the reason for an end without a result."""
+    """Return the session's quoted result, the reason for its status, or its note."""
     result = session["completion_message"]
-    if result and result != session["status_reason"]:  # else the daemon wrote it
+    if result and result != session["status_reason"]:  # else the daemon wrote the result
         return f'"{line(result)}"'
     if session["status"] in ENDED:
         return "" if session["status"] == Status.COMPLETED else line(session["status_reason"] or "")
@@ -49,7 +49,7 @@ def last_words(session: Shown) -> str:
 def session_table(
     rows: Iterable[tuple[str, Shown]], now: datetime, empty: str = "", *, with_words: bool = True
 ) -> Table:
-    """`name (id) | status | 5min ago | "message"` for each (indentation, session)."""
+    """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`."""
     cells, colours = [], {}
     for number, (indent, session) in enumerate(rows):
         words = last_words(session) if with_words else ""
@@ -60,12 +60,11 @@ def session_table(
 
 
 def flat(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
-    """Sessions as rows without indentation."""
     return [("", session) for session in sessions]
 
 
 def nested(sessions: Sequence[Shown], depth: int = 0) -> list[tuple[str, Shown]]:
-    """Sessions with their `children` as rows of a tree, each with its indentation."""
+    """Format sessions, with the `children` inside them, as rows of a tree."""
     rows: list[tuple[str, Shown]] = []
     for session in sessions:
         rows.append(("  " + "   " * (depth - 1) + "└─ " if depth else "", session))
@@ -74,10 +73,7 @@ def nested(sessions: Sequence[Shown], depth: int = 0) -> list[tuple[str, Shown]]
 
 
 def tree(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
-    """A flat list as rows of a tree: below a session those that name it as their parent, in the order given.
-
-    A session whose parent is not in the list is a root.
-    """
+    """Format a flat list as rows of a tree. A session whose parent is not in the list is a root."""
     known = {session["session_id"]: {**session, "children": []} for session in sessions}
     roots: list[Shown] = []
     for session in known.values():
@@ -87,7 +83,7 @@ def tree(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
 
 
 def session_block(session: Shown, now: datetime) -> list[str]:
-    """Everything about one session, for `sm status ID` and `sm me`."""
+    """Format one session in full, for `sm status ID` and `sm me`."""
     status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
     agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
     if session["model"]:
@@ -120,7 +116,7 @@ def session_block(session: Shown, now: datetime) -> list[str]:
 
 
 def process_of(session: Shown) -> str | None:
-    """How its process ended, or that it runs."""
+    """Describe the process by its pid, exit code or signal; None before it starts."""
     if session["exit_signal"] is not None:
         return f"ended by signal {session['exit_signal']}"
     if session["exit_code"] is not None:

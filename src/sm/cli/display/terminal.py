@@ -1,4 +1,4 @@
-"""Lays out answers on a terminal with rich. Only imported when a person looks: rich costs more than the command."""
+"""Prints tables and live lines on a terminal with rich, which takes longer to import than most commands to run."""
 
 import os
 import sys
@@ -16,9 +16,8 @@ from sm.cli.display.output import Table, table_lines
 from sm.cli.display.text import columns, cut
 
 _BARS = Box("  | \n" * 8, ascii=True)
-"""A bar between columns, as in plain text."""
 _GAP = 3
-"""The columns of the terminal that a bar and its blanks take."""
+"""The width of a bar with its blanks."""
 _NAME_MIN = 20
 _TEXT_MIN = 16
 
@@ -26,7 +25,7 @@ _TEXT_MIN = 16
 def print_table(table: Table) -> None:
     """Print a table within the width of the terminal.
 
-    The text of a row gives way first. Then its first cell is wrapped: it names the row, so it is never cut. A terminal
+    The text of a row shrinks first. Then its first cell is wrapped: it names the row, so it is never cut. A terminal
     that is too narrow for that gets plain lines.
     """
     console = _console()
@@ -40,19 +39,19 @@ def print_table(table: Table) -> None:
 
 @contextmanager
 def live_lines() -> Iterator[Callable[[Iterable[str]], None]]:
-    """A function that shows lines in place of the lines it has shown before."""
+    """Yield a function that replaces the lines that it printed before."""
     with Live(console=_console(), auto_refresh=False) as live:
         yield lambda lines: live.update(Text("\n".join(lines)), refresh=True)
 
 
 def _console() -> Console:
-    # COLUMNS would win over the real width, and NO_COLOR and TERM are for rich to heed.
+    # Without an explicit width, rich would prefer COLUMNS to the real width. rich reads NO_COLOR and TERM itself.
     width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
     return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def _widths(table: Table, width: int) -> list[int] | None:
-    """The width of each column; None when the terminal is too narrow. A column without any text is left out."""
+    """Choose the width of each column; None when the terminal is too narrow. Omits a text column without text."""
     count = max(map(len, table.rows))
     widths = [max(columns(row[n]) for row in table.rows if n < len(row)) for n in range(count)]
     if not widths[-1]:
@@ -75,5 +74,5 @@ def _grid(table: Table, widths: Sequence[int]) -> Grid:
     grid.add_column(width=widths[-1], no_wrap=table.is_cut, overflow="ellipsis" if table.is_cut else "fold")
     for number, row in enumerate(table.rows):
         cells = enumerate(row[: len(widths)])
-        grid.add_row(*(Text(cell, table.colours.get((number, at), "")) for at, cell in cells))
+        grid.add_row(*(Text(cell, table.colours.get((number, column), "")) for column, cell in cells))
     return grid

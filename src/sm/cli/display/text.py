@@ -1,7 +1,7 @@
-"""Turns texts, times and events of the daemon's JSON into safe lines for a person. Pure.
+"""Formats texts, times and events of the daemon's JSON as safe lines. Pure.
 
-An agent's own words (messages, notes, titles, output) go through `line` or `their_line`, so that they can neither drive
-the reader's terminal nor pass for the daemon's words.
+An agent's texts (messages, notes, titles, output) must pass through `line` or `their_line`: they can then neither
+control the reader's terminal nor pass for the daemon's text.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Any
 Shown = Mapping[str, Any]
 """An object of the daemon's answer (design section 13)."""
 
-# C0 but for the tab, DEL, C1, surrogates; bidirectional overrides and isolates would show the text in another order.
+# C0 except tab, DEL, C1, surrogates; bidirectional overrides and isolates, which change the displayed order.
 _CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
-# DEL and C1, which JSON leaves as they are; a terminal takes U+009B for the start of an escape sequence.
+# JSON does not escape DEL and C1; a terminal reads U+009B as the start of an escape sequence.
 _JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
 
 
 def line(text: object, limit: int = 500) -> str:
-    """`text` as one line without control characters, cut at `limit` characters."""
+    """Fold `text` into one line without control characters, cut at `limit` characters."""
     text = str(text)
     if text.isprintable() and len(text) <= limit:
         return text
@@ -29,12 +29,12 @@ def line(text: object, limit: int = 500) -> str:
 
 
 def plain_line(text: str) -> str:
-    """One line of a terminal's text without anything that could move a cursor; tabs stay."""
+    """Remove control characters except tabs from one line of text."""
     return text if text.isprintable() else re.sub(_CONTROLS, "", text)
 
 
 def unclaimed(text: str) -> str:
-    """A line of somebody else, with `> ` in front when it claims to be one that only the daemon writes."""
+    """Put `> ` before a line that imitates the daemon's own lines."""
     if text.isascii() and "[sm]" not in text.lower():
         return text
     from sm.core.text import marked
@@ -43,12 +43,12 @@ def unclaimed(text: str) -> str:
 
 
 def their_line(text: str) -> str:
-    """One line that an agent, or its terminal, has written, where it stands on a line of its own."""
+    """Make a line of an agent, or of its terminal, safe to print on a line of its own."""
     return unclaimed(plain_line(text))
 
 
 def json_text(text: str) -> str:
-    """A JSON document as it came from the daemon, safe to print: controls only as escapes."""
+    """Escape the control characters that a JSON document of the daemon may contain."""
     return text if text.isascii() and "\x7f" not in text else text.translate(_JSON_CONTROLS)
 
 
@@ -57,7 +57,7 @@ def seconds_since(timestamp: str, now: datetime) -> float:
 
 
 def span(seconds: float) -> str:
-    """`10s`, `5min`, `2h`, `3d`: whole units, rounded down."""
+    """Format a duration as `10s`, `5min`, `2h` or `3d`, rounded down."""
     for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit_s:
             return f"{int(seconds) // unit_s}{unit}"
@@ -73,12 +73,12 @@ def age(timestamp: str | None, now: datetime) -> str:
 
 
 def clock(timestamp: str, zone: tzinfo | None) -> str:
-    """`15:10` in `zone`; None is this machine's."""
+    """Format a time as `15:10` in `zone`, or in local time."""
     return datetime.fromisoformat(timestamp).astimezone(zone).strftime("%H:%M")
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal `text` takes."""
+    """Return the width of `text` on a terminal."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -87,7 +87,7 @@ def columns(text: str) -> int:
 
 
 def event_line(event: Shown, zone: tzinfo | None) -> str:
-    """`[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started`."""
+    """Format an event as `[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started`."""
     return f"[{clock(event['timestamp'], zone)}] {line(event['type'])}: {line(event['message'], 2000)}"
 
 
@@ -96,7 +96,7 @@ def checkpoint_line(checkpoint: Shown, zone: tzinfo | None) -> str:
 
 
 def cut(text: str, width: int | None) -> str:
-    """`text` in at most `width` columns; None: as long as it is."""
+    """Cut `text` to at most `width` columns unless that is None."""
     if width is None or columns(text) <= width:
         return text
     kept = text[: max(0, width - 1)]

@@ -1,1 +1,1 @@
-"""`sm hook`: sends the events of an agent's own hooks to the daemon."""
+"""Sends events of agents' hooks to the daemon, for `sm hook`."""

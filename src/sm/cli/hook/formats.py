@@ -1,6 +1,6 @@
-"""Names the providers whose hooks `sm hook` serves, and the fields of their events that it must know itself.
+"""Lists the providers whose hooks `sm hook` serves, and the fields of their events that the hook reads.
 
-Loaded at every use of every tool, so it imports nothing; what an event means is read in the daemon.
+Every tool use loads this module, so it imports nothing. The daemon interprets the events.
 """
 
 TYPE_CHECKING = False  # see wire.py
@@ -14,9 +14,9 @@ class Format:
     __slots__ = ("kept", "name_field", "opens_dialog")
 
     def __init__(self, name_field: str, opens_dialog: str, kept: "Mapping[str, int]") -> None:
-        """`opens_dialog`: the name of the event beside which the hook waits for an answer.
+        """`opens_dialog`: the name of the event after which the hook waits for an answer.
 
-        `kept`: the fields that are kept of a large event, with the number of characters of each text in them.
+        `kept`: the fields kept of a large event, with the maximum number of characters of each text in them.
         """
         self.name_field = name_field
         self.opens_dialog = opens_dialog
@@ -37,4 +37,3 @@ FORMATS = {
         ) | {"prompt": 60_000, "last_assistant_message": 4000, "tool_input": 2000},
     ),
 }  # fmt: skip
-"""By provider."""

@@ -1,15 +1,15 @@
-"""Waits beside an open dialog of an agent for an answer that is given elsewhere, and prints the answer for the agent.
+"""Waits for the answer to an agent's open dialog, and prints the answer for the agent.
 
-The agent does not wait for this process, and a person may answer at the terminal meanwhile. The wait may take days: the
-process sleeps in poll(2), holds little memory, and ends as soon as nobody would read its answer: the agent is gone, has
-sent one of ENDING, or the daemon says that the dialog is over. While the daemon is away it keeps asking.
+The agent does not block on this process: a user may also answer at the terminal. The wait may take days, so the process
+sleeps in poll(2) and holds little memory. It ends when the agent is gone or sends one of ENDING, or when the daemon
+reports that the dialog is over. It retries while the daemon is away.
 """
 
 import _signal  # type: ignore[import-not-found]  # as in emit.py, like all other imports here
 import posix
 import time
 
-from sm.cli.hook.emit import ENDING, unheard
+from sm.cli.hook.emit import ENDING, stdout_closed
 from sm.cli.hook.transport import is_final, send, spool
 from sm.client.connection import HttpConnection
 from sm.wire import decode, encode
@@ -18,64 +18,65 @@ _DIALOG = "/v1/hooks/dialog"
 _TAKEN = "/v1/hooks/dialog/taken"
 
 _WAIT_S = 20
-"""How long the daemon holds one exchange."""
+"""The daemon's long-poll time for one exchange."""
 _SPARE_S = 5.0
 _POST_S = 1.0
-"""A daemon that stands still takes as much as fits into its socket at once."""
+"""Short, because the kernel buffers a request even while the daemon is blocked."""
 _TAKEN_S = 1.0
 _SPOOL_S = 5.0
 _PAUSES_S = (0.5, 1.0, 2.0)
-"""Between two tries; the last one again and again."""
+"""The pauses between tries; the last one repeats."""
 _ANSWER_MAX_BYTES = 4 << 20
 
 
 def decide(body: "dict[str, object]", key: str, emitted_at: str) -> None:
-    """Ask for the answer to the dialog that opens with the event `body`, print it and say that it was taken.
+    """Wait for the answer to the dialog of the event `body`, print the answer and confirm it.
 
-    Returns when nothing is to be said any more, with or without an answer; one of ENDING ends the process. The daemon
-    is asked under one `key` as often as needed. Where it cannot be asked at first, the event is left for it.
+    Returns when the dialog is over, answered or not; one of ENDING ends the process. All tries carry one `key`. When
+    the first try cannot reach the daemon, the event is spooled.
     """
     _signal.setitimer(_signal.ITIMER_REAL, 0)
     event = encode({**body, "wait_s": _WAIT_S})
-    known, failed = False, 0
+    reported, failures = False, 0
     while True:
         begin = time.monotonic()
         try:
             connection = send(_DIALOG, event, key, begin + _POST_S)
-        except OSError:  # time-outs too
+        except OSError:  # timeouts too
             state, output = "away", ""
         else:
-            _heed()
+            _unblock_signals()
             state, output = _answer(connection, begin + _WAIT_S + _SPARE_S)
         if state == "decided":
             _print(output)
-            _say_taken(key)
+            _confirm(key)
             return
         if state == "over":
             return
-        if state == "away" and not known:
-            _spool_apart(body, key, emitted_at)
-        known = True
-        _heed()
+        if state == "away" and not reported:
+            _spool_in_child(body, key, emitted_at)
+        reported = True
+        _unblock_signals()
         if state == "open" and time.monotonic() - begin > _PAUSES_S[0]:
-            failed = 0
-        elif unheard(_PAUSES_S[min(failed, len(_PAUSES_S) - 1)]):
+            failures = 0
+        elif stdout_closed(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)]):
             return
         else:
-            failed += 1
+            failures += 1
 
 
-def _heed() -> None:
-    """End by the signals that an agent sends: from here on the daemon knows of the event, or will."""
+def _unblock_signals() -> None:
+    """Let the agent's signals end this process, as soon as the event is sent or spooled."""
     for number in ENDING:
         _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
 
 
 def _answer(connection: "HttpConnection | None", deadline: float) -> tuple[str, str]:
-    """`open`, `over`, `away`, or `decided` with the text to print. None: no daemon could be asked.
+    """Return (`open`, `over` or `away`, empty), or (`decided`, the text to print).
 
-    Raises BrokenPipeError as soon as nobody reads stdout any more.
+    `connection` is None when a process of another user listens on the socket. Raises BrokenPipeError as soon as the
+    agent closes stdout.
     """
     if connection is None:
         return "over", ""
@@ -91,7 +92,7 @@ def _answer(connection: "HttpConnection | None", deadline: float) -> tuple[str, 
             value = decode(connection.body(_ANSWER_MAX_BYTES).decode())
     except BrokenPipeError:
         raise
-    except (OSError, ValueError):  # OSError: timeouts too; ValueError: BadAnswer, no UTF-8, no JSON
+    except (OSError, ValueError):  # OSError: timeouts too; ValueError: BadAnswer, invalid UTF-8 or JSON
         return "away", ""
     state = value.get("state") if isinstance(value, dict) else None
     if state == "decided" and isinstance(value.get("output"), str):
@@ -105,16 +106,15 @@ def _print(output: str) -> None:
         left = left[posix.write(1, left) :]
 
 
-def _say_taken(key: str) -> None:
-    """The agent reads what was printed when this process ends: not heard by the daemon, it finds out by itself."""
-    deadline = time.monotonic() + _TAKEN_S
-    connection = send(_TAKEN, "{}", key, deadline)
+def _confirm(key: str) -> None:
+    """Tell the daemon that the answer is printed. When this fails, the daemon notices the closed dialog later."""
+    connection = send(_TAKEN, "{}", key, time.monotonic() + _TAKEN_S)
     if connection is not None:
         connection.head()
 
 
-def _spool_apart(body: "dict[str, object]", key: str, emitted_at: str) -> None:
-    """Spool the event in a process of its own: what that imports is not to be held for days."""
+def _spool_in_child(body: "dict[str, object]", key: str, emitted_at: str) -> None:
+    """Spool the event in a child process, so that this one does not hold the imports in memory for days."""
     child = posix.fork()
     if child == 0:
         try:

@@ -8,14 +8,14 @@ from sm.client.connection import read_token
 from sm.errors import DaemonUnavailable, LimitReached, StorageFull
 from sm.wire import SPOOL_MAX_BYTES, encode
 
-TYPE_CHECKING = False  # see wire.py: hooks come here too
+TYPE_CHECKING = False  # see wire.py: hooks load this module too
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sm.cli.instance import Instance
 
 HOOKS_MAX_BYTES = SPOOL_MAX_BYTES * 3 // 4
-"""The share of events. The rest is for the session's own reports, which must not be lost."""
+"""The limit of hook events. The rest is reserved for the session's own reports, which must not be lost."""
 
 
 def write(
@@ -25,13 +25,13 @@ def write(
     key: str,
     *,
     emitted_at: str | None = None,
-    most: int = SPOOL_MAX_BYTES,
+    max_bytes: int = SPOOL_MAX_BYTES,
     durable: bool = True,
 ) -> str:
-    """Write one report to the spool, whole or not at all, and return the file's path.
+    """Write one report to the spool atomically, and return the file's path.
 
-    The session's directory then holds at most `most` bytes. A report that is not `durable` may be lost or empty after
-    the machine fails.
+    Keeps the session's directory within `max_bytes`. A report that is not `durable` may be lost or empty after a
+    machine crash. Raises DaemonUnavailable, InvalidText, LimitReached or StorageFull.
     """
     session_id = instance.session_id or ""
     if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
@@ -50,9 +50,9 @@ def write(
     name = f"{time.time_ns()}-{os.urandom(4).hex()}.json"
     hidden = f"{directory}/.{name}"
     try:
-        for wanted in (instance.places.spool, directory):
-            os.makedirs(wanted, 0o700, exist_ok=True)
-        if _used(directory) + len(text) > most:
+        for path in (instance.places.spool, directory):
+            os.makedirs(path, 0o700, exist_ok=True)
+        if _size(directory) + len(text) > max_bytes:
             raise LimitReached(
                 f"the daemon is away and the spool of session {session_id} is full", "sm daemon start"
             )
@@ -71,22 +71,22 @@ def write(
     return f"{directory}/{name}"
 
 
-def _used(directory: str) -> int:
-    """The size of all reports in the directory. Other processes add and remove reports at the same time."""
-    used = 0
+def _size(directory: str) -> int:
+    """Sum up the reports in a directory. Other processes add and remove reports at the same time."""
+    size = 0
     with os.scandir(directory) as entries:
         for entry in entries:
             try:
-                used += entry.stat(follow_symlinks=False).st_size
+                size += entry.stat(follow_symlinks=False).st_size
             except FileNotFoundError:
                 continue
-    return used
+    return size
 
 
 def _check(action: str, body: "Mapping[str, object]") -> None:
-    """Refuse now what the daemon would refuse when nobody listens any more. Raises InvalidText."""
+    """Refuse a text now that the daemon would refuse later, when the caller is gone. Raises InvalidText."""
     if action == "hook":
-        return  # nobody listens to it now either
+        return  # nobody reads the error of a hook
     from sm.core.text import NOTE_MAX, REPORT_MAX, accepted
 
     if action == "note":
@@ -96,7 +96,7 @@ def _check(action: str, body: "Mapping[str, object]") -> None:
 
 
 def _token(environ: "Mapping[str, str]") -> str:
-    """The token of the session. Raises DaemonUnavailable without one: the daemon would refuse the report."""
+    """Read the session's token. Raises DaemonUnavailable without one, for the daemon would refuse the report."""
     try:
         token = read_token(environ.get("SM_TOKEN_FILE", ""))
     except OSError:
@@ -110,7 +110,7 @@ def _token(environ: "Mapping[str, str]") -> str:
 
 
 def remove(path: str) -> None:
-    """Remove a report, if the daemon has not yet."""
+    """Remove a report unless the daemon already has."""
     try:  # noqa: SIM105  contextlib would cost 2 ms
         os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
-"""How an event of a hook reaches the daemon: one request on the socket, or the spool while the daemon is away.
+"""Sends a hook's event to the daemon's socket, or writes it to the spool.
 
-C modules only, as in `sm.cli.hook.emit`.
+Imports C modules only, as `sm.cli.hook.emit` does.
 """
 
 import posix
@@ -8,14 +8,14 @@ import posix
 from sm.client.connection import ForeignListener, HttpConnection, read_token, request
 from sm.wire import AGENT_SOCKET_NAME
 
-_TOO_LATE = 408
-_TOO_MANY = 429
+_REQUEST_TIMEOUT = 408
+_TOO_MANY_REQUESTS = 429
 
 
 def send(route: str, body: str, key: str, deadline: float) -> "HttpConnection | None":
-    """Post `body` to the daemon and return the connection, on which the answer comes.
+    """Post `body` to the daemon and return the connection with the unread answer. Raises OSError.
 
-    None: a process of another user listens on the socket; it was sent nothing. Raises OSError.
+    None: a process of another user listens on the socket, so nothing was sent.
     """
     path = posix.environ[b"SM_SOCKET"]
     token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
@@ -32,12 +32,12 @@ def send(route: str, body: str, key: str, deadline: float) -> "HttpConnection | 
 
 
 def is_final(status: int) -> bool:
-    """Whether the daemon would give the same answer to a repetition of the request."""
-    return status // 100 in (2, 4) and status not in (_TOO_LATE, _TOO_MANY)
+    """True for a status that a retry of the request would get again."""
+    return status // 100 in (2, 4) and status not in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS)
 
 
 def _token() -> str:
-    """The token of this session. Without one the daemon refuses the event, and a repetition would be refused too."""
+    """Read the session's token; empty when it cannot be read, so that the daemon refuses the event for good."""
     try:
         return read_token(posix.environ[b"SM_TOKEN_FILE"])
     except OSError:
@@ -45,7 +45,7 @@ def _token() -> str:
 
 
 def spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
-    """Leave the event in the spool. A session on an agent socket has no spool: its event is dropped."""
+    """Write the event to the spool. Drops it for a session on an agent socket, which has no spool."""
     import os
 
     from sm.cli.hook.spool import HOOKS_MAX_BYTES, write
@@ -53,4 +53,4 @@ def spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
 
     instance = Instance(os.environ)
     if instance.own_socket:
-        write(instance, "hook", body, key, emitted_at=emitted_at, most=HOOKS_MAX_BYTES, durable=False)
+        write(instance, "hook", body, key, emitted_at=emitted_at, max_bytes=HOOKS_MAX_BYTES, durable=False)
