@@ -1,4 +1,4 @@
-"""Runs the command `sm` and lists its commands.
+"""The command `sm`: its entry point and the list of its commands.
 
 `sm hook` and `sm mcp` run for every tool use of every agent, so this module imports only what they need. Each command
 is a module of `sm.cli.commands`, imported when it is called.
