@@ -29,7 +29,7 @@ from sm.sessions.reports import Reports
 from sm.sessions.restore import Restorer
 from sm.sessions.spawn import START_WAIT_S, Spawner
 from sm.sessions.tree import matches
-from sm.sessions.waits import For, WaitingSessions
+from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Screen
@@ -276,7 +276,7 @@ class Waits:
             verdict = self._verdict(wanted, until, any_of=any_of)
             return verdict is not None or self._messages.is_gone(caller)
 
-        with self._waiting.of(caller.session_id, For.SESSIONS):
+        with self._waiting.of(caller.session_id, WaitKind.SESSIONS):
             await hold(is_over, wait_s)
         if self._messages.is_gone(caller):
             raise IllegalState(
@@ -318,7 +318,7 @@ class Waits:
         taken = await self._messages.take(caller, count, key, idle=idle)
         if idle and not taken:
             messages = self._messages
-            with self._waiting.of(caller.session_id, For.MESSAGES):
+            with self._waiting.of(caller.session_id, WaitKind.MESSAGES):
                 await hold(
                     lambda: bool(messages.waiting(caller, idle=True)) or messages.is_gone(caller), wait_s or 0
                 )
@@ -335,7 +335,7 @@ class Waits:
 
         if wait_s:
             asker_id = caller.session_id if caller.session_id == request.session_id else None
-            with self._waiting.of(asker_id, For.ANSWER):
+            with self._waiting.of(asker_id, WaitKind.ANSWER):
                 answered = await hold(is_over, wait_s)
             if answered:
                 self._waiting.over(asker_id)

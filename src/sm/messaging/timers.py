@@ -14,7 +14,7 @@ from sm.core.wording import outcome
 from sm.errors import StorageFull
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
-from sm.sessions.waits import For, WaitingSessions
+from sm.sessions.waits import WaitingSessions, WaitKind
 from sm.state.messages import finish
 from sm.state.notices import notice_recipient
 from sm.state.requests import finish_request, send_outcome
@@ -188,7 +188,7 @@ class MailTimers:
                     if (
                         now.hook is None
                         and session.exit is None
-                        and not self._waiting.waits(session.id, For.ANSWER)
+                        and not self._waiting.waits(session.id, WaitKind.ANSWER)
                     ):
                         send_outcome(tx, done, f"{done.name} expired: {reason}", tx.now)
         return waits
@@ -214,7 +214,7 @@ class MailTimers:
 
     def _may_be_claimed(self, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)
-        return self._waiting.waits(session_id, For.ANSWER) or (
+        return self._waiting.waits(session_id, WaitKind.ANSWER) or (
             session is not None and session.status is Status.WAITING_INPUT
         )
 

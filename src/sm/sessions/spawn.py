@@ -1,4 +1,4 @@
-"""Sessions that start: from the request for one until its process runs, or will never come to be."""
+"""Starts sessions: from the spawn request until the process runs or the start has failed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,13 +22,13 @@ from sm.state.sessions import move
 from sm.store import Effect, Store, Transaction
 
 START_WAIT_S = 20.0
-"""How long a start is waited for when nobody says so: less than a client waits for an answer."""
+"""Default time limit of a start, shorter than a client's time limit for an answer."""
 
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
 
 class Spawner:
-    """The use cases of sessions that start, and what the outbox found when it started their agents."""
+    """Inserts planned sessions, waits for their start, and records the outbox's reports about it."""
 
     def __init__(self, store: Store, manager: Manager, planner: SpawnPlanner, sandbox: Sandbox) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class Spawner:
         self._planner = planner
         self._sandbox = sandbox
         self.prepared: dict[str, tuple[Launch, tuple[str, ...]]] = {}
-        """How a session that is about to start is started, and what its terminal runs, where that is ready already."""
+        """Launch and terminal command of sessions that are about to start. A cache: empty after a restart."""
         self._start_errors: dict[str, SmError] = {}
 
     async def agent_types(
@@ -46,10 +46,10 @@ class Spawner:
         current_dir: str | None,
         environment: Mapping[str, str],
     ) -> Catalog:
-        """The agent types that a spawn by `caller` would find: a session's are those of its own workspace.
+        """The agent types available to a spawn by `caller`; for a session those of its own workspace.
 
-        For the operator `workspace` is a slug, else `current_dir` and `environment` are where and from what it
-        would be made. Raises NotFound.
+        For the operator, `workspace` is a slug; without a slug, `current_dir` and `environment` decide. Raises
+        NotFound.
         """
         caller_session = self._manager.caller_session(caller)
         return await self._planner.agent_types(caller_session, workspace, current_dir, environment)
@@ -64,13 +64,13 @@ class Spawner:
     ) -> SessionResult:
         """Start an agent; return when its process runs, or has run and ended.
 
-        Raises AgentStartFailed or TerminalError when there is no process (the session stays, in status error),
-        WaitTimeout when nothing is known after `wait_s` (nothing is undone).
+        Raises AgentStartFailed or TerminalError when the start fails (the session stays, with status error), and
+        WaitTimeout after `wait_s` seconds (the start goes on).
         """
         try:
             planned = await self._planned(caller, request)
         except SmError:
-            # What was carried out before is answered as it was, though it could not be planned any more.
+            # A repeated request gets its first answer, even if it could no longer be planned.
             async with self._store.transaction(caller, key) as tx:
                 earlier = tx.replayed
             if earlier is None:
@@ -104,8 +104,8 @@ class Spawner:
             async with self._store.transaction(caller, key) as tx:
                 session = await self.insert(tx, planned, caller)
         finally:
-            # Also when this request was carried out before, under another id. The start of a session whose
-            # commit stands, though its caller was cancelled, needs the files.
+            # No session: the transaction failed, or this is a repeated request, whose session has another id.
+            # If the caller was cancelled after the commit, the start still needs the files.
             if session_id not in self._store.sessions:
                 await self._unprepare(session_id)
         return SessionResult(await self.wait_for_start(caller, session.id, wait_s, listens), planned.warnings)
@@ -113,7 +113,7 @@ class Spawner:
     async def wait_for_start(
         self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
     ) -> Session:
-        """Wait for a start, for a caller who hears of it now and needs no notice of what it raises."""
+        """Wait for a start. A caller that is still connected gets the error, and no notice of it."""
         try:
             return await self._wait_for_process(session_id, wait_s)
         except SmError:
@@ -128,23 +128,23 @@ class Spawner:
         caller: Caller,
         payload: Mapping[str, Any] = MappingProxyType({}),
     ) -> Session:
-        """Write a planned session, and the effect that starts its agent (with `payload`), once for its request.
+        """Write a planned session and the effect that starts its agent (with `payload`), once for each request.
 
         Raises IllegalState, NameTaken, LimitReached, RateLimited.
         """
         if tx.replayed is not None:
             return tx.session(tx.replayed)
         session = planned.session
-        above = session.parent_id
-        if above is not None and not self._may_have_children(tx, above):
-            raise IllegalState(f"session {above} has ended or is being killed; it cannot have children")
+        parent_id = session.parent_id
+        if parent_id is not None and not self._may_have_children(tx, parent_id):
+            raise IllegalState(f"session {parent_id} has ended or is being killed; it cannot have children")
         place = None if session.workspace is None else tx.workspace(session.workspace)
         if place is not None and place.deleted_at is not None:
             raise IllegalState(f"workspace {place.slug} is deleted; nothing is started in it any more")
         name = session.friendly_name
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
             raise NameTaken(f"a live session is named {name} already", "choose another --name")
-        # Not when it was planned: what the plans of two at once take must not bring them closer than they may come.
+        # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
         await self._manager.quota.born(tx, caller, session)
@@ -157,7 +157,7 @@ class Spawner:
         return session
 
     def _may_have_children(self, tx: Transaction, session_id: str) -> bool:
-        """Not once its end has begun: the child would be missed when its children are adopted, or all killed."""
+        """False once the session is being killed: the child would miss the adoption, or the kill of the tree."""
         session = tx.find(session_id)
         return session is not None and session.exit is None and not tx.has_open(EffectKind.KILL, session_id)
 
@@ -166,7 +166,7 @@ class Spawner:
         await self._sandbox.forget(session_id)
 
     async def _wait_for_process(self, session_id: str, wait_s: float) -> Session:
-        """The session, once its process runs, or has run and ended. Raises as `spawn`."""
+        """Return when the process runs, or has run and ended. Raises the errors of `spawn`."""
         if not await self._store.changed(lambda: self._has_process(session_id), wait_s):
             raise WaitTimeout(
                 f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
@@ -179,9 +179,9 @@ class Spawner:
         return session
 
     async def ready(self, session_id: str, wait_s: float) -> Session:
-        """The session, once its agent takes input; an agent without turns does so from exec on.
+        """Return when the agent takes input; an agent without turns does so from exec on.
 
-        Raises AgentStartFailed when something keeps it from that, or has ended it; WaitTimeout.
+        Raises AgentStartFailed when a dialog or an error prevents that, and WaitTimeout.
         """
         sessions = self._store.sessions
         if not await self._store.changed(lambda: sessions[session_id].status not in _NOT_STARTED, wait_s):
@@ -197,11 +197,11 @@ class Spawner:
         return session
 
     def _has_process(self, session_id: str) -> bool:
-        """Whether it runs, or has ended: its start is settled."""
+        """True when the process runs or has ended."""
         session = self._store.sessions[session_id]
         return session.process is not None or session.status not in _NOT_STARTED
 
-    # What the outbox found
+    # Reports of the outbox
 
     async def launching(self, session_id: str) -> None:
         await self._manager.observe(
@@ -211,9 +211,9 @@ class Spawner:
     async def started(
         self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
     ) -> None:
-        """The agent's process came to be (`process` None: and has ended since).
+        """Record that the agent's process started (`process` None: and has ended since).
 
-        An agent with turns goes on starting until it says itself that it is ready, unless it was `ready` before.
+        An agent with turns keeps its status until it reports that it is ready, unless it was `ready` before.
         """
         signal = self._signal(SignalKind.STARTED, "process", "its process runs")
 
@@ -229,7 +229,7 @@ class Spawner:
             await tx.finish(effect)
 
     async def start_failed(self, effect: Effect, error: SmError) -> None:
-        """There is no agent process, and there will be none."""
+        """Record that the start failed for good."""
         self._start_errors[effect.session_id] = error
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)
@@ -243,10 +243,10 @@ class Spawner:
 
 
 def process_of(payload: Mapping[str, Any]) -> Process:
-    """The process that a START effect names: the agent that it adopts, or that of a restored session before."""
+    """The process in the payload of a START effect: an adopted agent, or a restored session's last process."""
     return Process(int(payload["pid"]), str(payload["started"]))
 
 
 def as_payload(process: Process) -> Mapping[str, Any]:
-    """As `process_of` reads it."""
+    """The inverse of `process_of`."""
     return {"pid": process.pid, "started": process.started}

@@ -1,4 +1,4 @@
-"""Who is whose child, and which session a word names. Pure, over the sessions as they are now."""
+"""The tree of sessions, and the lookup of a session by id or name. Pure."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -11,11 +11,11 @@ from sm.policy.access import Relation, relation, visible
 
 _PREFIX_MIN = 4
 _WORD_MAX = 200
-"""Longer than any name: to look for what is like it would take seconds."""
+"""Longer than any name. A search for names similar to a longer text could take seconds."""
 
 
 def matches(session: Session, words: str) -> bool:
-    """Whether everything that `words` holds stands somewhere in what describes the session, in any case."""
+    """True if each of `words` occurs in a text of the session. Ignores case."""
     described = (
         session.id, session.name, session.friendly_name, session.title, session.agent_type, session.note,
         session.working_dir, session.completion_message, session.status,
@@ -25,7 +25,7 @@ def matches(session: Session, words: str) -> bool:
 
 
 class SessionTree:
-    """The tree of all sessions. Archived ones are found by name too, but listed only when asked for."""
+    """The tree of all sessions, including archived ones."""
 
     def __init__(self, sessions: Mapping[str, Session]) -> None:
         self._sessions = sessions
@@ -34,22 +34,22 @@ class SessionTree:
         return [s for s in self._sessions.values() if s.parent_id == parent_id]
 
     def roots(self) -> list[Session]:
-        """Sessions of the operator: without a parent, or with one that is no longer known."""
+        """Sessions without a parent, or with a removed one."""
         return [
             s for s in self._sessions.values() if s.parent_id is None or s.parent_id not in self._sessions
         ]
 
     def descendants(self, session_id: str) -> Iterator[Session]:
-        """Everything below, nearest first."""
-        below: dict[str, list[Session]] = {}
+        """All descendants, nearest first."""
+        children: dict[str, list[Session]] = {}
         for session in self._sessions.values():
             if session.parent_id is not None:
-                below.setdefault(session.parent_id, []).append(session)
-        waiting = [session_id]
-        while waiting:
-            for child in below.pop(waiting.pop(0), []):
+                children.setdefault(session.parent_id, []).append(session)
+        pending = [session_id]
+        while pending:
+            for child in children.pop(pending.pop(0), []):
                 yield child
-                waiting.append(child.id)
+                pending.append(child.id)
 
     def relation(self, caller_session: Session | None, target: Session) -> Relation:
         """The relation of `caller_session` (None: the operator) to `target`, for `policy`."""
@@ -61,38 +61,37 @@ class SessionTree:
         )
 
     def find(self, caller_session: Session | None, reference: str) -> Session:
-        """The session that `reference` names to `caller_session`: id, name, friendly name (also as it was given with
-        `--name`, without the agent type) or unique prefix of the id.
+        """Find a session by id, name, friendly name (also without its agent type) or unique prefix of the id.
 
-        Of several sessions that had one friendly name the one that lives is meant, else the newest. Raises
-        NotFound, in the same words for what is not there and for what the caller may not see.
+        Of several sessions with one friendly name, a live one wins, else the newest. Raises NotFound, with the same
+        message for a missing session and for one that the caller may not see.
         """
         word = reference.lower()
         if len(word) > _WORD_MAX:
             raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "sm all lists them")
-        seen = [s for s in self._sessions.values() if visible(caller_session, s)]
+        candidates = [s for s in self._sessions.values() if visible(caller_session, s)]
         by_id = self._sessions.get(word)
         if by_id is not None and visible(caller_session, by_id):
             return by_id
-        # A name is for ever one session's; a friendly one like it may be chosen by anybody.
-        named = [s for s in seen if s.name == word]
+        # A name is unique for ever, but any caller may choose the same text as a friendly name.
+        named = [s for s in candidates if s.name == word]
         if not named:
-            friends = [s for s in seen if s.friendly_name == word]
-            named = [s for s in friends if is_live(s.status)] or friends
+            friendly = [s for s in candidates if s.friendly_name == word]
+            named = [s for s in friendly if is_live(s.status)] or friendly
         if named:
             return named[-1]
-        short = [s for s in seen if s.friendly_name == f"{s.agent_type.lower()}-{word}"]
+        short = [s for s in candidates if s.friendly_name == f"{s.agent_type.lower()}-{word}"]
         if short:
-            return _one_of(reference, [s for s in short if is_live(s.status)] or short)
-        begun = [s for s in seen if s.id.startswith(word)] if len(word) >= _PREFIX_MIN else []
-        if len(begun) == 1:
-            return begun[0]
-        if begun:
+            return _newest(reference, [s for s in short if is_live(s.status)] or short)
+        prefixed = [s for s in candidates if s.id.startswith(word)] if len(word) >= _PREFIX_MIN else []
+        if len(prefixed) == 1:
+            return prefixed[0]
+        if prefixed:
             raise NotFound(
-                f"{reference} is the beginning of {len(begun)} session ids",
-                f"write more of it: {', '.join(s.id for s in begun[:5])}",
+                f"{reference} is the beginning of {len(prefixed)} session ids",
+                f"write more of it: {', '.join(s.id for s in prefixed[:5])}",
             )
-        names = [name for s in seen for name in (s.id, s.name, s.friendly_name) if name]
+        names = [name for s in candidates for name in (s.id, s.name, s.friendly_name) if name]
         near = get_close_matches(word, names, n=1)
         raise NotFound(
             f"no such session: {folded(reference, 80)}",
@@ -100,9 +99,11 @@ class SessionTree:
         )
 
 
-def _one_of(reference: str, found: list[Session]) -> Session:
-    """Raises NotFound when it could be another: a wrong one could be killed."""
-    if len({s.friendly_name for s in found}) > 1:
-        names = ", ".join(s.friendly_name or s.name for s in found[:5])
-        raise NotFound(f"{folded(reference, 80)} names {len(found)} sessions", f"write more of it: {names}")
-    return found[-1]
+def _newest(reference: str, sessions: list[Session]) -> Session:
+    """Raises NotFound for an ambiguous reference, so that no command affects the wrong session."""
+    if len({s.friendly_name for s in sessions}) > 1:
+        names = ", ".join(s.friendly_name or s.name for s in sessions[:5])
+        raise NotFound(
+            f"{folded(reference, 80)} names {len(sessions)} sessions", f"write more of it: {names}"
+        )
+    return sessions[-1]

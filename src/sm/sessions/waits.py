@@ -1,7 +1,7 @@
-"""Who waits for what right now: agents without turns are idle, or wait for input, while their `sm` waits.
+"""Derives the status of agents without turns from their waiting `sm` commands: idle, or waiting for input.
 
-A wait is one long request after another, with a moment between them, and longer ones over a restart of the daemon;
-so a session works again only when nobody has waited for it for a while, or when it got what it waited for.
+A wait is a series of long requests with short gaps, and a longer gap over a restart of the daemon. So a session is
+running again only after a time without a wait, or when its wait succeeded.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from sm.store import Store, durable
 log = logging.getLogger(__name__)
 
 _BETWEEN_S = 1.0
-_AFTER_A_RESTART_S = 7.0  # longer than a session's command is patient with a daemon that is away
+_AFTER_A_RESTART_S = 7.0  # longer than a session's command retries while the daemon is stopped
 
 
-class For(StrEnum):
-    """What a session may wait for; the value is the source of the status."""
+class WaitKind(StrEnum):
+    """The kinds of waits. The value is the source of the status."""
 
     MESSAGES = "inbox"
     SESSIONS = WAITS_FOR_SESSIONS
@@ -35,28 +35,28 @@ class For(StrEnum):
 
 
 _STATUSES = {
-    For.ANSWER: (Status.WAITING_INPUT, SignalKind.ASKED, "it waits for an answer (sm ask --wait)"),
-    For.MESSAGES: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for messages (sm inbox --wait)"),
-    For.SESSIONS: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for other sessions (sm wait)"),
+    WaitKind.ANSWER: (Status.WAITING_INPUT, SignalKind.ASKED, "it waits for an answer (sm ask --wait)"),
+    WaitKind.MESSAGES: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for messages (sm inbox --wait)"),
+    WaitKind.SESSIONS: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for other sessions (sm wait)"),
 }
-"""The status of a session that waits, with its signal and its reason. The first wait counts."""
+"""Status, signal and reason of a waiting session. Of several waits, the first entry wins."""
 _WORKING = (Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
 
 
 class WaitingSessions:
-    """Counts the waits of each session, and makes its status follow."""
+    """Counts the waits of each session, and updates its status."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
         self._manager = manager
-        self._waits: Counter[tuple[str, For]] = Counter()
+        self._waits: Counter[tuple[str, WaitKind]] = Counter()
         self._until: dict[str, float] = {}
-        """When a session that waits no more counts as working again (time.monotonic())."""
+        """When a session without a wait becomes running again (time.monotonic())."""
         self._poked = asyncio.Event()
 
     @contextmanager
-    def of(self, session_id: str | None, what: For) -> Iterator[None]:
-        """While this is entered the session waits for `what`. The operator's waits change nothing."""
+    def of(self, session_id: str | None, what: WaitKind) -> Iterator[None]:
+        """Count a wait for the duration of the block. Waits of the operator (None) have no effect."""
         if session_id is None:
             yield
             return
@@ -70,26 +70,26 @@ class WaitingSessions:
             self._poked.set()
 
     def over(self, session_id: str | None) -> None:
-        """It has got what it waited for."""
+        """Make the session running again without a delay, because its wait succeeded."""
         if session_id is not None:
             self._until[session_id] = 0.0
             self._poked.set()
 
-    def waits(self, session_id: str, what: For) -> bool:
+    def waits(self, session_id: str, what: WaitKind) -> bool:
         return self._waits[session_id, what] > 0
 
     async def run(self) -> None:
         """Never returns."""
-        left = time.monotonic() + _AFTER_A_RESTART_S
+        deadline = time.monotonic() + _AFTER_A_RESTART_S
         for session in self._store.sessions.values():
             if session.status in (Status.IDLE, Status.WAITING_INPUT) and self._follows(session):
-                self._until[session.id] = left
+                self._until[session.id] = deadline
         while True:
             self._poked.clear()
             pause_s = await self._refresh()
             waits = [
-                asyncio.ensure_future(each)
-                for each in (self._store.changed(self._differs), self._poked.wait())
+                asyncio.ensure_future(wait)
+                for wait in (self._store.changed(self._differs), self._poked.wait())
             ]
             try:
                 await asyncio.wait(waits, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
@@ -98,21 +98,21 @@ class WaitingSessions:
                     wait.cancel()
 
     async def _refresh(self) -> float | None:
-        """Make every status right; the seconds after which to look again."""
+        """Correct every status; return the seconds until the next refresh (None: no time limit)."""
         now = time.monotonic()
-        looked_at = dict(self._until)
-        for session_id in {s for s, _ in self._waits} | looked_at.keys():
+        before = dict(self._until)
+        for session_id in {s for s, _ in self._waits} | before.keys():
             session = self._store.sessions.get(session_id)
             signal = None if session is None else self._wanted(session, now)
             if signal is not None:
                 try:
                     await self._observe(session_id, signal)
                 except Exception:
-                    log.exception("failed a status", extra={"sm_session": session_id})
+                    log.exception("could not update a status", extra={"sm_session": session_id})
                     await asyncio.sleep(_BETWEEN_S)
         self._waits = +self._waits
-        # What has come while a status was written is for the next time.
-        self._until = {s: u for s, u in self._until.items() if u > now or looked_at.get(s) != u}
+        # Keep the times that were set while a status was written: the next refresh handles them.
+        self._until = {s: u for s, u in self._until.items() if u > now or before.get(s) != u}
         return max(0.0, min(self._until.values()) - now) if self._until else None
 
     @durable
@@ -120,7 +120,7 @@ class WaitingSessions:
         await self._manager.observe(session_id, signal)
 
     def _differs(self) -> bool:
-        """Whether a session that waits has come to a status that does not say so."""
+        """True if the status of a waiting session does not match its wait."""
         now = time.monotonic()
         sessions = self._store.sessions
         return any(s in sessions and self._wanted(sessions[s], now) is not None for s, _ in self._waits)
@@ -129,7 +129,7 @@ class WaitingSessions:
         return not self._manager.provider(session).has_turns
 
     def _wanted(self, session: Session, now: float) -> Signal | None:
-        """The signal that makes the session's status right; None when it is."""
+        """The signal that corrects the session's status; None when the status is correct."""
         if not is_live(session.status) or not self._follows(session):
             return None
         at = self._manager.now()

@@ -1,4 +1,4 @@
-"""Where a session runs: its workspace, its working directory, and the worktree that this lies in."""
+"""Finds the workspace, the working directory and the worktree of a new session."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ class WorkDirectories:
         self._store = store
 
     def workspace_of(self, session: Session) -> Workspace | None:
-        """A deleted one too."""
+        """The session's workspace, also if it is deleted."""
         return self._store.workspaces.get(session.workspace or "")
 
     def workspace(self, parent: Session | None, slug: str | None) -> Workspace | None:
-        """The workspace that was asked for, or the parent's, which a child always has. Raises NotFound.
+        """The requested workspace, or that of the parent. Raises NotFound.
 
-        A session that asks for another one than its own hears what it would hear of one that does not exist.
+        A session gets the same error for a foreign workspace as for one that does not exist.
         """
         if parent is not None:
             if slug is not None and slug != (parent.workspace or NO_WORKSPACE):
@@ -39,17 +39,17 @@ class WorkDirectories:
             return self.workspace_of(parent)
         if slug is None or slug == NO_WORKSPACE:
             return None
-        found = self._store.workspaces.get(slug)
-        if found is None or found.deleted_at is not None:
+        workspace = self._store.workspaces.get(slug)
+        if workspace is None or workspace.deleted_at is not None:
             raise no_such_workspace(slug, self._store.workspaces.values())
-        return found
+        return workspace
 
     async def nearest(self, path: str) -> Workspace | None:
-        """The workspace whose directory is the nearest above, or is, this one."""
+        """The innermost workspace that contains this directory."""
         return await asyncio.to_thread(_nearest, path, self._store.workspaces)
 
     async def around(self, current_dir: str) -> Workspace | None:
-        """As `nearest`, for a directory that a caller names. Raises InvalidPath, InvalidText."""
+        """`nearest` for an unchecked path of a caller. Raises InvalidPath, InvalidText."""
         path = accepted(current_dir, "current directory", _PATH_MAX, one_line=True)
         if not path.startswith("/"):
             raise InvalidPath(f"current directory {folded(path, 200)!r} is not an absolute path")
@@ -58,7 +58,7 @@ class WorkDirectories:
     async def working_dir(
         self, parent: Session | None, request: SpawnRequest, workspace: Workspace | None
     ) -> str:
-        """Raises UsageError where one must be asked for, InvalidPath and InvalidText for one that cannot be used."""
+        """Raises UsageError if the request must name a directory, InvalidPath and InvalidText for an unusable one."""
         path = request.working_dir
         if path is None and parent is None and workspace is not None:
             path = workspace.directory
@@ -77,21 +77,21 @@ class WorkDirectories:
 
 
 def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:
-    """The error for a slug, with the nearest of the workspaces that are not deleted."""
+    """The error for an unknown slug, with a similar one of the workspaces that are not deleted."""
     near = get_close_matches(slug[:64], [w.slug for w in workspaces if w.deleted_at is None], n=1)
     hint = f"did you mean {near[0]}?" if near else "sm workspace list shows them"
     return NotFound(f"no such workspace: {folded(slug, 80)}", hint)
 
 
 async def require_directory(path: str) -> None:
-    """Raises InvalidPath unless a process can be started in this working directory."""
-    trouble = await asyncio.to_thread(_trouble_with, path)
-    if trouble is not None:
-        raise InvalidPath(f"working directory {path} {trouble}")
+    """Raise InvalidPath unless a process can start in this working directory."""
+    problem = await asyncio.to_thread(_problem_with, path)
+    if problem is not None:
+        raise InvalidPath(f"working directory {path} {problem}")
 
 
 def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
-    """The git worktree that the caller has made for the session. Raises UsageError and InvalidPath."""
+    """The git worktree made by the caller, as fields of the session. Raises UsageError and InvalidPath."""
     if (request.worktree is None) is not (request.branch is None):
         raise UsageError("a worktree and its branch come together")
     if request.worktree is None or request.branch is None:
@@ -109,14 +109,14 @@ def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
 
 
 def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
-    """In a thread."""
+    """Runs in a thread."""
     path = os.path.realpath(working_dir)
-    around = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
-    return max(around, key=lambda w: len(w.directory), default=None)
+    containing = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
+    return max(containing, key=lambda w: len(w.directory), default=None)
 
 
-def _trouble_with(path: str) -> str | None:
-    """In a thread."""
+def _problem_with(path: str) -> str | None:
+    """Runs in a thread."""
     try:
         os.stat(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Workspaces: the operator makes, changes and deletes them; a session sees the one that it is in."""
+"""Creates, changes, deletes and lists workspaces. A session sees only its own workspace."""
 
 import asyncio
 import os
@@ -28,15 +28,13 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
-    """The use cases of workspaces."""
-
     def __init__(self, store: Store, manager: Manager, spawner: Spawner) -> None:
         self._store = store
         self._manager = manager
         self._spawner = spawner
 
     def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
-        """All that are there, by slug, for a session its own; with `deleted` those that are not any more too."""
+        """The workspaces that the caller sees, by slug; `deleted`: include deleted ones."""
         caller_session = self._manager.caller_session(caller)
         return [
             w
@@ -45,14 +43,14 @@ class Workspaces:
         ]
 
     def find(self, caller: Caller, slug: str) -> Workspace:
-        """The workspace, a deleted one too. Raises NotFound, also for one that is not the calling session's own."""
-        seen = {w.slug: w for w in self.listed(caller, deleted=True)}
-        if slug not in seen:
-            raise no_such_workspace(slug, seen.values())
-        return seen[slug]
+        """The workspace, also if it is deleted. Raises NotFound, for a session also for a foreign workspace."""
+        workspaces = {w.slug: w for w in self.listed(caller, deleted=True)}
+        if slug not in workspaces:
+            raise no_such_workspace(slug, workspaces.values())
+        return workspaces[slug]
 
     def sessions(self, caller: Caller, slug: str) -> list[Session]:
-        """Those in the workspace that the caller sees."""
+        """The sessions of the workspace that the caller sees."""
         caller_session = self._manager.caller_session(caller)
         return [
             s for s in self._store.sessions.values() if s.workspace == slug and visible(caller_session, s)
@@ -61,10 +59,10 @@ class Workspaces:
     async def create(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> tuple[Workspace, tuple[str, ...]]:
-        """Make a workspace. `given` as for `change`; `working_dir` is needed.
+        """Create a workspace. `given`: the settings of `change`, of which `working_dir` is required.
 
-        One that was deleted comes back, and with it the sessions that it had: a warning says so. Raises
-        NotPermitted, NameTaken, UsageError and its kin.
+        A deleted workspace comes back with its old sessions, and a warning. Raises NotPermitted, NameTaken,
+        UsageError.
         """
         self._check(caller, slug, "create")
         if len(slug) > _SLUG_MAX or not _SLUG.fullmatch(slug):
@@ -75,47 +73,47 @@ class Workspaces:
         if given.get("working_dir") is None:
             raise UsageError("a workspace needs a directory", "--working-dir DIR")
         given = await _resolved(given)
-        made = _changed(Workspace(slug, "", self._manager.now()), given)
+        created = _changed(Workspace(slug, "", self._manager.now()), given)
         async with self._store.transaction(caller, key) as tx:
             before = tx.workspace(slug)
             if tx.replayed is not None:
-                made = before or made
+                created = before or created
             elif before is not None and before.deleted_at is None:
                 raise NameTaken(f"there is a workspace {slug} already", f"sm workspace show {slug}")
             else:
-                self._put(tx, made)
+                self._put(tx, created)
                 tx.remember(slug)
         if not self.sessions(caller, slug):
-            return made, ()
-        return made, (
+            return created, ()
+        return created, (
             f"a workspace {slug} was there before: its sessions are in this one, and are seen from it",
         )
 
     async def change(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
     ) -> Workspace:
-        """Change what is in `given`: working_dir, trust (None: as configured), capabilities, strict_mcps, sandbox.
+        """Change the settings in `given`: working_dir, trust (None: default), capabilities, strict_mcps, sandbox.
 
-        It counts for what is started from then on. Raises as `create`, and IllegalState for a deleted one.
+        Applies to sessions that start later. Raises the errors of `create`, and IllegalState for a deleted workspace.
         """
         self._check(caller, slug, "set")
-        found = self.find(caller, slug)
+        workspace = self.find(caller, slug)
         given = await _resolved(given)
         async with self._store.transaction(caller, key) as tx:
-            now = tx.workspace(slug) or found
+            now = tx.workspace(slug) or workspace
             if tx.replayed is not None:
                 return now
             _refuse_deleted(now)
-            # Of what is there in this transaction: another change may have come meanwhile.
+            # Change the workspace of this transaction, because it may have changed since `find`.
             after = _changed(now, given)
             self._put(tx, after)
             tx.remember(slug)
         return after
 
     async def delete(self, caller: Caller, slug: str, key: RequestKey | None) -> Workspace:
-        """Nothing is started in it any more; its sessions stay readable, its directory as it is.
+        """Refuse new sessions in the workspace. Its sessions stay readable, its directory is not touched.
 
-        Raises IllegalState while a process of one of them lives.
+        Raises IllegalState while a process of its sessions lives.
         """
         self._check(caller, slug, "delete")
         self.find(caller, slug)
@@ -137,15 +135,15 @@ class Workspaces:
         return after
 
     async def unmatched(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
-        """That it gives agent types which there are not now, in words: they may be to come, or a slip of the pen.
+        """Warnings about agent types in the capabilities that do not exist now, possibly misspelled.
 
-        Looked for as for a session that inherits the daemon's environment.
+        The lookup uses the daemon's environment.
         """
         try:
-            found = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
+            types = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
         except ExternalError as error:
             return (f"whether there are these agent types is not known: {error.message}",)
-        return found.unmatched(workspace.capabilities.agents or ())
+        return types.unmatched(workspace.capabilities.agents or ())
 
     def _check(self, caller: Caller, slug: str, what: str) -> None:
         self._manager.require(caller, Action.MANAGE_WORKSPACES, slug, what)
@@ -162,7 +160,7 @@ class Workspaces:
 
 
 async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`given` with its directory without links. Raises InvalidPath."""
+    """`given` with the symbolic links of `working_dir` resolved. Raises InvalidPath."""
     path = given.get("working_dir")
     if path is None:
         return given
@@ -173,7 +171,7 @@ async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _changed(workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
-    """The workspace with what is `given`. Raises UsageError."""
+    """Raises UsageError for an invalid setting."""
     changes = {name: read(workspace, given[key]) for key, (name, read) in _SETTINGS.items() if key in given}
     return replace(workspace, **changes)
 
@@ -186,7 +184,7 @@ def _refuse_deleted(workspace: Workspace) -> None:
 
 
 def _directory(path: str) -> str:
-    """The directory without links. Raises InvalidPath."""
+    """Resolve symbolic links. Raises InvalidPath. Runs in a thread."""
     real = os.path.realpath(path)
     if not os.path.isdir(real):
         raise InvalidPath(
@@ -248,4 +246,4 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[Workspace, Any], Any]]] = {
     "strict_mcps": ("strict_mcps", _strict),
     "sandbox": ("sandbox", _sandbox),
 }
-"""The field of each setting, and what reads its new value."""
+"""The field of each setting, and the function that checks its new value."""
