@@ -10,7 +10,7 @@ __all__ = ["ClaudeProvider", "configured"]
 
 
 def configured(config: Config) -> ClaudeProvider:
-    """The provider for this configuration. Raises ConfigError when the configured briefing cannot be read any more."""
+    """The provider for this configuration. Raises ConfigError when the configured briefing is unreadable."""
     path = config.claude.briefing
     return ClaudeProvider(
         config.claude,

@@ -1,4 +1,4 @@
-"""What an agent does, each action a line for a person to read. Pure."""
+"""Summarizes the actions in a transcript, one line each. Pure."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -12,21 +12,20 @@ from sm.providers.claude.todos import TodoList
 
 
 def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> tuple[ActionLine, ...]:
-    """The last `count` things that happened in one file's lines, oldest first.
+    """The last `count` actions in the lines of one file, oldest first.
 
-    Each is one line of at most 200 characters without control characters; paths below `working_dir` are
-    shown relative to it.
+    Each text is one line of at most 200 characters without control characters. Paths below `working_dir` are relative.
     """
-    found: dict[ActionLine, None] = {}  # each once, although a compaction writes lines again
+    actions: dict[ActionLine, None] = {}  # without duplicates: a compaction writes lines again
     for line in reversed(lines):
-        if len(found) >= count + _DISORDER:
+        if len(actions) >= count + _DISORDER:
             break
         for fact in reversed(facts(line)):
             action = _action(fact, working_dir)
             if action is not None:
-                found[action] = None
+                actions[action] = None
     latest, timed = "", []
-    for action in reversed(found):
+    for action in reversed(actions):
         latest = action.at or latest
         timed.append((latest, action))
     timed.sort(key=itemgetter(0))
@@ -34,7 +33,7 @@ def last_actions(lines: Sequence[bytes], count: int, working_dir: str = "") -> t
 
 
 _DISORDER = 20
-"""So many actions may stand before one that happened earlier."""
+"""Number of actions that may precede an earlier action in the file."""
 
 
 def _action(fact: Fact, working_dir: str) -> ActionLine | None:
@@ -73,13 +72,13 @@ _MARKS: Mapping[MarkKind, tuple[str, str]] = {
     MarkKind.COMMAND: ("mark", "command {text}"),
     MarkKind.COMMAND_OUTPUT: ("mark", "{text}"),
 }
-"""The kind of each action and its text. Marks that are not here are not shown: their prompt follows."""
+"""The kind and text of each action. Other marks are not shown, because their prompt follows."""
 _SHOWN_ARGUMENT = {
     "Agent": "description", "Bash": "command", "Edit": "file_path", "Glob": "pattern", "Grep": "pattern",
     "NotebookEdit": "notebook_path", "Read": "file_path", "Skill": "skill", "Task": "description",
     "TaskCreate": "subject", "WebFetch": "url", "WebSearch": "query", "Write": "file_path",
 }  # fmt: skip
-"""The one argument that tells what a call is about; of any other tool it is the first text."""
+"""The argument to show for each tool. Other tools show their first text argument."""
 _PATHS = frozenset({"file_path", "notebook_path", "path"})
 
 

@@ -1,4 +1,4 @@
-"""`Composer` for Claude Code: what its input box shows, and what it makes of a pasted text. Pure.
+"""Interprets the input box of Claude Code and prepares texts to paste. Pure.
 
 Source: the real program, 2.1.197, under tmux 3.3a.
 """
@@ -12,46 +12,45 @@ from sm.providers.base import Box
 from sm.providers.claude.screen import State, read_screen
 
 _TAKES_NO_PROMPT = frozenset({State.DIALOG, State.BLOCKED})
-"""It shows its box, and what is typed there does something else."""
+"""States that show the box but use typed text for something else."""
 
 
 class ClaudeComposer:
-    """The box of claude.
+    """`Composer` for claude.
 
-    A text with three newlines or more, or of more than 800 characters, stands in it as `[Pasted text #3 +9 lines]`,
-    another one as it is; both arrive whole. One of more than 10,000 characters that has come back into the box (Escape
-    before the first word of an answer) is shown without its middle.
+    The box shows a text with three newlines or more, or of more than 800 characters, as `[Pasted text #3 +9 lines]`
+    (folded), and others unchanged. Both arrive whole. A text of more than 10,000 characters that returned to the box
+    (Escape before the first word of an answer) is shown without its middle.
     """
 
     settle_s = 0.3
     stash_key: str | None = "C-s"
     redraw_key: str | None = "C-l"
     clearing: Sequence[str] = ("C-u", "C-k")
-    """C-u takes what stands before the cursor in its row, or joins that to the row above; C-k what stands behind."""
+    """C-u deletes the row before the cursor, or joins the row to the previous one. C-k deletes the rest of the row."""
 
     def box(self, lines: Sequence[str]) -> Box:
         shown = list(_plain(lines, suggestions=True))
-        seen = read_screen(shown)
-        if seen.composer is None or seen.state in _TAKES_NO_PROMPT:
-            unknown = seen.state is State.UNKNOWN
+        screen = read_screen(shown)
+        if screen.composer is None or screen.state in _TAKES_NO_PROMPT:
+            unknown = screen.state is State.UNKNOWN
             if unknown and (end := _lower_end(shown)):
                 return Box(None, _ABOVE + end, _is_stashed(shown))
-            return Box(seen.what, unknown=unknown and _is_framed(shown))
-        draft = seen.composer
-        # What is typed there is run, and no known key puts it aside with its mode.
+            return Box(screen.what, unknown=unknown and _is_framed(shown))
+        draft = screen.composer
+        # Shell mode runs typed text, and no known key stashes the draft with its mode.
         if draft.startswith("!"):
             return Box("its input box is in shell mode")
-        if draft:  # or a suggestion, which only its style tells from one
+        if draft:  # perhaps a suggestion, which differs from a draft only in style
             draft = read_screen(list(_plain(lines, suggestions=False))).composer or ""
         return Box(None, draft, _is_stashed(shown))
 
     def pasted(self, letter: str) -> str:
-        """With a blank at its end: it closes the list of files that a text ending in `@name` opens, which would take
-        the Enter, and a backslash is not the last before it any more.
+        """Append a blank, and newlines that fold the text if it is ambiguous unfolded.
 
-        And folded where it is better folded: in a text that stands in the box as it is, claude puts what was pasted
-        before in the place of what only looks like `[Pasted text #3 +9 lines]`, and tmux draws no cell for what follows
-        a zero-width joiner. Newlines at the end count.
+        The blank closes the file list that a text ending in `@name` opens, which would consume the Enter, and prevents
+        a final backslash. In an unfolded text, claude expands parts that look like `[Pasted text #3 +9 lines]`, and
+        tmux draws no cell for characters after a zero-width joiner. Newlines at the end count towards folding.
         """
         missing = _FOLDS_AT - letter.count("\n")
         return f"{letter}{chr(10) * missing if _BETTER_FOLDED.search(letter) else ''} "
@@ -59,7 +58,7 @@ class ClaudeComposer:
     def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
         draft = draft.strip()
         if (folded := _FOLDED.fullmatch(draft)) is not None:
-            # Each paste has a number of its own; of its text only the lines can be counted.
+            # The number differs for each paste; of the text only the line count is visible.
             return self._is_folded(folded, letter) and (shown is None or draft == shown.strip())
         if draft.startswith(_ABOVE):
             return len(end := _seen(draft[len(_ABOVE) :])) >= _ABOVE_LEAVES and _seen(letter).endswith(end)
@@ -71,44 +70,44 @@ class ClaudeComposer:
         return int(folded[1] or 0) == self.pasted(letter).count("\n")
 
     def holds_ours(self, draft: str, letter: str) -> bool:
-        if any(self._is_folded(each, letter) for each in _FOLDED.finditer(draft)):
+        if any(self._is_folded(folded, letter) for folded in _FOLDED.finditer(draft)):
             return True
         header = r"\s*".join(map(re.escape, _seen(letter.partition("\n")[0])))
-        # Not followed by a digit: message 5 is not message 57.
+        # Without a digit behind the header: message 5 is not message 57.
         if re.search(rf"{header}(?!\d)", _seen(draft, blanks=True)):
             return True
-        left = _seen(draft)
-        return len(left) >= _TELLING and _seen(letter).startswith(left)
+        beginning = _seen(draft)
+        return len(beginning) >= _BEGINNING_MIN and _seen(letter).startswith(beginning)
 
     def accepted_form(self, text: str) -> str:
-        """As claude makes it of what is pasted, but for blanks around it, which it takes away not always."""
+        """Normalize a text as claude does. Also strips outer blanks, which claude strips only sometimes."""
         text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
-        if not text.isascii() and overlong_marks(text) is None:  # no message of ours has such
+        if not text.isascii() and overlong_marks(text) is None:  # messages of sm have no such marks
             text = unicodedata.normalize("NFC", text)
         return text.strip(_TRIMMED)
 
 
-_TELLING = 4
-"""So many characters of a beginning are ours: `[sm]`."""
+_BEGINNING_MIN = 4
+"""Characters that identify the beginning of a message: `[sm]`."""
 _FOLDS_AT = 3
-"""So many newlines fold a text, in a pane of 12 rows or more; in a lower one fewer do."""
+"""Number of newlines that fold a text in a pane of 12 rows or more; smaller panes fold earlier."""
 _CUT_FROM = 10_000
 _CUT_LEAVES = 300
-"""At least so many characters of each end; about 500 were seen."""
+"""Minimum number of characters at each end; about 500 were measured."""
 _ABOVE = "…\n"
-"""How a draft begins whose beginning is above the top of the screen."""
+"""Prefix of a draft that begins above the top of the screen."""
 _ABOVE_LEAVES = 100
-"""At least so many characters of its end: a pane of 40 columns and 12 rows has room for hardly more than 250."""
+"""Minimum number of visible characters: a pane of 40 columns and 12 rows shows hardly more than 250."""
 _FOLDED = re.compile(r"\[Pasted text #\d+(?: \+(\d+) lines)?\]")
 _CUT = re.compile(r"\[\.\.\.Truncated text #\d+ \+\d+ lines\.\.\.\]")
 _BETTER_FOLDED = re.compile(r"\[(?:Pasted text|Image|\.\.\.Truncated text) #\d|\u200d")
 _TRIMMED = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""What JavaScript's trim() takes away (ECMA-262, WhiteSpace and LineTerminator)."""
+"""Characters that trim() in JavaScript removes (ECMA-262, WhiteSpace and LineTerminator)."""
 _UNRELIABLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Sk", "So", "Zl", "Zp", "Zs"})
-"""General categories of what may be seen otherwise than it was pasted, or not at all: claude wraps at blanks, and
-programs disagree on how wide emoji and marks are.
+"""General categories of characters that the screen may change or hide: claude wraps at blanks, and programs disagree
+on the width of emoji and marks.
 """
 
 
@@ -119,7 +118,7 @@ def _is_cut(beginning: str, end: str, letter: str) -> bool:
 
 
 def _seen(text: str, *, blanks: bool = False) -> str:
-    """What a screen shows of `text` for sure. `blanks`: those too."""
+    """The characters of `text` that a screen shows reliably. `blanks`: keep blanks."""
     return "".join(
         c
         for c in unicodedata.normalize("NFC", text)
@@ -128,14 +127,14 @@ def _seen(text: str, *, blanks: bool = False) -> str:
 
 
 _FILLS = 8
-"""A draft that is taller than the screen fills at least so many rows of it."""
+"""Minimum number of rows of a draft that is taller than the screen."""
 
 
 def _lower_end(rows: Sequence[str]) -> str:
-    """What is seen of a draft that is taller than the screen; empty: it is none.
+    """The visible end of a draft that is taller than the screen; empty: no such draft.
 
-    Everything down to the box's one rule is indented by two, as nothing but drafts and the chat is, and the footer
-    stands below it. Below a dialog that has grown so tall there is no footer; one with a pointer is none for sure.
+    All rows above the only rule are indented by two, as in drafts and the chat, and a footer follows. A dialog of that
+    height has no footer, and text with a pointer is a dialog.
     """
     rows = [row.replace("\xa0", " ").rstrip() for row in rows]
     rules = [number for number, row in enumerate(rows) if row.startswith("──")]
@@ -153,16 +152,16 @@ _FRAME_ROWS = 12
 
 
 def _is_framed(rows: Sequence[str]) -> bool:
-    """Whether it is claude that has drawn this, however badly: a rule, and below it nothing but its indented footer.
+    """Return whether claude drew this screen: a rule, and only an indented footer below.
 
-    And not an editor that a person has opened from it, or the shell in which it stands still.
+    Otherwise an editor opened from claude, or the shell of a suspended claude.
     """
     filled = [row for row in rows if row.strip()][-_FRAME_ROWS:]
     return bool(filled) and filled[-1].startswith("  ") and any(row.startswith("──") for row in filled)
 
 
 def _is_stashed(rows: Sequence[str]) -> bool:
-    """By the last notice at the right of the footer."""
+    """Read the last notice at the right of the footer."""
     below = next((n for n in range(len(rows) - 1, -1, -1) if rows[n].startswith("──")), 0)
     return any(row.rstrip().endswith("\u203a stashed") for row in rows[below:])
 
@@ -172,18 +171,17 @@ def _is_stashed(rows: Sequence[str]) -> bool:
 _SEQUENCE = re.compile(
     "\x1b\\[([0-9;:]*)m|\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[\x0e\x0f]"
 )
-"""What `tmux capture-pane -e` writes between characters: styles, links, other character sets."""
+"""Sequences in the output of `tmux capture-pane -e`: styles, links, character sets."""
 
 
 def _plain(lines: Sequence[str], *, suggestions: bool) -> Iterator[str]:
-    """The lines without styles; without `suggestions`, too, which claude shows in dim letters.
+    """The lines without styles and, unless `suggestions`, without suggestions, which claude shows dim.
 
-    The first letter of one stands under the cursor, reversed and not dim. A style holds until the next one, over the
-    ends of lines.
+    The first letter of a suggestion is under the cursor: reversed and not dim. A style continues across lines.
     """
     dim = reversed_ = False
     for line in lines:
-        found: list[str] = []
+        texts: list[str] = []
         under_cursor: int | None = None
         last = 0
         for sequence in (*_SEQUENCE.finditer(line), None):
@@ -192,18 +190,18 @@ def _plain(lines: Sequence[str], *, suggestions: bool) -> Iterator[str]:
                 if dim and not suggestions:
                     text = " " * len(text)
                     if under_cursor is not None:
-                        found[under_cursor] = " "
-                under_cursor = len(found) if reversed_ and len(text) == 1 else None
-                found.append(text)
+                        texts[under_cursor] = " "
+                under_cursor = len(texts) if reversed_ and len(text) == 1 else None
+                texts.append(text)
             if sequence is not None:
                 last = sequence.end()
                 if sequence[1] is not None:
                     dim, reversed_ = _styled(sequence[1], dim, reversed_)
-        yield "".join(found)
+        yield "".join(texts)
 
 
 def _styled(parameters: str, dim: bool, reversed_: bool) -> tuple[bool, bool]:
-    """Whether text is dim and reversed after a style (ECMA-48, SGR; 38 and 48 bring parameters of their own)."""
+    """Return dim and reversed after a style (ECMA-48, SGR). 38, 48 and 58 have their own parameters."""
     numbers = iter(parameters.split(";"))
     for number in numbers:
         if number in ("38", "48", "58"):

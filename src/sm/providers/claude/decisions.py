@@ -1,4 +1,4 @@
-"""The dialogs of Claude Code that its PermissionRequest hook may answer: what they ask, and how it is answered. Pure.
+"""Reads and answers the dialogs of Claude Code that report a PermissionRequest hook event. Pure.
 
 Measured on 2.1.197 (code.claude.com, Hooks reference, PermissionRequest).
 """
@@ -15,13 +15,13 @@ from sm.providers.readers import Dialog
 
 _ASKS = "AskUserQuestion"
 PLANS = "ExitPlanMode"
-"""The tool with which an agent that plans asks whether it may begin."""
+"""The tool with which an agent in plan mode requests approval."""
 
 
 def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
-    """What the hook event says of a dialog that opens with it. Nothing here raises, as in `read_hook`.
+    """The dialog of a hook event. Never raises, like `read_hook`.
 
-    A question whose texts are not all there is a permission, so that a person still sees what it is about.
+    A question with missing texts becomes a permission, so that a person still sees its subject.
     """
     tool = values.word(payload.get("tool_name"))
     if payload.get("hook_event_name") != "PermissionRequest" or not tool:
@@ -42,7 +42,7 @@ def read_dialog(payload: Mapping[str, Any], *, cut: bool) -> Dialog | None:
 
 
 def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
-    """The plan that this use of a tool asks to begin; None: the tool is another one."""
+    """The plan for which this tool use requests approval; None: another tool."""
     if tool != PLANS:
         return None
     plan = arguments.get("plan")
@@ -50,10 +50,10 @@ def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def decision(request: Request, by: str) -> str | None:
-    """What the hook prints, in ASCII, so that claude's dialog closes with the answer of `request`.
+    """The output of the hook (ASCII) that closes claude's dialog with the answer of `request`.
 
-    None: there is no answer, or it is one to a question whose arguments are not whole, or whose answers claude could
-    not tell apart; a yes alone answers no question. No line of what somebody has said passes for one of the daemon's.
+    None: no answer, a question with incomplete arguments or ambiguous answers, or a plain yes to a question. Marks the
+    lines of a person's text, so that none can pass for a line of the daemon.
     """
     answer = request.answer
     if answer is None:
@@ -61,10 +61,10 @@ def decision(request: Request, by: str) -> str | None:
     decided: Mapping[str, object]
     match request.kind:
         case RequestKind.PERMISSION | RequestKind.QUESTION if not answer.approved:
-            said = f"{by} said no"
+            refusal = f"{by} said no"
             decided = {
                 "behavior": "deny",
-                "message": marked(f"{said}: {answer.message}") if answer.message else said,
+                "message": marked(f"{refusal}: {answer.message}") if answer.message else refusal,
             }
         case RequestKind.PERMISSION if request.tool != _ASKS:
             decided = {"behavior": "allow"}
@@ -76,25 +76,25 @@ def decision(request: Request, by: str) -> str | None:
 
 
 def _answered(request: Request, answer: Answer) -> Mapping[str, object] | None:
-    """The arguments as claude's own dialog completes them: answers are found by the text of their question."""
+    """The arguments with answers, as claude's own dialog completes them. The question text is the key of an answer."""
     arguments = request.arguments or {}
-    asked = _questions(arguments)
-    texts = {question.question for question in asked}
-    if not asked or not len(texts) == len(asked) == len(answer.answers):
+    questions = _questions(arguments)
+    texts = {question.question for question in questions}
+    if not questions or not len(texts) == len(questions) == len(answer.answers):
         return None
-    said = {
-        each.question: words if words in each.options else marked(words)
-        for each, words in zip(asked, answer.answers, strict=True)
+    answers = {
+        question.question: words if words in question.options else marked(words)
+        for question, words in zip(questions, answer.answers, strict=True)
     }
-    return {**arguments, "answers": said}
+    return {**arguments, "answers": answers}
 
 
 def _questions(arguments: Mapping[str, Any]) -> tuple[Question, ...]:
-    """Empty when one of them is not as claude writes them."""
+    """Empty if a question has an unknown form."""
     listed = arguments.get("questions")
-    found = [_question(each) for each in listed] if isinstance(listed, list) else []
-    whole = tuple(question for question in found if question is not None)
-    return whole if len(whole) == len(found) else ()
+    questions = [_question(item) for item in listed] if isinstance(listed, list) else []
+    valid = tuple(question for question in questions if question is not None)
+    return valid if len(valid) == len(questions) else ()
 
 
 def _question(value: object) -> Question | None:
@@ -103,7 +103,7 @@ def _question(value: object) -> Question | None:
     words, options = value.get("question"), value.get("options")
     if not _is_text(words) or not isinstance(options, list):
         return None
-    labels = [each.get("label") if isinstance(each, Mapping) else None for each in options]
+    labels = [option.get("label") if isinstance(option, Mapping) else None for option in options]
     texts = tuple(label for label in labels if _is_text(label))
     return Question(words, texts, value.get("multiSelect") is True) if len(texts) == len(labels) else None
 

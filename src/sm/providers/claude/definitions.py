@@ -1,4 +1,4 @@
-"""Agent types of Claude Code that files define: where the files lie, and what their settings mean to claude. Pure."""
+"""Finds and applies the definition files of Claude Code agent types. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ class ClaudeDefinitions:
 
 
 def _tools(names: tuple[str, ...] | None) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The built-in tools among these names, and the names that are left out. None: all tools.
+    """The built-in tools among these names (None: all), and the omitted names.
 
-    `Bash(git *)` cannot be given so, and all of Bash would be more than the file asks for. The tools of MCP servers
-    come with the servers that the session is given.
+    claude cannot restrict a tool to `Bash(git *)`, and all of Bash would exceed the definition. The session's MCP
+    servers decide about their tools.
     """
     if names is None or names == ("*",):
         return None, []

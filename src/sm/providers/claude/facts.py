@@ -1,14 +1,12 @@
-"""What the lines of Claude Code's transcript (JSONL) tell. Pure.
+"""Parses the lines of Claude Code's transcript (JSONL). Pure.
 
-Source: the files that claude 2.1.197 writes, and the program itself. A line that is no JSON, of a type nobody
-knows or of an odd shape tells nothing and never raises: the agent can write this file, and every release adds
-types.
-Texts are the agent's own words: they are cut, but control characters stay in; fold them before showing them.
+Source: the files of claude 2.1.197, and the program itself. Invalid or unknown lines give no facts and never raise,
+because agents can write the file and every release adds types.
+Texts are truncated but keep control characters: fold them before showing them.
 
-Each block of an API message is a line of its own and repeats the usage, the early ones with less output: of
-the Usages with one `message_id` that with the most output counts, and a ToolUse once for its `id`. A compaction
-writes the lines that it keeps a second time, and the first flush of a file can put an answer before its prompt:
-`at` says what was later.
+Each block of an API message is a separate line and repeats the usage, early ones with less output. Of the Usages with
+one `message_id` use the one with the most output, and count a ToolUse once per `id`. A compaction writes the kept lines
+again, and the first flush of a file can put an answer before its prompt, so order facts by `at`.
 """
 
 import json
@@ -24,11 +22,11 @@ from sm.providers.claude import values
 from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_list
 
 WHOLE_MAX = 300_000
-"""Characters of a text that may stay in memory whole."""
+"""Maximum characters of a text that stays in memory untruncated."""
 SYNTHETIC = "<synthetic>"
-"""The model of a message that Claude Code made up itself."""
+"""The model of messages that Claude Code generated itself."""
 FAST = "fast:"
-"""What stands before the model of a message from the fast mode, which has prices of its own."""
+"""Prefix of the model for messages in fast mode, which has separate prices."""
 
 # --------------------------------------------------------------------------------------------- the facts
 
@@ -40,11 +38,11 @@ class ToolResult:
     sidechain: bool
     is_error: bool = False
     rejected: bool = False
-    """By a person at the dialog."""
+    """A person refused at the dialog."""
     text: str = field(default="", repr=False)
-    """Of an error only."""
+    """Only for an error."""
     todos: TodoList | TodoChange | None = None
-    """What a Task tool answered."""
+    """The result of a Task tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,62 +59,62 @@ class Compaction:
 
 class MarkKind(StrEnum):
     PROMPT = "prompt"
-    """A turn begins. detail: whose prompt it is (`human`, `task-notification`), or how it came (`queued`)."""
+    """A turn begins. detail: the author of the prompt (`human`, `task-notification`), or its source (`queued`)."""
     TEXT = "text"
-    """The assistant's words. detail `<synthetic>`: not the model's message, but what an interrupt left of one."""
+    """A text of the assistant. detail `<synthetic>`: the rest of a message after an interrupt."""
     TURN_FINISHED = "turn_finished"
     """Also after an API error; not after an interrupt."""
     INTERRUPTED = "interrupted"
     REJECTED = "rejected"
-    """A person said no to a tool. text: what the model is told."""
+    """A person refused a tool. text: the text for the model."""
     API_ERROR = "api_error"
     """The turn failed for good. detail: the kind of error (`server_error`, `rate_limit`, ...)."""
     ENQUEUED = "enqueued"
-    """A message waits in the agent's queue: the proof of one that was sent to a busy agent."""
+    """A message waits in the agent's queue. Confirms delivery to a busy agent."""
     DEQUEUED = "dequeued"
     """Some queued message begins a turn (its PROMPT has the text)."""
     REMOVED = "removed"
     """Some queued message left the queue without a turn of its own (its CONSUMED has the text)."""
     WITHDRAWN = "withdrawn"
-    """A person took a queued message back into the input box: it was not read."""
+    """A person moved a queued message back into the input box, unread."""
     CONSUMED = "consumed"
     """A queued message was handed to the model within a turn."""
     REFUSED = "refused"
-    """A hook of the user's kept a prompt (the text, where it is said) from the model. detail: the hook's words."""
+    """A user's hook withheld a prompt from the model. text: the prompt, if known. detail: the hook's words."""
     STOPPED = "stopped"
-    """A hook of the user's let no turn begin with the last PROMPT, which is read with the next. detail: its words."""
+    """A user's hook stopped the turn of the last PROMPT, which is read with the next. detail: the hook's words."""
     COMMAND = "command"
-    """A slash command, with its arguments, or `!command`. It may begin a turn, or not."""
+    """A slash command with its arguments, or `!command`. May begin a turn."""
     COMMAND_OUTPUT = "command_output"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened in the turn."""
+    """An event of the conversation."""
 
     kind: MarkKind
     at: str | None
     text: str = field(default="", repr=False)
     """At most 4,000 characters."""
     prompt_id: str | None = None
-    """Of the turn, where the line names it; the hooks name the same one."""
+    """The id of the turn, if the line has one; the same as in hooks."""
     detail: str = ""
     background: int = 0
-    """TURN_FINISHED: how many background agents and workflows still run."""
+    """TURN_FINISHED: number of background agents and workflows that still run."""
     sidechain: bool = False
     whole: str = field(default="", repr=False)
-    """All of a text that somebody has given to the agent, where it may be one of our messages."""
+    """The untruncated input text, if it may be a message of sm."""
     parent: str | None = None
-    """PROMPT: behind which line of the conversation it stands; empty: it is the first."""
+    """PROMPT: id of the preceding line of the conversation; empty: first line."""
 
 
 Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
 
 
 def facts(line: bytes) -> tuple[Fact, ...]:
-    """What one line tells, in its order; nothing when it cannot be read. Never raises."""
+    """The facts of one line, in order; none if the line is invalid. Never raises."""
     try:
-        # Not orjson: it refuses the half of a surrogate pair that JavaScript leaves where it cuts an emoji.
+        # Not orjson, which rejects lone surrogates: JavaScript leaves them when it truncates an emoji.
         value = json.loads(line.decode("utf-8", "replace"))
         return tuple(_read(value)) if isinstance(value, dict) else ()
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
@@ -138,20 +136,22 @@ class _Line:
     prompt_id: str | None
 
     def mark(self, kind: MarkKind, text: str = "", detail: str = "", background: int = 0) -> Mark:
-        ours = kind in _GIVEN and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
-        whole = values.mended(text) if ours else ""
-        placed = kind is MarkKind.PROMPT and "parentUuid" in self.value
-        parent = values.name(self.value["parentUuid"]) if placed else None
+        may_be_message = (
+            kind in _INPUTS and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
+        )
+        whole = values.mended(text) if may_be_message else ""
+        has_parent = kind is MarkKind.PROMPT and "parentUuid" in self.value
+        parent = values.name(self.value["parentUuid"]) if has_parent else None
         return Mark(
             kind, self.at, values.cut(text), self.prompt_id, detail, background, self.sidechain, whole, parent
         )
 
 
-_GIVEN = frozenset(
+_INPUTS = frozenset(
     {MarkKind.PROMPT, MarkKind.ENQUEUED, MarkKind.CONSUMED, MarkKind.WITHDRAWN, MarkKind.REFUSED}
 )
 _TASK = "<task-notification>"
-"""How the words of a sub-agent begin, which are nobody's message."""
+"""Prefix of the texts of sub-agents, which are not messages."""
 
 
 def _read(value: Mapping[str, Any]) -> Iterator[Fact]:
@@ -188,7 +188,7 @@ def _assistant(line: _Line) -> Iterator[Fact]:
                     yield line.mark(MarkKind.TEXT, text)
             case "tool_use":
                 yield from _tool_use(line, block)
-            case _:  # thinking, and what is to come
+            case _:  # thinking, and unknown types
                 pass
 
 
@@ -219,7 +219,7 @@ def _tool_use(line: _Line, block: Mapping[str, Any]) -> Iterator[Fact]:
         return
     given = values.mapping(block.get("input"))
     yield ToolUse(id, name, line.at or "", values.shortened(given), line.sidechain)
-    # A sub-agent's TodoWrite is a list of its own; the list of the Task tools is one for the session.
+    # TodoWrite has a separate list for each sub-agent; the Task tools have one list for the session.
     if name == "TodoWrite" and isinstance(given.get("todos"), list) and not line.sidechain:
         yield todo_list(given["todos"])
 
@@ -257,8 +257,8 @@ _STYLE = re.compile("\x1b\\[[0-9;:]*m")
 
 
 def _spoken(line: _Line, text: str) -> Iterator[Mark]:
-    """What a user line without results is: a command, its output, or a prompt."""
-    if text.lstrip().startswith("<"):  # else a prompt that quotes a tag somewhere
+    """Classify a user line without results: a command, its output, or a prompt."""
+    if text.lstrip().startswith("<"):  # otherwise a prompt that quotes a tag
         name, typed = _within(text, "command-name"), _within(text, "bash-input")
         output = [inside for tag in _OUTPUT_TAGS if (inside := _within(text, tag)) is not None]
         if name is not None:
@@ -273,14 +273,14 @@ def _spoken(line: _Line, text: str) -> Iterator[Mark]:
     origin = values.name(values.mapping(line.value.get("origin")).get("kind"))
     source = origin or values.name(line.value.get("promptSource"))
     if not source and text.startswith(_STOPPED):
-        return  # a system line says the same
-    # Meta lines are reminders to the model and hooks' answers within a turn, unless they say where they are from.
+        return  # a system line reports the same
+    # Meta lines without an origin are reminders to the model, and hook answers within a turn.
     if text.strip() and (origin or line.value.get("isMeta") is not True):
         yield line.mark(MarkKind.PROMPT, text, source)
 
 
 def _within(text: str, tag: str) -> str | None:
-    """What stands within the first `<tag>`. By `find`: a pattern takes forever on a thousand open tags."""
+    """The content of the first `<tag>`. Uses `find`, because a pattern would backtrack on a thousand open tags."""
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>", start)
     return text[start + len(tag) + 2 : end] if 0 <= start < end else None
@@ -312,7 +312,7 @@ def _system(line: _Line) -> Iterator[Fact]:
         case "informational" if content.startswith("Unknown command"):
             yield _output(line, content)
         case "informational" if value.get("preventContinuation") is True:
-            yield from _kept_back(line, content)
+            yield from _refusal(line, content)
         case _:
             pass
 
@@ -322,14 +322,14 @@ _OF_PROMPT = "\n\nOriginal prompt: "
 _STOPPED = "Operation stopped by hook"
 
 
-def _kept_back(line: _Line, text: str) -> Iterator[Mark]:
-    """A hook of the user's has answered a prompt with `decision: block`, exit 2 or `continue: false`."""
+def _refusal(line: _Line, text: str) -> Iterator[Mark]:
+    """The answer of a user's hook to a prompt: `decision: block`, exit code 2 or `continue: false`."""
     if text.startswith(_REFUSED):
-        said = text.removeprefix(_REFUSED)
-        # The hook's own words may hold ours; the first that one of our headers follows is before what it refused.
-        ours = said.find(f"{_OF_PROMPT}{MARK} from ")
-        at = ours if ours >= 0 else said.find(_OF_PROMPT)
-        why, prompt = (said, "") if at < 0 else (said[:at], said[at + len(_OF_PROMPT) :])
+        answer = text.removeprefix(_REFUSED)
+        # The hook's own words may hold this separator; prefer the one directly before a message header of sm.
+        before_header = answer.find(f"{_OF_PROMPT}{MARK} from ")
+        at = before_header if before_header >= 0 else answer.find(_OF_PROMPT)
+        why, prompt = (answer, "") if at < 0 else (answer[:at], answer[at + len(_OF_PROMPT) :])
         yield line.mark(MarkKind.REFUSED, prompt, values.cut(why))
     elif text.startswith(_STOPPED):
         yield line.mark(MarkKind.STOPPED, detail=values.cut(text.removeprefix(_STOPPED).removeprefix(": ")))

@@ -1,4 +1,4 @@
-"""What claude keeps of its user: where, and how much of it is read here. Never a credential.
+"""Reads claude's files of its user, but never credentials.
 
 Source: CC 1 and 5, measured with 2.1.197.
 """
@@ -17,23 +17,23 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 
 def config_dir(environment: Mapping[str, str]) -> str:
-    """The directory of claude's files; `.claude.json` is beside it unless CLAUDE_CONFIG_DIR is set."""
+    """The directory of claude's files. Without CLAUDE_CONFIG_DIR, `.claude.json` is in the directory above."""
     return environment.get("CLAUDE_CONFIG_DIR") or f"{environment.get('HOME', '')}/.claude"
 
 
 class ClaudeHome:
-    """Where claude would look in this environment."""
+    """The paths of claude's files in this environment."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.directory = config_dir(environment)
         self.state = f"{environment.get('CLAUDE_CONFIG_DIR') or environment.get('HOME', '')}/.claude.json"
         self.settings = f"{self.directory}/settings.json"
         self.credentials = f"{self.directory}/.credentials.json"
-        """Nothing may open this file, only check that it exists."""
+        """Never open this file; only check that it exists."""
 
     def running(self) -> list[int]:
-        """The pids of the claudes that use this directory now."""
-        found = []
+        """The pids of the running claudes that use this directory."""
+        pids = []
         try:
             names = os.listdir(f"{self.directory}/sessions")
         except OSError:
@@ -43,14 +43,14 @@ class ClaudeHome:
             process = identify(int(stem)) if stem.isdigit() and rest == "json" else None
             try:
                 if process and is_of(read_object(f"{self.directory}/sessions/{name}")[0], process):
-                    found.append(process.pid)
+                    pids.append(process.pid)
             except (OSError, ExternalError):
-                continue  # it has just gone, or is no file of claude's
-        return sorted(found)
+                continue  # just removed, or not a file of claude
+        return sorted(pids)
 
 
 def is_of(published: Mapping[str, Any], process: Process) -> bool:
-    """Whether this process published the state. A claude that was killed leaves its file, and its pid is used again."""
+    """Return whether this process published the state. A killed claude leaves its file, and its pid may be reused."""
     started = published.get("procStart")
     return not isinstance(started, str | int) or str(started) == process.started.rpartition("/")[2]
 
@@ -72,7 +72,7 @@ def read_object(path: str) -> tuple[dict[str, Any], os.stat_result]:
 
 
 def trusted_by(state: Mapping[str, Any], directory: str) -> str | None:
-    """The directory whose trust covers `directory` (absolute, without links): itself or one above; else None."""
+    """The trusted directory that covers `directory` (absolute, without links): the same or a parent. Else None."""
     projects = state.get("projects")
     while isinstance(projects, dict):
         entry = projects.get(directory)

@@ -18,11 +18,11 @@ EVENTS = (
     "PostToolUse", "PostToolUseFailure", "Notification", "Stop", "StopFailure", "SubagentStart", "SubagentStop",
     "PreCompact", "PostCompact",
 )  # fmt: skip
-"""The events that mean something to sm: each costs the agent the start of a process."""
+"""The events that sm uses. Each one starts a process, so the list is short."""
 
 _REASON_MAX = 300
 _PROMPT_CUT_AT = 60_000
-"""`sm hook` sends no more of a prompt. What is longer the transcript tells whole."""
+"""`sm hook` truncates prompts at this length. The transcript has longer prompts whole."""
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -30,15 +30,15 @@ _Observe: TypeAlias = Callable[..., Observation]
 
 
 def tool_of(name: str, arguments: object) -> str:
-    """A tool and what it is used on, in one line: `Bash: npm test`, `Write → tests/api.test.ts`."""
+    """A tool use in one line: `Bash: npm test`, `Write → tests/api.test.ts`."""
     given = values.shortened(values.mapping(arguments))
     return tool_line(ToolUse("", folded(name, 80), "", given))
 
 
 def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> HookEvent:
-    """What one event means. `at`: seconds since the epoch when it was emitted.
+    """Interpret one event. `at`: time of the event, in seconds since the epoch.
 
-    Nothing here may raise: the payload comes from a program that an agent can imitate.
+    Never raises, because an agent can forge the payload.
     """
     name = values.word(payload.get("hook_event_name"))
     turn = values.word(payload.get("prompt_id")) or None
@@ -61,11 +61,11 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             return HookEvent(name, ending=None if reason == "clear" else reason)
         case "UserPromptSubmit":
             prompt = values.string(payload.get("prompt"))
-            asked = not prompt.startswith("<task-notification>")
+            is_input = not prompt.startswith("<task-notification>")
             whole = len(prompt) < _PROMPT_CUT_AT
-            accepted = AcceptedInput(prompt, at, hook=name) if asked and whole and not sub else None
+            accepted = AcceptedInput(prompt, at, hook=name) if is_input and whole and not sub else None
             return replace(
-                here, observation=observe(Activity.BUSY, "a turn begins", opens=asked), accepted=accepted
+                here, observation=observe(Activity.BUSY, "a turn begins", opens=is_input), accepted=accepted
             )
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
             tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
@@ -76,7 +76,9 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
                 activity=tool if begins else None,
                 tool_started=use if begins else None,
                 tool_digest=_digest(payload) if begins else "",
-                tool_ended=use if name.startswith("Post") else None,  # who denied it the transcript says
+                tool_ended=use
+                if name.startswith("Post")
+                else None,  # the transcript tells who denied the use
             )
         case "PermissionRequest":
             blocked = observe(Activity.BLOCKED, _asked(payload))
@@ -88,8 +90,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "Stop" if not sub:
             return replace(here, observation=_stopped(payload, observe), turn_finished=True)
         case "StopFailure" if not sub:
-            said = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
-            why = ": ".join(filter(None, said))
+            words = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
+            why = ": ".join(filter(None, words))
             return replace(here, observation=observe(Activity.IDLE, f"its turn failed: {why}", final=True))
         case "SubagentStart":
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
@@ -117,7 +119,7 @@ def _session_start(
         case "startup" if expects_turn:
             first = replace(observe(Activity.BUSY, "it starts with its prompt"), patience_s=FIRST_TURN_S)
             return HookEvent(here.name, first, model=model, ready=True, started=True)
-        case _:  # of a resumed or forked one it names the conversation that it came from
+        case _:  # after a resume or fork, the event names the original conversation
             waits = observe(Activity.IDLE, "it waits for its first input", final=True)
             return HookEvent(here.name, waits, model=model, ready=True, started=True)
 
@@ -146,7 +148,7 @@ def _notified(payload: Mapping[str, Any], observe: _Observe) -> Observation | No
             return observe(Activity.IDLE, "it waits for input", final=True)
         case "elicitation_dialog":
             return observe(Activity.BLOCKED, folded(values.string(payload.get("message")), 200))
-        case _:  # a permission: its own event came before and says more
+        case _:  # a permission: PermissionRequest came before, with more details
             return None
 
 
@@ -162,7 +164,7 @@ def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
 
 
 def conversation_id(value: object) -> str | None:
-    """The id of a conversation, which goes into a command line later: a UUID or nothing."""
+    """The id of a conversation if it is a UUID. Other texts could be options in a command line."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 

@@ -1,4 +1,4 @@
-"""The options that claude is started with: which are refused, which are mapped, what they mean. Pure.
+"""Checks and maps the command-line options of claude. Pure.
 
 Source: `claude --help` and the hidden options of claude 2.1.197, and trials with it (CC 2).
 """
@@ -15,7 +15,7 @@ LEGACY: Mapping[str, tuple[str, ...]] = {
     "--plan": ("--permission-mode", "plan"),
     "--compact": (),
 }
-"""Options that claude does not have (it ends with exit code 1), and what was meant by them (seed 003)."""
+"""Options that claude does not have (exit code 1), and their replacements (seed 003)."""
 
 _OURS = "sm sets it itself"
 _BLIND = "sm would see nothing of what the agent does"
@@ -55,7 +55,7 @@ _REFUSED: Mapping[str, str] = {
     ),
     "--": "what follows it would be a prompt",
 }  # fmt: skip
-"""Option: why it is refused."""
+"""Refused options with their reasons."""
 
 
 _KEPT: Mapping[str, str] = {
@@ -82,19 +82,19 @@ _KEPT: Mapping[str, str] = {
         "*",
     ),
 }  # fmt: skip
-"""Option of a claude that somebody else has started, which one that goes on with its conversation is given too: without
-a value, with one ("1"), with all that follow ("*")."""
+"""Options of an adopted claude that are kept when its conversation is resumed, with the number of values: "", "1", or
+"*" for all following words."""
 
 _ALONE = frozenset({
     "--continue", "--resume", "--fork-session", "--from-pr", "--debug", "--remote-control", "--worktree", "--tmux",
     "--teleport", "--bare", "--safe-mode", "--ax-screen-reader", "--prompt-suggestions",
 })  # fmt: skip
-"""Options that are not kept, and that may have an option right behind them."""
+"""Options that are not kept and whose value is optional."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options without the model, which is one for all."""
+    """Merged options. The model is separate, because the last one wins."""
 
     arguments: tuple[str, ...]
     model: str | None
@@ -102,9 +102,9 @@ class Options:
 
 
 def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
-    """Each layer is a model and options, and the later wins, as it does with claude itself (measured).
+    """Merge layers of model and options. Later layers win, as in claude itself (measured).
 
-    Raises UsageError for an option that sm sets itself, or with which there would be no session.
+    Raises UsageError for an option that sm sets itself or that prevents a session.
     """
     kept: list[str] = []
     warnings: dict[str, None] = {}
@@ -125,20 +125,20 @@ def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
                     raise UsageError(f"--model {chosen!r} is no name of a model")
             elif argument in LEGACY:
                 kept += LEGACY[argument]
-                warnings[_became(argument)] = None
+                warnings[_legacy_warning(argument)] = None
             else:
                 kept.append(argument)
     return Options(tuple(kept), chosen, tuple(warnings))
 
 
 def kept(arguments: Sequence[str]) -> tuple[str, ...]:
-    """What of the arguments that somebody has started claude with holds for a later process too.
+    """The arguments of an adopted claude that also apply to later processes of its conversation.
 
-    Read as claude reads them: a value follows its option whatever it looks like, but the values of an
-    option of several end before the next `-`. The prompt is left out, and so is every option that is not known here,
-    with what may be its value: that could look like `--dangerously-skip-permissions`.
+    Parsed as in claude: a value follows its option, whatever its text, but multiple values end before the next `-`.
+    Omits the prompt and unknown options with their possible values, which could look like
+    `--dangerously-skip-permissions`.
     """
-    found: list[str] = []
+    flags: list[str] = []
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
@@ -160,26 +160,26 @@ def kept(arguments: Sequence[str]) -> tuple[str, ...]:
         while not equals and values == "*" and rest and not rest[0].startswith("-"):
             taken.append(rest.pop(0))
         if equals or not values or len(taken) > 1:
-            found += taken
-    return tuple(found)
+            flags += taken
+    return tuple(flags)
 
 
 def _check(argument: str, name: str) -> None:
-    # Commander takes `-rID` for `-r ID`; a value that begins so has a blank in it, as a rule.
+    # Commander parses `-rID` as `-r ID`. Values that begin like this usually contain a blank.
     short = argument[:2] if not argument.startswith("--") and " " not in argument else ""
-    for each in (name, short):
-        if each in _REFUSED:
-            raise UsageError(f"claude's option {each} cannot be used here: {_REFUSED[each]}")
+    for option in (name, short):
+        if option in _REFUSED:
+            raise UsageError(f"claude's option {option} cannot be used here: {_REFUSED[option]}")
 
 
-def _became(argument: str) -> str:
+def _legacy_warning(argument: str) -> str:
     instead = " ".join(LEGACY[argument])
     return f"claude has no option {argument}; {f'{instead} is used instead' if instead else 'it is left out'}"
 
 
 def excused(environment: Mapping[str, str]) -> bool:
-    """Whether claude takes this for a sandbox, where also root may bypass permissions.
+    """Return whether claude treats this environment as a sandbox, in which root may bypass permissions.
 
-    Exactly "1": with `yes` it refuses (measured).
+    claude accepts only "1", not `yes` (measured).
     """
     return environment.get("IS_SANDBOX") == "1" or bool(environment.get("CLAUDE_CODE_BUBBLEWRAP"))
