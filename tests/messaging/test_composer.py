@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sm.errors import NoTerminal, TerminalUnreachable
-from sm.messaging.composer import (
+from sm.messaging.composer import ComposerDriver
+from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
+from sm.messaging.composer_timing import (
     AGAIN_AFTER_S,
     ARRIVES_WITHIN_S,
     ENTERS_MAX,
@@ -19,9 +21,7 @@ from sm.messaging.composer import (
     SHOWS_AT_ALL_S,
     TOOL_SETTLES_S,
     TOOL_WAITS_S,
-    ComposerDriver,
 )
-from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.providers.base import Box, Composer
 from sm.providers.claude.composer import ClaudeComposer
 

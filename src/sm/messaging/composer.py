@@ -3,8 +3,6 @@
 The driver presses Enter only if an open box holds the message and nothing else, and only while no tool is about to
 begin: a key in a dialog would answer it. A box that shows a message which the agent has accepted shows a copy: claude
 leaves one when the Enter comes at the end of a turn. The driver removes the copy and never enters it.
-
-Times are those of the running event loop.
 """
 
 import asyncio
@@ -13,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError
+from sm.messaging import composer_timing as timing
 from sm.messaging.composer_state import (
     ARRIVED,
     ComposerDelivery,
@@ -30,44 +29,6 @@ from sm.monitor.listeners import AgentListener
 from sm.providers.base import Box
 
 log = logging.getLogger(__name__)
-
-TOOL_WAITS_S = 0.4
-"""How long a delivery may delay the start of a tool."""
-TOOL_SETTLES_S = 0.5
-"""How long after a tool's start its dialog may open, and how long an agent may take to start a turn with its own queue.
-An Enter in between would overtake the queue and leave a copy in the box."""
-QUIET_S = 3.0
-"""How long a person's draft must be unchanged before it is put aside."""
-SHOWS_WITHIN_S = 3.0
-"""How long a box may need to show a paste while the driver holds the lock."""
-SHOWS_AT_ALL_S = 60.0
-"""How long until a paste counts as lost: a stopped agent shows it later. A message is never pasted again."""
-AGAIN_AFTER_S = 1.5
-"""When an Enter without evidence counts as lost. A hook that comes even later makes the message arrive twice."""
-AGAIN_OVER_A_DRAFT_S = 10.0
-"""The same where a draft was put aside. The first Enter restores the draft, so a second Enter could send the draft."""
-ENTERS_MAX = 5
-ARRIVES_WITHIN_S = 15.0
-"""How long evidence may take after the message has left the box."""
-MIXED_S = 15.0
-"""How long the box may hold the message together with other text."""
-LEFT_S = 3.0
-"""How long evidence may take for a message that an earlier daemon typed."""
-LEFT_COMES_WITHIN_S = 600.0
-"""How long a message that was given up unseen may still appear in the box."""
-RETURNS_WITHIN_S = 2.0
-"""How long after an interrupt the agent may put the message back into its box."""
-INTERRUPTED_WITHIN_S = 10.0
-"""How long a stopped agent may need until the interrupt takes effect and its screen is readable."""
-GARBLED_S = 2.0
-"""How long a screen may be unknown before the driver redraws it."""
-_FIRST_LOOK_S = 0.005
-_LOOK_S = 0.02
-_SLOW_LOOK_S = 0.25
-_PUT_ASIDE_WITHIN_S = 1.0
-_DRAFT_LOOK_S = 0.5
-_TOOLS_WAITED_FOR = 3
-_DRAWN_AGAIN_AFTER_S = 60.0
 
 
 class ComposerDriver(AgentListener):
@@ -98,11 +59,11 @@ class ComposerDriver(AgentListener):
     async def _hold_off(self, session_id: str, reason: str) -> None:
         state = self._state(session_id)
         try:
-            async with asyncio.timeout(TOOL_WAITS_S), state.lock:
+            async with asyncio.timeout(timing.TOOL_WAITS_S), state.lock:
                 pass
         except TimeoutError:
             state.overtaken = True
-        state.rests, state.rests_s = reason, _now() + TOOL_SETTLES_S
+        state.rests, state.rests_s = reason, _now() + timing.TOOL_SETTLES_S
 
     @asynccontextmanager
     async def interrupting(self, session_id: str) -> AsyncIterator[None]:
@@ -112,14 +73,14 @@ class ComposerDriver(AgentListener):
         """
         state, locked = self._state(session_id), False
         try:
-            async with asyncio.timeout(TOOL_WAITS_S):
+            async with asyncio.timeout(timing.TOOL_WAITS_S):
                 locked = await state.lock.acquire()
         except TimeoutError:
             state.overtaken = True
         try:
             yield
         finally:
-            state.rests, state.rests_s = "it was interrupted", _now() + RETURNS_WITHIN_S
+            state.rests, state.rests_s = "it was interrupted", _now() + timing.RETURNS_WITHIN_S
             if locked:
                 state.lock.release()
 
@@ -142,11 +103,11 @@ class ComposerDriver(AgentListener):
                 await self._box.paste(delivery)
                 entered = await self._enter_when_it_shows(delivery, state)
             not_confirmed = "it has left the input box, and nothing tells that it arrived"
-            outcome = await self._follow(delivery, state, entered, ARRIVES_WITHIN_S, not_confirmed)
+            outcome = await self._follow(delivery, state, entered, timing.ARRIVES_WITHIN_S, not_confirmed)
             state.left = delivery.letter if outcome.end is DeliveryEnd.UNCONFIRMED else ""
             # Among other text the message looks like a person's paste, so it is left to that person.
             state.left_shown = state.shown or ("" if state.mixed else None)
-            state.left_until_s = _now() + LEFT_COMES_WITHIN_S
+            state.left_until_s = _now() + timing.LEFT_COMES_WITHIN_S
             return outcome
         except TerminalBusy as error:
             return held(error.message)
@@ -158,7 +119,7 @@ class ComposerDriver(AgentListener):
         state = self._state(delivery.session_id)
         left = "the daemon ended while it was typed"
         try:
-            proof = await delivery.proof(LEFT_S)
+            proof = await delivery.proof(timing.LEFT_S)
             if proof is not Proof.NONE:
                 await self._arrived(delivery, state, proof)
                 return ARRIVED
@@ -182,7 +143,7 @@ class ComposerDriver(AgentListener):
         if box is None or delivery.gone():
             return held("its terminal does not answer")
         if box.closed is not None:
-            await self._redraw(delivery, state, box, GARBLED_S)
+            await self._redraw(delivery, state, box, timing.GARBLED_S)
             return held(delivery.busy(box.closed))
         state.garbled_s = None
         state.over_a_draft |= box.stashed  # by an earlier delivery or by a person
@@ -191,7 +152,7 @@ class ComposerDriver(AgentListener):
         if state.left and delivery.composer.is_ours(box.draft, state.left, state.left_shown):
             state.left_shown = state.left_shown or box.draft
             await self._remove(delivery, state, state.left, box.draft)
-            return held("it is being cleared of what was given up there", _DRAFT_LOOK_S)
+            return held("it is being cleared of what was given up there", timing.DRAFT_LOOK_S)
         if not box.draft:
             state.draft = state.removing = ""
             return None
@@ -199,14 +160,14 @@ class ComposerDriver(AgentListener):
             box.draft == state.removing_shown or is_beginning(box.draft, state.removing)
         ):  # the removal ended early
             await self._remove(delivery, state, state.removing, state.removing_shown)
-            return held("it is being cleared of a message that was put back there", _DRAFT_LOOK_S)
+            return held("it is being cleared of a message that was put back there", timing.DRAFT_LOOK_S)
         if box.draft != state.draft:
             state.draft, state.draft_since_s = box.draft, _now()
             if (letter := await delivery.returned(box.draft)) is not None:
                 await self._remove(delivery, state, letter, box.draft)
-                return held("it is being cleared of a message that was put back there", _DRAFT_LOOK_S)
-        if box.draft != state.put_aside and _now() - state.draft_since_s < QUIET_S:
-            return held("somebody is typing in its input box", _DRAFT_LOOK_S)
+                return held("it is being cleared of a message that was put back there", timing.DRAFT_LOOK_S)
+        if box.draft != state.put_aside and _now() - state.draft_since_s < timing.QUIET_S:
+            return held("somebody is typing in its input box", timing.DRAFT_LOOK_S)
         # A second draft that is put aside would replace the first.
         if delivery.composer.stash_key is None or box.stashed:
             return held("a draft stands in its input box, and cannot be put aside")
@@ -218,22 +179,22 @@ class ComposerDriver(AgentListener):
             return None
         assert delivery.composer.stash_key is not None
         await self._box.press(delivery, delivery.composer.stash_key)
-        until_s = _now() + _PUT_ASIDE_WITHIN_S
+        until_s = _now() + timing.PUT_ASIDE_WITHIN_S
         while _now() < until_s:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(timing.LOOK_S)
             box = await self._box.look(delivery)
             if box is not None and box.closed is None and not box.draft:
                 state.draft, state.put_aside, state.over_a_draft = "", state.draft, True
                 return None
-        return held("somebody is typing in its input box", _DRAFT_LOOK_S)
+        return held("somebody is typing in its input box", timing.DRAFT_LOOK_S)
 
     async def _enter_when_it_shows(self, delivery: ComposerDelivery, state: ComposerState) -> int:
         """Press Enter when the box shows the message. The caller holds the lock. Returns the number of Enters: 0, 1."""
-        until_s, pause_s = _now() + SHOWS_WITHIN_S, _FIRST_LOOK_S
+        until_s, pause_s = _now() + timing.SHOWS_WITHIN_S, timing.FIRST_LOOK_S
         while _now() < until_s and not state.overtaken:
             if await delivery.proof(pause_s) is not Proof.NONE:
                 return 0
-            pause_s = _LOOK_S
+            pause_s = timing.LOOK_S
             box = await self._box.look(delivery)
             if box is not None and box.closed is not None:
                 return 0
@@ -245,10 +206,10 @@ class ComposerDriver(AgentListener):
 
     async def _enter(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
         """Press Enter if the box holds only the message. The caller holds the lock. False: Enter was not pressed."""
-        if _now() < state.rests_s or await delivery.proof(0) is not Proof.NONE:
-            return False
         return (
-            await self._is_enterable(delivery, state)
+            _now() >= state.rests_s
+            and await delivery.proof(0) is Proof.NONE
+            and await self._is_enterable(delivery, state)
             and not state.overtaken
             and await self._box.press(delivery, "Enter")
         )
@@ -264,11 +225,11 @@ class ComposerDriver(AgentListener):
         """Wait for a proof, or until none can come. `entered`: how often Enter was pressed so far."""
         since_s = _now()
         """Since when the open box does not hold the message."""
-        again_after_s = AGAIN_OVER_A_DRAFT_S if state.over_a_draft else AGAIN_AFTER_S
+        again_after_s = timing.AGAIN_OVER_A_DRAFT_S if state.over_a_draft else timing.AGAIN_AFTER_S
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
         was_there = bool(state.shown)
-        pause_s = _LOOK_S
+        pause_s = timing.LOOK_S
         while True:
             proof = await delivery.proof(pause_s)
             if proof is not Proof.NONE:
@@ -280,7 +241,7 @@ class ComposerDriver(AgentListener):
                 )
             box, now_s = await self._box.look(delivery), _now()
             why = await self._monitor.blocked(delivery.session_id)
-            pause_s = _SLOW_LOOK_S
+            pause_s = timing.SLOW_LOOK_S
             if box is None:
                 since_s = now_s
                 continue
@@ -288,16 +249,16 @@ class ComposerDriver(AgentListener):
                 # A dialog hides the box and its text.
                 await delivery.explain(delivery.busy(why or box.closed or ""))
                 if why is None:
-                    await self._redraw(delivery, state, box, GARBLED_S)
+                    await self._redraw(delivery, state, box, timing.GARBLED_S)
                 since_s = now_s
                 continue
             is_ours = self._is_ours(delivery, state, box)
             state.mixed |= bool(box.draft) and not is_ours
             if is_ours:
-                since_s, mixed_s, pause_s, was_there = now_s, None, _LOOK_S, True
+                since_s, mixed_s, pause_s, was_there = now_s, None, timing.LOOK_S, True
                 if now_s < enter_s:
                     continue
-                if entered >= ENTERS_MAX:
+                if entered >= timing.ENTERS_MAX:
                     await self._clear(delivery, state)
                     return unconfirmed(f"it stood in its input box after {entered} Enters, and was taken out")
                 async with state.lock:
@@ -308,22 +269,20 @@ class ComposerDriver(AgentListener):
             if delivery.composer.holds_ours(box.draft, delivery.letter):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await delivery.explain("somebody is typing in its input box")
-                if now_s - mixed_s >= MIXED_S:
+                if now_s - mixed_s >= timing.MIXED_S:
                     return unconfirmed(
                         "it stands in its input box, together with what somebody has typed there"
                     )
                 continue
-            pause_s = _LOOK_S
+            pause_s = timing.LOOK_S
             if entered and now_s - since_s >= arrives_within_s:
                 return unconfirmed(not_confirmed)
             if not entered and now_s - since_s >= (
-                SHOWS_WITHIN_S if box.draft or was_there else SHOWS_AT_ALL_S
+                timing.SHOWS_WITHIN_S if box.draft or was_there else timing.SHOWS_AT_ALL_S
             ):
                 shows = "does not show any more" if was_there else "shows nothing of"
                 shows = "shows something else than" if box.draft and not was_there else shows
                 return unconfirmed(f"its input box {shows} what was pasted; Enter was not pressed")
-
-    # After the arrival
 
     async def _arrived(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
         """Interrupt for an urgent message, and remove copies from the box. An error cannot undo the arrival."""
@@ -347,7 +306,7 @@ class ComposerDriver(AgentListener):
         If the turn has just ended, Escape interrupts the turn of the message itself. Then the message comes back into
         the box without having reached the model, and is entered again.
         """
-        for _ in range(_TOOLS_WAITED_FOR):
+        for _ in range(timing.TOOLS_WAITED_FOR):
             await asyncio.sleep(max(0.0, state.rests_s - _now()))
         async with state.lock:
             state.overtaken = False
@@ -360,14 +319,14 @@ class ComposerDriver(AgentListener):
             ):
                 return
             await self._box.press(delivery, key)
-        until_s, enter_s, entered = _now() + RETURNS_WITHIN_S, 0.0, 0
-        effect_until_s = _now() + INTERRUPTED_WITHIN_S
-        while _now() < until_s and entered < ENTERS_MAX:
-            await asyncio.sleep(_LOOK_S)
+        until_s, enter_s, entered = _now() + timing.RETURNS_WITHIN_S, 0.0, 0
+        effect_until_s = _now() + timing.INTERRUPTED_WITHIN_S
+        while _now() < until_s and entered < timing.ENTERS_MAX:
+            await asyncio.sleep(timing.LOOK_S)
             queued = await delivery.proof(0) is Proof.QUEUED
             box = await self._box.look(delivery)
             if (queued or box is None or box.unknown) and _now() < effect_until_s:
-                until_s = max(until_s, _now() + RETURNS_WITHIN_S)
+                until_s = max(until_s, _now() + timing.RETURNS_WITHIN_S)
             if box is None or delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
                 continue
             await self._redraw(delivery, state, box, 0.0)
@@ -375,8 +334,8 @@ class ComposerDriver(AgentListener):
                 continue
             async with state.lock:
                 if await self._is_enterable(delivery, state) and await self._box.press(delivery, "Enter"):
-                    entered, enter_s = entered + 1, _now() + AGAIN_AFTER_S
-                    until_s = enter_s + RETURNS_WITHIN_S
+                    entered, enter_s = entered + 1, _now() + timing.AGAIN_AFTER_S
+                    until_s = enter_s + timing.RETURNS_WITHIN_S
 
     async def _redraw(
         self, delivery: ComposerDelivery, state: ComposerState, box: Box, after_s: float
@@ -390,7 +349,7 @@ class ComposerDriver(AgentListener):
         if state.garbled_s is None:
             state.garbled_s = _now()
         if _now() >= state.garbled_s + after_s:
-            state.garbled_s = _now() + _DRAWN_AGAIN_AFTER_S
+            state.garbled_s = _now() + timing.DRAWN_AGAIN_AFTER_S
             await self._box.press(delivery, delivery.composer.redraw_key)
 
     def _is_ours(self, delivery: ComposerDelivery, state: ComposerState, box: Box) -> bool:
@@ -426,12 +385,12 @@ class ComposerDriver(AgentListener):
         """Remove the message if the box holds nothing else."""
         async with state.lock:
             box = await self._box.look(delivery)
-            if box is None or box.closed is not None:
-                return
             # A box that never showed the message holds no copy of it, even if the draft looks like one.
-            if not (
-                delivery.composer.is_ours(box.draft, delivery.letter, state.shown)
-                and self._is_ours(delivery, state, box)
+            if (
+                box is None
+                or box.closed is not None
+                or not delivery.composer.is_ours(box.draft, delivery.letter, state.shown)
+                or not self._is_ours(delivery, state, box)
             ):
                 return
             await self._remove(delivery, state, delivery.letter, box.draft)

@@ -101,7 +101,7 @@ class ComposerTerminal(Protocol):
 
 @dataclass
 class ComposerState:
-    """The driver's state for one session's input box."""
+    """The driver's state for one session's input box. Times are those of the running event loop."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the last look before the paste until Enter is pressed."""

@@ -48,7 +48,7 @@ _WAITED_FOR = frozenset({MessageState.QUEUED, MessageState.DELIVERING, MessageSt
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Matches:
     """The messages that a text contains, by their numbers."""
 
     whole: int | None = None
@@ -78,51 +78,53 @@ class DeliveryReceipts(AgentListener):
         composer = None if session is None else self._manager.provider(session).composer
         if composer is None:
             return
-        found = await self._found(accepted, composer)
+        matches = await self._matches(accepted, composer)
         if accepted.refused is not None:
-            await self._refused(session_id, accepted, accepted.refused, found)
+            await self._refused(session_id, accepted, accepted.refused, matches)
             return
         refused: AcceptedInput | None = None
         if source is Source.HOOK:
-            self._hooked[session_id] = found.whole
+            self._hooked[session_id] = matches.whole
             refused = self._nameless.pop(session_id, None)
         if accepted.parent is not None:
-            if self._hooked.get(session_id) == found.whole:
+            if self._hooked.get(session_id) == matches.whole:
                 self._hooked.pop(session_id, None)
-            await self._continue(session_id, accepted.parent, iso(accepted.at), found)
-        if found == _Found():
+            await self._continue(session_id, accepted.parent, iso(accepted.at), matches)
+        if matches == _Matches():
             return
-        await self._arrive(session_id, found, accepted, source)
+        await self._arrive(session_id, matches, accepted, source)
         if refused is not None and accepted.at < refused.at + _PARALLEL_HOOK_S:
-            await self._refused(session_id, refused, refused.refused or "", _Found())
+            await self._refused(session_id, refused, refused.refused or "", _Matches())
 
     @durable
-    async def _arrive(self, session_id: str, found: _Found, accepted: AcceptedInput, source: Source) -> None:
+    async def _arrive(
+        self, session_id: str, matches: _Matches, accepted: AcceptedInput, source: Source
+    ) -> None:
         async with self._store.transaction() as tx:
-            if found.whole is not None and (message := await _typed_to(tx, found.whole, session_id)):
+            if matches.whole is not None and (message := await _typed_to(tx, matches.whole, session_id)):
                 await self._arrived(tx, message, accepted, source)
-            for number in sorted(found.among):
+            for number in sorted(matches.among):
                 if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
                     await self._arrived_changed(tx, message)
 
-    async def _found(self, accepted: AcceptedInput, composer: Composer) -> _Found:
+    async def _matches(self, accepted: AcceptedInput, composer: Composer) -> _Matches:
         """The messages in an accepted text."""
         if MARK not in accepted.text:
-            return _Found()
+            return _Matches()
         text = await asyncio.to_thread(composer.accepted_form, accepted.text)
         numbers = {int(header[1]) for header in _headers(text)}
         if not numbers:
-            return _Found()
+            return _Matches()
         texts = await self._store.mail.texts(numbers)
-        return await asyncio.to_thread(_found, text, texts, composer.accepted_form)
+        return await asyncio.to_thread(_matches, text, texts, composer.accepted_form)
 
-    async def _continue(self, session_id: str, parent: str, at: str, found: _Found) -> None:
+    async def _continue(self, session_id: str, parent: str, at: str, matches: _Matches) -> None:
         """Note a prompt below `parent` at `at`. Another prompt with the same parent has left the conversation."""
         before = self._prompts.get(session_id)
-        self._prompts[session_id] = parent, found.whole
+        self._prompts[session_id] = parent, matches.whole
         if before is None or before[0] != parent or before[1] is None:
             return
-        if before[1] != found.whole and before[1] not in found.among:
+        if before[1] != matches.whole and before[1] not in matches.among:
             await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
     async def _arrived(
@@ -150,7 +152,7 @@ class DeliveryReceipts(AgentListener):
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
             await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _CHANGED)
 
-    async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, found: _Found) -> None:
+    async def _refused(self, session_id: str, accepted: AcceptedInput, words: str, matches: _Matches) -> None:
         """Record a prompt that a hook of the user refused, although the parallel hook of sm reported it.
 
         The end of a later turn may have acknowledged the message already.
@@ -159,14 +161,14 @@ class DeliveryReceipts(AgentListener):
         if nameless and session_id not in self._hooked:
             self._nameless[session_id] = accepted
             return
-        whole = found.whole
+        whole = matches.whole
         if accepted.kept:
             _, whole = self._prompts.get(session_id, ("", None))
         elif nameless:
             whole = self._hooked[session_id]
         if self._hooked.get(session_id) == whole:
             self._hooked.pop(session_id, None)
-        numbers = sorted(found.among if whole is None else {whole})
+        numbers = sorted(matches.among if whole is None else {whole})
         await self._refuse(session_id, numbers, accepted, words, whole, nameless=nameless)
 
     @durable
@@ -283,7 +285,7 @@ def _headers(text: str) -> list[re.Match[str]]:
     return headers
 
 
-def _found(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Found:
+def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Matches:
     """Find the messages with these `texts` in `text`. `form`: brings a letter into the form of `text`."""
     among = set[int]()
     for header in _headers(text):
@@ -292,10 +294,10 @@ def _found(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _
             continue
         letter = form(f"{header[0]}\n{marked(texts[number])}")
         if header.start() == 0 and text == letter:
-            return _Found(number)  # the message may quote others
+            return _Matches(number)  # the message may quote others
         if header.start() == 0 or text.startswith(letter, header.start()):
             among.add(number)
-    return _Found(None, frozenset(among))
+    return _Matches(None, frozenset(among))
 
 
 async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | None:

@@ -76,7 +76,7 @@ class MailTimers:
         """Run all due timers. Returns the seconds until the next one; None without one."""
         open = self._store.mail.open
         still = {"message": open.messages, "request": open.requests}
-        self._since = {what: since for what, since in self._since.items() if what[1] in still[what[0]]}
+        self._since = {key: since for key, since in self._since.items() if key[1] in still[key[0]]}
         due = [
             *await self._flush(open),
             *await self._expire_messages(open),
@@ -218,10 +218,10 @@ class MailTimers:
             session is not None and session.status is Status.WAITING_INPUT
         )
 
-    def _left(self, what: str, number: int, within_s: float) -> float:
+    def _left(self, kind: str, number: int, within_s: float) -> float:
         """Seconds that remain of `within_s` since this daemon first saw the message or request."""
         now = time.monotonic()
-        return self._since.setdefault((what, number), now) + within_s - now
+        return self._since.setdefault((kind, number), now) + within_s - now
 
 
 def _is_outdated(tx: Transaction, notice: Notice, all: list[Notice]) -> bool:

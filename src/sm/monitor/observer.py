@@ -140,18 +140,18 @@ class Observer:
     # Queries
 
     def ledger(self, session_id: str) -> Ledger | None:
-        found = self._agents.get(session_id)
-        return None if found is None else found.ledger
+        agent = self._agents.get(session_id)
+        return None if agent is None else agent.ledger
 
     async def facts(self, session_id: str) -> list[str]:
         """Further facts as sentences, for `sm why`."""
-        found = self._agents.get(session_id)
+        agent = self._agents.get(session_id)
         facts = []
-        if found is not None and found.ready and not found.hook_seen:
+        if agent is not None and agent.ready and not agent.hook_seen:
             facts.append("no hook of this process was seen")
         ending = (await self._store.measures.facts(session_id)).get("ending")
         session = self._store.sessions.get(session_id)
-        if ending is not None and found is None and session is not None:
+        if ending is not None and agent is None and session is not None:
             hooks = self._manager.provider(session).readers.hooks
             event = f"{hooks.ending_event}: " if hooks is not None else ""
             facts.append(f"it said itself that it ends ({event}{ending})")
@@ -159,13 +159,13 @@ class Observer:
 
     def activity(self, session_id: str) -> str | None:
         """The agent's current activity, in one line."""
-        found = self._agents.get(session_id)
-        return None if found is None else found.activity
+        agent = self._agents.get(session_id)
+        return None if agent is None else agent.activity
 
-    def tool_use(self, session_id: str, agent: str, digest: str) -> str | None:
+    def tool_use(self, session_id: str, sub_agent: str, digest: str) -> str | None:
         """The id of a tool use by this sub-agent (empty: the agent itself), as in `ToolUses.find`."""
-        found = self._agents.get(session_id)
-        return None if found is None else found.uses.find(agent, digest)
+        agent = self._agents.get(session_id)
+        return None if agent is None else agent.uses.find(sub_agent, digest)
 
     async def blocked(self, session_id: str) -> str | None:
         """Why the agent waits for an answer: by its state file as it is now, else by the last verdict.
@@ -181,8 +181,8 @@ class Observer:
         return current.reason if current is not None and current.activity is Activity.BLOCKED else None
 
     def is_stale(self, session_id: str) -> bool:
-        found = self._agents.get(session_id)
-        return found is not None and bool(found.ledger.entries) and found.ledger.is_stale(self._clock())
+        agent = self._agents.get(session_id)
+        return agent is not None and bool(agent.ledger.entries) and agent.ledger.is_stale(self._clock())
 
     # Hooks
 

@@ -89,8 +89,8 @@ def files_of(main_path: str, most: int = FILES_MAX) -> tuple[str, ...]:
     directory = os.path.join(os.path.splitext(main_path)[0], "subagents")
     if os.path.islink(directory) or os.path.islink(os.path.dirname(directory)):
         return (main_path,)
-    found = sorted(_agent_files(directory), reverse=True)[: max(0, most - 1)]
-    return (main_path, *sorted(path for _, path in found))
+    newest = sorted(_agent_files(directory), reverse=True)[: max(0, most - 1)]
+    return (main_path, *sorted(path for _, path in newest))
 
 
 def _agent_files(directory: str) -> Iterator[tuple[int, str]]:

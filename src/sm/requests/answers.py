@@ -285,14 +285,14 @@ def _skipped(words: str, at: int) -> int:
 
 
 async def decide(
-    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, answer: Answer, who: Caller
+    tx: Transaction, dialogs: Dialogs, session: Session, request: Request, answer: Answer, caller: Caller
 ) -> Request:
     """Answer the request, or propose the answer to the hook that waits for it."""
     if request.hook is not None:
-        return dialogs.propose_answer(tx, session, request, answer, who)
-    return await finish_request(tx, session, request, tx.now, **_decided(who, answer))
+        return dialogs.propose_answer(tx, session, request, answer, caller)
+    return await finish_request(tx, session, request, tx.now, **_decided(caller, answer))
 
 
 def _decided(caller: Caller, answer: Answer) -> dict[str, object]:
-    who = caller.session_id or "operator"
-    return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": who}
+    answered_by = caller.session_id or "operator"
+    return {"state": RequestState.ANSWERED, "answer": answer, "answered_by": answered_by}

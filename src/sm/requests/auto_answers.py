@@ -22,8 +22,8 @@ def rule_decision(
     if agent is None:
         return None
     place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
-    found = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
-    return None if found is None else RuleDecision(Answer(found.approved), BY_RULE, found.why)
+    verdict = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
+    return None if verdict is None else RuleDecision(Answer(verdict.approved), BY_RULE, verdict.why)
 
 
 async def real_directory(session: Session | None) -> str:

@@ -106,8 +106,8 @@ class Dialogs:
 
         Raises NotFound for the key of another session.
         """
-        found = _its_own(await self._store.mail.request_of_hook(key), session_id)
-        return None if found is None or self._by_other_rules(found) else found
+        request = _its_own(await self._store.mail.request_of_hook(key), session_id)
+        return None if request is None or self._by_other_rules(request) else request
 
     def _by_other_rules(self, request: Request) -> bool:
         """True if rules of an earlier daemon decided it: the configuration may have changed."""
@@ -132,16 +132,16 @@ class Dialogs:
     async def _attached(
         self, tx: Transaction, session_id: str, dialog: Dialog, asked: NewRequest, real_dir: str
     ) -> Request:
-        found = _its_own(await tx.mail.request_of_hook(asked.hook or ""), session_id)
-        if found is not None and not self._by_other_rules(found):
-            return found
+        request = _its_own(await tx.mail.request_of_hook(asked.hook or ""), session_id)
+        if request is not None and not self._by_other_rules(request):
+            return request
         session = tx.session(session_id)
         provider = self._manager.provider(session)
         decided = rule_decision(provider, session, dialog, real_dir, cut=asked.cut)
-        if found is not None and decided is not None:
-            return tx.mail.change_request(found, answer=decided.answer, reason=decided.reason)
-        if found is not None:
-            return await self._reopen(tx, session, found)
+        if request is not None and decided is not None:
+            return tx.mail.change_request(request, answer=decided.answer, reason=decided.reason)
+        if request is not None:
+            return await self._reopen(tx, session, request)
         if session.exit is not None:
             raise IllegalState(f"session {session.id} has ended, its process is gone")
         if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
@@ -183,23 +183,23 @@ class Dialogs:
         return HookReply(DialogOutcome.OVER) if output is None else HookReply(DialogOutcome.DECIDED, output)
 
     def _decision(self, session: Session, request: Request) -> str | None:
-        reader, who = self._hook_reader(session), request.answered_by or ""
-        by = sender_label(who, self._store.sessions.get(who))
-        if who == BY_RULE:
+        reader, answered_by = self._hook_reader(session), request.answered_by or ""
+        by = sender_label(answered_by, self._store.sessions.get(answered_by))
+        if answered_by == BY_RULE:
             by = f"a rule ({folded(request.reason or '-', 300)})"
         return None if reader is None else reader.decision(request, by)
 
     async def taken(self, session_id: str, key: str) -> Request:
         """Record that the hook has passed the answer on. Idempotent. Raises NotFound."""
         async with self._store.transaction() as tx:
-            found = _its_own(await tx.mail.request_of_hook(key), session_id)
-            if found is None:
+            request = _its_own(await tx.mail.request_of_hook(key), session_id)
+            if request is None:
                 raise NotFound("no such request: its hook has never asked", "sm requests")
-            if found.has_proposed_answer:
-                found = await finish_with_proposed_answer(tx, found, tx.now)
-        return found
+            if request.has_proposed_answer:
+                request = await finish_with_proposed_answer(tx, request, tx.now)
+        return request
 
-    # Calls of those who answer
+    # Calls of answerers
 
     async def refresh(self, request_id: int) -> None:
         """Close a request whose dialog is gone: a waiting hook would still take the answer."""
@@ -211,28 +211,28 @@ class Dialogs:
             await self._over(request.id)
 
     def propose_answer(
-        self, tx: Transaction, session: Session, request: Request, answer: Answer, who: Caller
+        self, tx: Transaction, session: Session, request: Request, answer: Answer, caller: Caller
     ) -> Request:
         """Store the answer for the hook. After the commit the caller must call `delivered`.
 
         Raises UsageError for an answer that the hook cannot give.
         """
-        by = _name(who)
+        by = _name(caller)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "it is too long" if request.cut else "its dialog takes no such answer"
             raise UsageError(f"{request.name} cannot be answered from here: {why}", f"sm attach {session.id}")
         return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
 
-    async def delivered(self, proposed: Request, who: Caller) -> Request:
-        """Wait until the hook has taken the answer that `who` proposed. Returns at once where no hook waits.
+    async def delivered(self, proposed: Request, caller: Caller) -> Request:
+        """Wait until the hook has taken the answer that `caller` proposed. Returns at once where no hook waits.
 
         Raises IllegalState when no hook takes the answer, which is then withdrawn, and when another answer was first.
         """
         if proposed.hook is None:
             return proposed
         # A repeated call gets the outcome of the request.
-        if not (proposed.has_proposed_answer and proposed.answered_by == _name(who)):
-            return _answered(proposed, who)
+        if not (proposed.has_proposed_answer and proposed.answered_by == _name(caller)):
+            return _answered(proposed, caller)
         began = time.monotonic()
 
         def is_over() -> bool:
@@ -241,9 +241,9 @@ class Dialogs:
         while not is_over():
             left = self._patience(proposed.id, began)
             if left <= 0:
-                return _answered(await self._give_up(proposed), who)
+                return _answered(await self._give_up(proposed), caller)
             await self._store.changed(is_over, left)
-        return _answered(await self._store.mail.request(proposed.id), who)
+        return _answered(await self._store.mail.request(proposed.id), caller)
 
     def _patience(self, request_id: int, began: float) -> float:
         """Seconds that remain for the hook to take a proposed answer."""
@@ -365,10 +365,10 @@ class Dialogs:
         return observation is None or observation.activity is not Activity.BLOCKED
 
 
-def _its_own(found: Request | None, session_id: str) -> Request | None:
-    if found is not None and found.session_id != session_id:
+def _its_own(request: Request | None, session_id: str) -> Request | None:
+    if request is not None and request.session_id != session_id:
         raise NotFound("no such request: this key is another session's", "sm requests")
-    return found
+    return request
 
 
 def _is_current(now: Request | None, proposed: Request) -> bool:
@@ -380,18 +380,18 @@ def _is_current(now: Request | None, proposed: Request) -> bool:
     )
 
 
-def _name(who: Caller) -> str:
-    return who.session_id or "operator"
+def _name(caller: Caller) -> str:
+    return caller.session_id or "operator"
 
 
-def _answered(request: Request, who: Caller) -> Request:
-    """The request if `who` answered it. Raises IllegalState otherwise."""
+def _answered(request: Request, caller: Caller) -> Request:
+    """The request if `caller` answered it. Raises IllegalState otherwise."""
     if request.open:
         raise IllegalState(
             f"the dialog of {request.name} takes no answer: nothing of session {request.session_id} waits for it any"
             " more",
             f"sm attach {request.session_id}",
         )
-    if request.answered_by != _name(who):
+    if request.answered_by != _name(caller):
         raise too_late(request)
     return request

@@ -1,0 +1,39 @@
+"""Defines the time limits of the composer, in seconds, and its limits on retries."""
+
+TOOL_WAITS_S = 0.4
+"""How long a delivery may delay the start of a tool."""
+TOOL_SETTLES_S = 0.5
+"""How long after a tool's start its dialog may open, and how long an agent may take to start a turn with its own queue.
+An Enter in between would overtake the queue and leave a copy in the box."""
+QUIET_S = 3.0
+"""How long a person's draft must be unchanged before it is put aside."""
+SHOWS_WITHIN_S = 3.0
+"""How long a box may need to show a paste while the driver holds the lock."""
+SHOWS_AT_ALL_S = 60.0
+"""How long until a paste counts as lost: a stopped agent shows it later. A message is never pasted again."""
+AGAIN_AFTER_S = 1.5
+"""When an Enter without evidence counts as lost. A hook that comes even later makes the message arrive twice."""
+AGAIN_OVER_A_DRAFT_S = 10.0
+"""The same where a draft was put aside. The first Enter restores the draft, so a second Enter could send the draft."""
+ENTERS_MAX = 5
+ARRIVES_WITHIN_S = 15.0
+"""How long evidence may take after the message has left the box."""
+MIXED_S = 15.0
+"""How long the box may hold the message together with other text."""
+LEFT_S = 3.0
+"""How long evidence may take for a message that an earlier daemon typed."""
+LEFT_COMES_WITHIN_S = 600.0
+"""How long a message that was given up unseen may still appear in the box."""
+RETURNS_WITHIN_S = 2.0
+"""How long after an interrupt the agent may put the message back into its box."""
+INTERRUPTED_WITHIN_S = 10.0
+"""How long a stopped agent may need until the interrupt takes effect and its screen is readable."""
+GARBLED_S = 2.0
+"""How long a screen may be unknown before the driver redraws it."""
+FIRST_LOOK_S = 0.005
+LOOK_S = 0.02
+SLOW_LOOK_S = 0.25
+PUT_ASIDE_WITHIN_S = 1.0
+DRAFT_LOOK_S = 0.5
+TOOLS_WAITED_FOR = 3
+DRAWN_AGAIN_AFTER_S = 60.0
