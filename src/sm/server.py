@@ -15,7 +15,7 @@ from sm.store.audit import Record
 
 
 class ApiServer:
-    """Makes the applications from the route table. Refusals go to the audit log by `record`."""
+    """Makes the applications from the route table. `record` writes refusals to the audit log."""
 
     def __init__(self, services: Services, record: Record) -> None:
         self._services = services
@@ -28,12 +28,12 @@ class ApiServer:
         return self._app(self._routes)
 
     def agent_app(self) -> web.Application:
-        """The routes of agents, for their sockets."""
+        """The routes of agents, for agent sockets."""
         return self._app(route for route in self._routes if route.agents)
 
     def _app(self, routes: Iterable[Route]) -> web.Application:
         app = web.Application(middlewares=[edge(self._record)])
-        app.add_routes([web.RouteDef(each.method, each.path, self._handler(each), {}) for each in routes])
+        app.add_routes([web.RouteDef(r.method, r.path, self._handler(r), {}) for r in routes])
         app[STREAMS] = set()
         app.on_shutdown.append(end_streams)
         return app

@@ -12,7 +12,7 @@ _LOG_FILES = 3
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and the `sm_` fields given as `extra`."""
+    """Formats a record as one JSON object: time, level, logger, message, and the `sm_` fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -35,9 +35,9 @@ def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     if to_terminal:
-        shown = logging.StreamHandler()
-        shown.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        root.handlers.append(shown)
+        terminal = logging.StreamHandler()
+        terminal.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        root.handlers.append(terminal)
     root.setLevel(level.upper())
     logging.getLogger("aiosqlite").setLevel(logging.WARNING)
     logging.raiseExceptions = False  # a full disk must not fill stderr

@@ -1,6 +1,6 @@
-"""Runs the daemon: lock, log, configuration, database, socket, recovery; then the daemon serves.
+"""Runs the daemon: takes the lock, reads the configuration, opens the database and the socket, recovers and serves.
 
-Nothing outside the state directory is touched before the lock is held.
+Before it holds the lock, the daemon touches nothing outside the state directory.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _RETIRE_WITHIN_S = 2.0
 
 @contextmanager
 def locked(place: Places) -> Iterator[None]:
-    """Hold the instance's lock; the file names the daemon that has it. Raises AlreadyRunning."""
+    """Hold the instance's lock, and write this daemon's pid into its file. Raises AlreadyRunning."""
     descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -51,7 +51,7 @@ def locked(place: Places) -> Iterator[None]:
             raise AlreadyRunning(
                 f"a daemon runs already (pid {holder or 'unknown'})", "sm daemon status"
             ) from None
-        with suppress(OSError):  # on a full disk the pid is missing, the lock holds all the same
+        with suppress(OSError):  # on a full disk the pid is missing, but the lock holds
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
         yield
@@ -60,40 +60,41 @@ def locked(place: Places) -> Iterator[None]:
 
 
 def make_directories(place: Places) -> None:
-    """The state directory, ours alone (0700). Raises InvalidPath for one that belongs to somebody else."""
+    """Make the private directories of the state (0700). Raises InvalidPath for another user's directory."""
     for path in (place.state, place.run, place.bin, place.log, place.launch, place.spool):
         try:
             os.makedirs(path, 0o700, exist_ok=True)
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError as error:
             raise InvalidPath(f"{path} cannot be used: {error.strerror}") from None
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise InvalidPath(
-                f"{path} belongs to user id {found.st_uid}", "run sm as its owner, or set SM_HOME"
+                f"{path} belongs to user id {status.st_uid}", "run sm as its owner, or set SM_HOME"
             )
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             os.chmod(path, 0o700)
 
 
 def write_command(place: Places) -> None:
-    """`state/bin/sm`: the command that agents find first on their PATH.
+    """Write `state/bin/sm`, the command that agents find first on their PATH.
 
-    Right at every start, so that an upgrade or a moved installation does not break live agents. It names
-    this interpreter and where its modules lie, and skips the site module: that saves a third of the start.
+    Every start of the daemon updates it, so that an upgrade or a moved installation does not break live agents. The
+    script names this interpreter and the directories of its modules. It skips the site module, which saves a third of
+    the command's start time.
     """
-    # Looked up and not imported: click would cost 6 ms of each start, and memory for ever.
+    # Found without an import: importing click would take 6 ms of each start, and memory.
     homes = dict.fromkeys(os.path.dirname(_directory_of(package)) for package in ("sm", "click"))
     code = f"import sys\nsys.path += {list(homes)!r}\nfrom sm.cli import main\nmain()\n"
     interpreter = sys.executable
     if len(interpreter) < 100 and not any(c.isspace() for c in interpreter):
         script = f"#!{interpreter} -IS\n{code}"
-    else:  # the kernel would cut or split the line (execve(2)): let sh find the interpreter, and Python skip this
+    else:  # the kernel would cut or split the line (execve(2)): sh starts the interpreter, and Python skips this line
         quoted = interpreter.replace("'", "'\\''")
         script = f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n{code}"
     target = f"{place.bin}/sm"
     with suppress(OSError), open(target, encoding="utf-8", errors="replace") as file:
         if file.read(len(script) + 1) == script and os.access(target, os.X_OK):
-            return  # on a full disk this lets a daemon start
+            return  # so that a daemon can start on a full disk
     with open(target + ".new", "w", encoding="utf-8") as file:
         file.write(script)
     os.chmod(target + ".new", 0o700)
@@ -110,15 +111,15 @@ def _directory_of(package: str) -> str:
 async def run(
     place: Places,
     loaded: Loaded,
-    ready: "Ready",
+    ready: "ReadyPipe",
     umask: int,
     bounds: SocketLimits,
     agent_bounds: SocketLimits,
 ) -> None:
-    """Serve until a caller or SIGTERM stops the daemon; the caller holds the lock. Agents keep running afterwards.
+    """Serve until a request or a signal stops the daemon; the caller holds the lock. Agents keep running afterwards.
 
-    `umask`: that of a tmux server which the daemon has to start, and so of its agents. `bounds`: limits for the
-    callers of `sm.sock`; `agent_bounds`: limits for the callers of each agent socket.
+    A tmux server that the daemon starts gets `umask`, and so do its agents. `bounds`: limits for the callers of
+    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket.
     """
     started_s, stopping = time.monotonic(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -133,7 +134,7 @@ async def run(
         )
         with listen(place.socket) as sock:
             await remove_strays(place, store, parts.sandbox)
-            # Reports first: the session wrote them before its process was found gone.
+            # Reports first: a session wrote them before recovery finds its process gone.
             await replay(place.spool, store.sessions, parts.reports, parts.observer)
             sessions = unsettled(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
@@ -143,7 +144,7 @@ async def run(
             await Site(runner, Listener("sm.sock", bounds, ByKernel(parts.identity).identify), sock).start()
             await parts.agent_sockets.serve()
             log.info("started %s, pid %d", __version__, os.getpid())
-            ready.tell({"ready": True})
+            ready.send({"ready": True})
             running = {
                 "outbox": parts.outbox.run(),
                 "watcher": parts.watcher.run(later),
@@ -158,7 +159,7 @@ async def run(
             tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:  # either the stop has come or a part has failed: then all parts must end
+                for task in tasks:  # raises the error of a part that failed
                     if task.done():
                         task.result()
             finally:
@@ -174,23 +175,23 @@ async def _close(place: Places, parts: Parts, terminals: Tmux) -> None:
     parts.observer.close()
     with suppress(FileNotFoundError):
         os.unlink(place.socket)
-    with suppress(TerminalError, TimeoutError):  # a stopped tmux must not keep the daemon from ending
+    with suppress(TerminalError, TimeoutError):  # a stopped tmux must not block the end of the daemon
         async with asyncio.timeout(_RETIRE_WITHIN_S):
             await terminals.retire()
     parts.sandbox.close()
     parts.audit.close()
 
 
-class Ready:
-    """Tells whoever started the daemon, once, in one line of JSON, that it serves or why it cannot."""
+class ReadyPipe:
+    """Sends the parent process one line of JSON: the daemon serves, or the error that prevents it."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
-    def tell(self, what: dict[str, object]) -> None:
+    def send(self, report: dict[str, object]) -> None:
         if self._descriptor is not None:
             with suppress(OSError):
-                os.write(self._descriptor, json.dumps(what).encode() + b"\n")
+                os.write(self._descriptor, json.dumps(report).encode() + b"\n")
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -208,8 +209,10 @@ def main(
     parser.add_argument("--ready-fd", type=int, help="where to write that it serves, or why it cannot")
     parser.add_argument("--foreground", action="store_true", help="log to the terminal too")
     options = parser.parse_args(arguments)
-    ready = Ready(options.ready_fd)
-    umask = os.umask(0o077)  # ours; what agents write in their projects is not for us to hide
+    ready = ReadyPipe(options.ready_fd)
+    umask = os.umask(
+        0o077
+    )  # only for the daemon: agents keep the user's umask for the files of their projects
     try:
         check_platform()
         place = places(os.environ)
@@ -220,9 +223,9 @@ def main(
             raise_fd_limit()
             asyncio.run(run(place, loaded, ready, umask, bounds, agent_bounds))
     except (SmError, OSError) as failure:
-        error = failure if isinstance(failure, SmError) else _unable(failure)
+        error = failure if isinstance(failure, SmError) else _system_error(failure)
         log.error("could not run: %s", error.message)
-        ready.tell({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        ready.send({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
         if options.foreground:
             hint = f"\nhint: {error.hint}" if error.hint else ""
             sys.stderr.write(f"error: {error.message}{hint}\n")
@@ -230,7 +233,7 @@ def main(
     return 0
 
 
-def _unable(error: OSError) -> SmError:
-    """What the system refused, in words: nobody shall have to read a traceback because the disk is full."""
+def _system_error(error: OSError) -> SmError:
+    """An error of the system, such as a full disk, with a message in place of a traceback."""
     where = f"{error.filename}: " if error.filename else ""
     return DaemonUnavailable(f"the daemon cannot run: {where}{error.strerror or error}", "sm daemon logs")

@@ -1,8 +1,8 @@
 """Carries out committed effects: starts, kills, typed prompts, notifications.
 
-Almost every effect may be repeated after a crash, because it asks the world first: a start finds the terminal
-that carries its session's id, a kill finds the process gone. What cannot be repeated (typing, running the
-operator's program) is marked before it happens, and one that was interrupted becomes a dead letter.
+Almost every effect is idempotent and may be repeated after a crash: a start finds the terminal that carries its
+session's id, a kill finds the process gone. An effect that cannot be repeated (typing, running the operator's program)
+is marked as taken before it runs. A taken effect that a crash interrupted becomes a dead letter.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ _ON_TERMINALS = frozenset({EffectKind.ARCHIVE, EffectKind.CLOSE, EffectKind.RELE
 
 
 def queue_of(effect: Effect) -> str:
-    """The queue of an effect. Effects of one queue run one after the other; a queue never waits for another."""
+    """The queue of an effect. Effects of one queue run one after the other; queues are independent."""
     if effect.kind == EffectKind.WEBHOOK:
         return str(effect.payload.get("url"))
     if effect.kind == EffectKind.COMMAND:
@@ -75,7 +75,7 @@ def _end_queue(session_id: str) -> str:
 
 @dataclass(eq=False)
 class Outbox:
-    """Runs effects concurrently, and those of one queue in order."""
+    """Runs queues of effects concurrently, and the effects of one queue in order."""
 
     _store: Store
     _manager: Manager
@@ -89,7 +89,7 @@ class Outbox:
     _agent_sockets: AgentSockets
     _driver: ComposerDriver
     _last: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
-    """The newest effect of each queue that is not done: the next effect waits for that."""
+    """The newest unfinished effect of each queue, for which the next effect waits."""
     _waiting: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -106,14 +106,14 @@ class Outbox:
         }
 
     async def run(self) -> None:
-        """Carry out what is pending, then what comes. Never returns."""
+        """Carry out the pending effects, then new effects. Never returns."""
         async with asyncio.TaskGroup() as group:
             for effect in await self._store.effects_in("taken"):
-                group.create_task(self._cut_short(effect))
-            left = await self._store.effects_in("pending")
-            for effect in left:
+                group.create_task(self._give_up_interrupted(effect))
+            pending = await self._store.effects_in("pending")
+            for effect in pending:
                 self._begin(group, effect)
-            last = left[-1].id if left else 0
+            last = pending[-1].id if pending else 0
             while True:
                 effect = await self._store.effects.get()
                 if effect.id > last:
@@ -121,11 +121,11 @@ class Outbox:
 
     @durable
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
-        """For what must not be carried out again, whatever the disk says."""
+        """Retry on a full disk: a finished effect must not run again."""
         await self._manager.finished(effect, dead=dead)
 
-    async def _cut_short(self, effect: Effect) -> None:
-        """Give up an effect that was under way when the last daemon died."""
+    async def _give_up_interrupted(self, effect: Effect) -> None:
+        """Give up an effect that the last daemon had begun when it died."""
         dead = f"the daemon ended while it did: {effect.kind}"
         if effect.kind == EffectKind.TYPE:
             with suppress(SmError):
@@ -136,49 +136,54 @@ class Outbox:
         await self._finish(effect, dead=dead)
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
-        where = queue_of(effect)
-        # A restored session's new terminal has the name of the old one: what is still to be done to that comes first.
-        after = (where, _end_queue(effect.session_id)) if effect.payload.get("again") else (where,)
-        before = [self._last[each] for each in after if each in self._last]
-        self._waiting[where] += 1
-        task = group.create_task(self._after(before, effect, crowded=self._waiting[where] > _QUEUE_MAX))
-        self._last[where] = task
-        task.add_done_callback(lambda done: self._forget(where, done))
+        queue = queue_of(effect)
+        # A restored session's new terminal has the same name as the old one, so effects on the old one come first.
+        queues = (queue, _end_queue(effect.session_id)) if effect.payload.get("again") else (queue,)
+        predecessors = [self._last[name] for name in queues if name in self._last]
+        self._waiting[queue] += 1
+        full = self._waiting[queue] > _QUEUE_MAX
+        task = group.create_task(self._run_after(predecessors, effect, full=full))
+        self._last[queue] = task
+        task.add_done_callback(lambda done: self._forget(queue, done))
 
-    def _forget(self, where: str, done: "asyncio.Task[None]") -> None:
-        self._waiting[where] -= 1
-        if self._last.get(where) is done:
-            del self._last[where], self._waiting[where]
+    def _forget(self, queue: str, done: "asyncio.Task[None]") -> None:
+        self._waiting[queue] -= 1
+        if self._last.get(queue) is done:
+            del self._last[queue], self._waiting[queue]
 
-    async def _after(self, before: Sequence["asyncio.Task[None]"], effect: Effect, *, crowded: bool) -> None:
-        if crowded:
+    async def _run_after(
+        self, predecessors: Sequence["asyncio.Task[None]"], effect: Effect, *, full: bool
+    ) -> None:
+        if full:
             await self._finish(effect, dead=f"{_QUEUE_MAX} wait to be told there already")
             return
-        if before:
-            await asyncio.wait(before)
-        await self._until_known(effect)
+        if predecessors:
+            await asyncio.wait(predecessors)
+        await self._retry(effect)
 
-    async def _until_known(self, effect: Effect) -> None:
+    async def _retry(self, effect: Effect) -> None:
         backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await self._carry_out(effect)
                 return
             except (TerminalUnreachable, StorageFull) as error:
-                # Nothing may be concluded, or written: ask again later.
-                log.warning("put off an effect: %s", error.message, extra={"sm_session": effect.session_id})
+                # The outcome is unknown, or cannot be written.
+                log.warning(
+                    "will retry an effect: %s", error.message, extra={"sm_session": effect.session_id}
+                )
                 await asyncio.sleep(backoff.next_s())
             except Exception:
                 log.exception("gave up an effect", extra={"sm_session": effect.session_id})
                 dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
-                if effect.kind == EffectKind.START:  # nobody may wait for ever for what will not come
+                if effect.kind == EffectKind.START:  # callers wait for the start, so fail the session
                     await durable(self._spawner.start_failed)(effect, InternalError(dead))
                 else:
                     await self._finish(effect, dead=dead)
                 return
 
     async def _carry_out(self, effect: Effect) -> None:
-        """Every kind but a start returns why the effect is given up; None: it is done."""
+        """Run and finish an effect. Every kind but a start returns the reason for giving up, None when done."""
         carry_out = self._kinds.get(effect.kind)
         if effect.kind == EffectKind.START:
             await self._start(effect)
@@ -195,7 +200,7 @@ class Outbox:
         again = bool(effect.payload.get("again"))
         if again:
             try:
-                await self._end_old(session, effect.payload)
+                await self._end_old_process(session, effect.payload)
             except ExternalError as error:
                 await self._spawner.start_failed(effect, error)
                 return
@@ -205,18 +210,18 @@ class Outbox:
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
             launch, argv = prepared or await self._prepared_again(session.id, again=again)
-        except (UsageError, IllegalState) as error:  # what was there when it was restored is gone
+        except (UsageError, IllegalState) as error:  # a file of the conversation has gone since the request
             await self._spawner.start_failed(effect, error)
             return
 
-        async def opened() -> tuple[Pane, Process | None]:
+        async def open_terminal() -> tuple[Pane, Process | None]:
             await self._agent_sockets.ready_for(session)
             pane = await self._terminals.open(session.id, session.terminal, launch.working_dir, argv)
             return pane, await self._sandbox.wait_started(session.id, pane.pid)
 
         try:
-            # The commit of "starting" waits for the disk meanwhile.
-            (pane, process), _ = await asyncio.gather(opened(), self._spawner.launching(session.id))
+            # In parallel with the commit of "starting", which waits for the disk.
+            (pane, process), _ = await asyncio.gather(open_terminal(), self._spawner.launching(session.id))
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
@@ -226,14 +231,14 @@ class Outbox:
             await self._spawner.start_failed(effect, error)
             return
         await self._spawner.started(effect, process, typed=launch.typed_prompt is not None)
-        # Watched also when it has ended already: then the watcher learns at once how.
+        # Also for a process that has ended already: the watcher then reads its exit status.
         self._watcher.watch(session.id, process, pane)
 
-    async def _end_old(self, session: Session, payload: Mapping[str, Any]) -> None:
-        """End what the old process of a restored session has left behind, and close its terminal.
+    async def _end_old_process(self, session: Session, payload: Mapping[str, Any]) -> None:
+        """End the orphan processes of a restored session's old process, and close its terminal.
 
-        What of it still runs would speak for the session, and take its messages. The old terminal is known by its
-        process; that of the new one means that this start is repeated, and all that carries the session's mark is new.
+        An orphan would act in the session's name and take its messages. The pid of the pane tells the old terminal
+        from the new one. With a new terminal this start is repeated, so all processes with the session's mark are new.
         Raises ExternalError.
         """
         pane = await self._pane_of(session)
@@ -242,26 +247,26 @@ class Outbox:
         if payload.get("process") is not None:
             old = process_of(payload["process"])
             await self._sandbox.end(old, force=False)
-            left = await asyncio.to_thread(left_behind, session.id, old, dict(self._store.sessions))
-            ending = (self._sandbox.end(process, force=False) for process in left)
-            for done in await asyncio.gather(*ending, return_exceptions=True):
-                if isinstance(done, BaseException):
-                    raise done
+            orphans = await asyncio.to_thread(left_behind, session.id, old, dict(self._store.sessions))
+            ends = (self._sandbox.end(process, force=False) for process in orphans)
+            for result in await asyncio.gather(*ends, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
         if pane is not None:
             await self._terminals.close(session.terminal)
 
     async def _adopt(self, effect: Effect, session: Session) -> None:
-        """Take over an agent that runs already. Repeated, it marks the same pane again."""
+        """Take over a running agent. Idempotent: a repetition marks the same pane again."""
         adopted = effect.payload["adopt"]
         process = process_of(adopted)
-        found = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
-        foreign = found.pid != process.pid
+        target = ForeignPane(str(adopted["pane_id"]), int(adopted["pane_pid"]))
+        foreign = target.pid != process.pid
         try:
-            pane = await self._terminals.adopt(session.id, session.terminal, found, foreign=foreign)
+            pane = await self._terminals.adopt(session.id, session.terminal, target, foreign=foreign)
         except (NoTerminal, NoServer) as error:
             await self._spawner.start_failed(effect, error)
             return
-        # It will not say that it is ready: it was, before anybody here knew of it.
+        # The agent was ready before the adoption, and will not report it again.
         await self._spawner.started(effect, process, typed=False, ready=True)
         self._watcher.watch(session.id, process, pane)
 
@@ -278,12 +283,12 @@ class Outbox:
     async def _type(self, effect: Effect) -> str | None:
         launch = await self._store.launch(effect.session_id)
         session = self._store.sessions[effect.session_id]
-        await self._manager.taken(effect)  # from here on it is never repeated
+        await self._manager.taken(effect)  # from here on the effect is never repeated
         if launch.typed_prompt is not None and session.exit is None:
             try:
                 await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
             except (NoTerminal, NoServer):
-                pass  # the watcher tells of the ending
+                pass  # the watcher reports the end
             except SmError as error:
                 return f"its prompt may not have been typed: {error.message}"
         return None
@@ -292,7 +297,7 @@ class Outbox:
         session = self._store.sessions[effect.session_id]
         if session.process is not None:
             await self._sandbox.end(session.process, force=bool(effect.payload.get("force")))
-            # The watcher tells how it ended, and sees by this effect, still pending, that it was a kill.
+            # The watcher records the end. It recognises a kill by this effect, which must still be pending.
             sessions = self._store.sessions
             await self._store.changed(
                 lambda: session.id not in sessions or sessions[session.id].exit is not None
@@ -305,20 +310,20 @@ class Outbox:
     async def _interrupt(self, effect: Effect) -> str | None:
         session = self._store.sessions[effect.session_id]
         provider = self._manager.provider(session)
-        await self._manager.taken(effect)  # a second one could do more than the first
+        await self._manager.taken(effect)  # a second key press could have another meaning
         if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
-            return None  # the turn has ended meanwhile, and now the key could mean something else
+            return None  # the turn has ended meanwhile, so the key could have another meaning
         try:
             async with self._driver.interrupting(session.id):
                 await self._terminals.press(session.terminal, provider.interrupt_key)
         except (NoTerminal, NoServer):
-            pass  # there is nothing to interrupt
+            pass  # nothing to interrupt
         except SmError as error:
             return f"it may not have been interrupted: {error.message}"
         return None
 
     async def _archive(self, effect: Effect) -> str | None:
-        with suppress(NoTerminal, NoServer):  # it went with its process: there is nothing to keep
+        with suppress(NoTerminal, NoServer):  # the terminal has gone with its output
             return await self._archives.keep(effect.session_id, str(effect.payload["terminal"]))
         return None
 
@@ -337,7 +342,7 @@ class Outbox:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
             await self._manager.taken(effect)
-        # From when it happened: neither a restart nor the effects before this one in the queue give it more time.
+        # Counted from the event, so that neither a restart nor a long queue extends the time.
         give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
         backoff = Backoff(_TELL_PAUSE_S, _LONGEST_TELL_PAUSE_S)
         while True:
@@ -352,21 +357,20 @@ class Outbox:
 
 
 def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
-    """Find orphan processes: they carry this session's mark and started after its `process`. Blocks.
+    """Find orphan processes, which carry this session's mark and started after its `process`. Blocks.
 
-    An orphan may have left the process tree (setsid(2)). This daemon and the ancestors of other sessions' agents are
-    never in the result: a terminal server is one.
+    An orphan may have left the process tree (setsid(2)). The result excludes this daemon and the ancestors of other
+    sessions' agents, such as a terminal server.
     """
     boot, _, began = process.started.partition("/")
     if boot != boot_id():
         return []
     living = [s.process.pid for s in sessions.values() if s.process is not None and s.exit is None]
-    spared = {above for pid in (os.getpid(), *living) for above in ancestry(pid)}
-    everything = process_tree(Process(0, f"{boot}/0"))  # 0: the parent of those that have none
+    spared = {ancestor for pid in (os.getpid(), *living) for ancestor in ancestry(pid)}
     return [
-        each
-        for each in everything
-        if int(each.started.partition("/")[2]) >= int(began)
-        and each.pid not in spared
-        and environ_value(each.pid, "SM_SESSION_ID") == session_id
+        candidate
+        for candidate in process_tree(Process(0, f"{boot}/0"))  # 0: the root of all processes
+        if int(candidate.started.partition("/")[2]) >= int(began)
+        and candidate.pid not in spared
+        and environ_value(candidate.pid, "SM_SESSION_ID") == session_id
     ]

@@ -1,4 +1,4 @@
-"""Brings sessions in line with the world after a start of the daemon. The rows alone are not believed."""
+"""Compares the stored sessions with processes and terminals after a start of the daemon, and corrects them."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from sm.terminals.base import Lifecycle, Pane
 
 log = logging.getLogger(__name__)
 
-# Less than a command waits for the daemon to be ready; a server that is alive answers at once.
+# Shorter than the wait of a command for a starting daemon. A live server answers within milliseconds.
 _ANSWER_WITHIN_S = 3.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 15.0
@@ -37,7 +37,7 @@ _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 def unsettled(store: Store) -> list[Session]:
     """The sessions whose process was not known to be gone when the last daemon ended.
 
-    Without those that were being started: they are left to the outbox, which asks by itself.
+    Excludes sessions in the middle of a start, which the outbox continues.
     """
     return [
         s
@@ -49,11 +49,10 @@ def unsettled(store: Store) -> list[Session]:
 async def recover(
     sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
 ) -> bool:
-    """Bring these sessions in line with the world.
+    """Watch the live processes of these sessions, and record the end of the others.
 
-    One snapshot of all terminals answers for all. "No server" means that every terminal is gone; "could not
-    ask" concludes nothing: then the sessions are marked as unverified, the answer is False, and
-    `recover_later` has to go on.
+    Takes one snapshot of all terminals. NoServer means that every terminal is gone. When the terminals cannot be
+    reached, or the disk is full, marks the sessions as unverified and returns False: call `recover_later`.
     """
     if not sessions:
         return True
@@ -66,17 +65,17 @@ async def recover(
     except NoServer:
         panes = {}
     except (TerminalError, TimeoutError) as error:
-        log.warning("could not ask for the terminals: %s", str(error) or "no answer in time")
+        log.warning("could not list the terminals: %s", str(error) or "no answer in time")
         watcher.unverified.update(s.id for s in sessions)
         return False
     boot = boot_id()
     watcher.unverified.difference_update(s.id for s in sessions)
     try:
-        # When it is asked again, some may have been settled, and restored, meanwhile.
+        # In a later call some sessions may have ended, and been restored, since.
         left = [s for s in sessions if manager.has_process(s.id, s.process)]
         await asyncio.gather(*(_settle(s, panes.get(s.id), since, boot, manager, watcher) for s in left))
     except StorageFull as error:
-        log.warning("could not write down what has become of the sessions: %s", error.message)
+        log.warning("could not record the end of sessions: %s", error.message)
         watcher.unverified.update(s.id for s in sessions)
         return False
     log.info("recovered %d sessions", len(sessions))
@@ -86,7 +85,7 @@ async def recover(
 async def recover_later(
     sessions: Sequence[Session], manager: Manager, terminals: Lifecycle, watcher: Watcher
 ) -> None:
-    """Ask again until there is an answer, while the daemon serves already."""
+    """Repeat `recover` until it succeeds, while the daemon serves."""
     backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         await asyncio.sleep(backoff.next_s())
@@ -97,7 +96,7 @@ async def recover_later(
 async def _settle(
     session: Session, pane: Pane | None, since: float | None, boot: str, manager: Manager, watcher: Watcher
 ) -> None:
-    """`since`: when the terminal server started, in seconds since the epoch; None: none runs."""
+    """`since`: the start of the terminal server, in seconds since the epoch; None without a server."""
     process = session.process
     began_s = datetime.fromisoformat(session.started_at).timestamp() if session.started_at else math.inf
     closed = since is not None and began_s >= since
@@ -118,7 +117,7 @@ async def _settle(
 
 
 async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:
-    """Remove what was prepared for sessions that were never committed (a crash, or a full disk, in between)."""
+    """Remove launch files of sessions that a crash or a full disk kept from being committed."""
     known = store.sessions.keys()
     names = {name.partition(".")[0] for name in os.listdir(place.launch)}
     for session_id in names - known:

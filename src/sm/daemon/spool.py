@@ -1,4 +1,4 @@
-"""Replays reports that sessions spooled while no daemon ran (docs/protocol.md, The spool), in order of emission."""
+"""Replays reports that sessions spooled while no daemon ran, in order of emission (docs/protocol.md, The spool)."""
 
 import hmac
 import logging
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"\d{1,20}-[0-9a-f]{1,32}\.json")
 _HALF = re.compile(rf"\.{_NAME.pattern}")
-"""The name under which a report is written, before it gets its own."""
+"""The temporary name of a report while its session writes it."""
 _HALF_FOR_S = 60.0
 
 
 def _time(text: str) -> str:
-    """The time of a report in the form of all others, and not later than now. Raises ValueError."""
+    """Normalize the time of a report, and cap it at now. Raises ValueError."""
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError("a time without its zone")
@@ -40,7 +40,7 @@ def _time(text: str) -> str:
 
 
 class Report(BaseModel):
-    """One spooled request: a file that its session wrote, in the directory of the session."""
+    """A spooled request: a file that a session wrote into its directory."""
 
     path: str
     session_id: str
@@ -54,9 +54,9 @@ class Report(BaseModel):
 async def replay(
     directory: str, sessions: Mapping[str, Session], reports: Reports, observer: Observer
 ) -> None:
-    """Carry out every spooled report once and remove it; one that is refused, or cannot be carried out, is logged.
+    """Carry out and remove every spooled report, and log those that are refused or fail.
 
-    Sessions can write anything there: whatever one report does, it keeps the daemon from nothing.
+    Sessions can write anything into the spool, so no report may stop the daemon.
     """
     for report in sorted(_reports(directory), key=lambda r: (r.emitted_at, r.path)):
         session = sessions.get(report.session_id)
@@ -70,8 +70,8 @@ async def replay(
             try:
                 await _carry_out(report, reports, observer)
             except StorageFull as error:
-                # Nothing was written, so it is still to be done, and so are the rest.
-                log.warning("put off the spooled reports: %s", error.message)
+                # Nothing was written: this report and the rest stay for the next replay.
+                log.warning("will replay the spooled reports later: %s", error.message)
                 return
             except SmError as error:
                 log.warning(
@@ -105,53 +105,55 @@ async def _carry_out(report: Report, reports: Reports, observer: Observer) -> No
                 raise UsageError("payload must be a dict")
             await observer.hook(report.session_id, payload, at)
         case _:
-            log.warning("did not know a spooled action", extra={"sm_session": report.session_id})
+            log.warning(
+                "refused a spooled report with an unknown action", extra={"sm_session": report.session_id}
+            )
 
 
 def _key(report: Report, path: str) -> RequestKey:
-    """The key that the same request had over HTTP: it may have been carried out just before the daemon went."""
+    """The key of the same request over HTTP, which may have been carried out just before the daemon ended."""
     return RequestKey(report.key, fingerprint(path, report.body))
 
 
 def _reports(directory: str) -> list[Report]:
-    found = []
+    reports = []
     with os.scandir(directory) as sessions:
         for session in sessions:
             try:
                 if session.is_dir(follow_symlinks=False):
-                    found += _of_session(session)
+                    reports += _of_session(session)
             except OSError as error:
                 log.warning("could not read a spool: %s", error, extra={"sm_session": session.name})
-    return found
+    return reports
 
 
 def _of_session(session: "os.DirEntry[str]") -> list[Report]:
-    found, left = [], SPOOL_MAX_BYTES
+    reports, left_bytes = [], SPOOL_MAX_BYTES
     with os.scandir(session.path) as files:
         for file in sorted(files, key=lambda f: f.name):
-            if _HALF.fullmatch(file.name):  # a writer was killed; one that still writes is given time
+            if _HALF.fullmatch(file.name):  # its writer was killed, or still writes
                 with suppress(FileNotFoundError):
                     if file.stat(follow_symlinks=False).st_mtime < time.time() - _HALF_FOR_S:
                         _remove(file.path, session.name)
             if not _NAME.fullmatch(file.name) or file.is_dir(follow_symlinks=False):
                 continue
             try:
-                text = read_or_empty(file.path, left)
-                left -= len(text)
+                text = read_or_empty(file.path, left_bytes)
+                left_bytes -= len(text)
                 value = {**orjson.loads(text), "path": file.path, "session_id": session.name}
-                found.append(Report.model_validate(value))
+                reports.append(Report.model_validate(value))
             except (ValueError, TypeError, OverflowError):
                 log.warning(
                     "removed a spooled report that could not be read", extra={"sm_session": session.name}
                 )
                 _remove(file.path, session.name)
-    return found
+    return reports
 
 
 def _remove(path: str, session_id: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        pass  # its session was quicker: it has reached us by itself
+        pass  # the session has delivered the report itself
     except OSError as error:
         log.warning("could not remove a spooled report: %s", error, extra={"sm_session": session_id})

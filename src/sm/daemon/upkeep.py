@@ -23,7 +23,7 @@ _REPLAY_EVERY_S = 5.0
 
 
 async def upkeep(place: Places, store: Store, reports: Reports, observer: Observer) -> None:
-    """Run until cancelled. A full disk postpones a timer; every other error is logged."""
+    """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
     next_log_s = time.monotonic()
     while True:
@@ -39,6 +39,6 @@ async def upkeep(place: Places, store: Store, reports: Reports, observer: Observ
                 await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
                 last_backup_s = time.time()
         except (StorageFull, OSError) as error:
-            log.warning("put off the upkeep: %s", error)
+            log.warning("postponed the upkeep: %s", error)
         except Exception:
             log.exception("failed the upkeep")

@@ -1,4 +1,4 @@
-"""Builds the parts of the daemon and connects them. Parts are connected here and nowhere else."""
+"""Builds the parts of the daemon and connects them, which no other module does."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def now() -> str:
 
 
 class DialogListener(AgentListener):
-    """Passes the end of a tool on to the dialogs: their room lies below the monitor and cannot name its protocol."""
+    """Passes the end of a tool to the dialogs, whose package must not import the monitor's protocol."""
 
     def __init__(self, dialogs: Dialogs) -> None:
         self._dialogs = dialogs
@@ -54,7 +54,7 @@ class DialogListener(AgentListener):
 
 
 def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmux:
-    """The tmux server of this instance. Its agents inherit `umask` from a server that the daemon has to start."""
+    """The tmux server of this instance. A server that the daemon starts passes `umask` on to its agents."""
     return Tmux(
         store.instance,
         config.tmux,
@@ -66,9 +66,9 @@ def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmu
 
 
 class Parts:
-    """Every part of the daemon, built and connected; its attributes are the parts that the daemon starts and stops.
+    """Every part of the daemon, built and connected. Its attributes are the parts that the daemon starts and stops.
 
-    Nothing runs yet, and no file, process or terminal is touched. `started_s`: when the daemon started
+    The constructor starts nothing and touches no file, process or terminal. `started_s`: the start of the daemon
     (time.monotonic()). The daemon ends when `stopping` is set.
     """
 
@@ -113,7 +113,7 @@ class Parts:
         self.worker = DeliveryWorker(store, manager, terminals, composer, receipts)
         self.timers = timers = MailTimers(store, manager, kills, waiting)
 
-        summarizers = (each.summarizer for each in providers.values())
+        summarizers = (provider.summarizer for provider in providers.values())
         summary = Summary(next(filter(None, summarizers), None), f"{place.state}/what")
         workspaces = Workspaces(store, manager, spawner)
         requests = Requests(store, manager, reports, dialogs)

@@ -1,4 +1,4 @@
-"""The routes of what agents are, do and report: agent types, evidence, actions, progress, output, checkpoints."""
+"""The routes of agent types, and of the evidence, actions, progress, output and checkpoints of agents."""
 
 from typing import Annotated, cast
 
@@ -58,16 +58,18 @@ class CompleteBody(Body):
 @routes.route("GET", "/v1/agents", agents=True, audit="agents")
 async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> answers.AgentTypesView:
     """List the agent types that the caller can spawn."""
-    named = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
-    where = {name: value for name, value in named.items() if value}
-    found = await request.services.sessions.agent_types(request.caller, query.workspace, query.cwd, where)
+    variables = {name: getattr(query, name.lower()) for name in LOCATION_VARIABLES}
+    variables = {name: value for name, value in variables.items() if value}
+    catalog = await request.services.sessions.agent_types(
+        request.caller, query.workspace, query.cwd, variables
+    )
     # A session gets the types that it may spawn; the operator also the unusable ones, with their problems.
     is_session = request.caller.session_id is not None
-    shown = [t for t in found.types if (t.usable if is_session else not t.withheld)]
+    shown = [t for t in catalog.types if (t.usable if is_session else not t.withheld)]
     return {
-        "workspace": found.workspace.slug if found.workspace else None,
-        "agents": [agent_type_json(each) for each in shown],
-        "warnings": [] if is_session else [*_withheld(found), *found.warnings],
+        "workspace": catalog.workspace.slug if catalog.workspace else None,
+        "agents": [agent_type_json(agent_type) for agent_type in shown],
+        "warnings": [] if is_session else [*_withheld(catalog), *catalog.warnings],
     }
 
 
@@ -83,7 +85,7 @@ async def output(request: ApiRequest, query: OutputQuery) -> answers.OutputView:
 async def attach(request: ApiRequest) -> answers.AttachView:
     """Show the command that attaches a person's terminal to a session."""
     terminals, session = request.services.terminals, request.session(Action.ATTACH)
-    await terminals.capture(session.terminal, 1)  # raises the error of a terminal that is gone
+    await terminals.capture(session.terminal, 1)  # raises NoTerminal for a terminal that is gone
     return {"session_id": session.id, "argv": list(terminals.attach_command(session.terminal))}
 
 
@@ -110,7 +112,7 @@ async def why(request: ApiRequest) -> answers.WhyView:
     )
     if not services.sessions.reads(request.caller, session):
         answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
-        answer["evidence"] = [{**each, "reason": None} for each in answer["evidence"]]
+        answer["evidence"] = [{**entry, "reason": None} for entry in answer["evidence"]]
     return answer
 
 
@@ -183,21 +185,21 @@ def agent_type_json(kind: AgentType) -> answers.AgentTypeView:
     )
 
 
-def _withheld(found: Catalog) -> list[str]:
-    count = sum(each.withheld for each in found.types)
+def _withheld(catalog: Catalog) -> list[str]:
+    count = sum(agent_type.withheld for agent_type in catalog.types)
     if not count:
         return []
     types = "1 more agent type is" if count == 1 else f"{count} more agent types are"
-    if found.workspace is None:
+    if catalog.workspace is None:
         return [
             f"{types} not given to sessions without a workspace (default_capabilities.agents in config.yaml)"
         ]
-    slug = found.workspace.slug
+    slug = catalog.workspace.slug
     return [f"{types} not given to sessions of workspace {slug} (sm workspace set {slug} --agents NAMES)"]
 
 
 def evidence_json(ledger: Ledger, now: float) -> list[answers.EvidenceView]:
-    """The report of each source, strongest first, and whether it is believed."""
+    """The report of each source, strongest first."""
     verdict = ledger.verdict(now)
     overruled = {} if verdict is None else verdict.overruled
     entries = [ledger.entries[source] for source in Source if source in ledger.entries]

@@ -49,8 +49,8 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
     requests = await services.requests.listed(caller, all=False, limit=0)
     inbox = services.messages.waiting(caller, idle=True)
-    letters = await services.messages.letters(inbox[:_STATUS_LINES])
-    lines = [line for letter in letters for line in _headline(letter)]
+    waiting = await services.messages.letters(inbox[:_STATUS_LINES])
+    lines = [line for message in waiting for line in _headline(message)]
     tmux_silent = [name for name in sorted(services.monitor.unverified) if ids is None or name in ids]
     return {
         "daemon": _daemon(services.daemon),
@@ -82,9 +82,9 @@ def _daemon(daemon: DaemonInfo) -> DaemonView:
     return {"pid": os.getpid(), "version": __version__, "uptime_s": uptime_s}
 
 
-def _headline(letter: RenderedMessage) -> list[str]:
-    """The lines of a message in an overview: the whole text of sm's own messages, only the sender of others."""
-    message = letter.message
+def _headline(rendered: RenderedMessage) -> list[str]:
+    """The lines of a message in an overview: the text of sm's own messages, the sender of other messages."""
+    message = rendered.message
     if message.sender == SM_ITSELF:
-        return letter.text.split("\n")
+        return rendered.text.split("\n")
     return [f"message {message.id} from {message.sender}"]

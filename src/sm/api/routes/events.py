@@ -1,4 +1,4 @@
-"""The routes of events: the recorded ones, and a stream of new ones."""
+"""The routes of events: recorded events, and a stream of new events."""
 
 import asyncio
 from typing import Any
@@ -33,11 +33,11 @@ async def events(request: ApiRequest, query: RecordedQuery) -> EventsView:
     """List the newest events, oldest first; with `since` the first events after it."""
     store = request.services.store
     last = store.last_seq
-    found = await store.events(
+    read = await store.events(
         sessions=_scope(request, query), type=query.type, since=query.since, limit=query.limit
     )
-    # An event that was recorded during the read may be of a child that the read did not ask for.
-    views = [request.views.event(e) for e in found if e.seq <= last]
+    # An event that was recorded during the read may be of a new child, which is not in the scope of the read.
+    views = [request.views.event(e) for e in read if e.seq <= last]
     return {"events": views, "last_seq": last}
 
 
@@ -48,7 +48,7 @@ async def follow_events(request: ApiRequest, query: EventsQuery) -> web.StreamRe
     A comment line comes every 15 s, so that a longer silence means that the daemon is gone.
     """
     cursor = request.services.store.last_seq if query.since is None else query.since
-    _scope(request, query)  # refuses before the stream begins
+    _scope(request, query)  # to refuse before the stream begins
     response = web.StreamResponse(
         headers={
             "Content-Type": "text/event-stream",
@@ -74,15 +74,15 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
             read = await store.events(
                 sessions=_scope(request, query), type=query.type, since=cursor, limit=_READ_AT_ONCE
             )
-            # An event that is committed during the read may be of an unread child: the next turn finds it.
-            found = [event for event in read if event.seq <= last]
-            for event in found:
+            # An event that was recorded during the read may be of a new child. The next round reads it.
+            batch = [event for event in read if event.seq <= last]
+            for event in batch:
                 view = orjson.dumps(request.views.event(event))
                 await response.write(b"id: %d\ndata: %b\n\n" % (event.seq, view))
-            cursor = max(cursor, found[-1].seq if len(found) == _READ_AT_ONCE else last)
+            cursor = max(cursor, batch[-1].seq if len(batch) == _READ_AT_ONCE else last)
             try:
                 came = await request.comes(
-                    lambda: store.last_seq > cursor,  # noqa: B023 - awaited in this turn
+                    lambda: store.last_seq > cursor,  # noqa: B023 - awaited in this round
                     HEARTBEAT_S,
                 )
             except Unauthenticated:
@@ -94,6 +94,6 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
 
 
 async def end_streams(app: web.Application) -> None:
-    """Cancel all streams. Their clients reconnect and go on from their cursors; a stopping daemon does not wait."""
+    """Cancel all streams, so that a stopping daemon does not wait. Clients reconnect and resume at their cursors."""
     for task in app[STREAMS]:
         task.cancel()

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
 from sm.api.answers import EmptyView
 from sm.api.body import Body, EmptyBody, moment
@@ -82,17 +82,17 @@ async def _asked(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     known = await services.dialogs.known(session_id, hook)
     if known is not None:
         return known
-    # Before the request opens, so that the session waits for input before anybody learns of the request.
+    # Before the request opens, so that the session has the status waiting_input when others see the request.
     await services.monitor.hook(session_id, payload, emitted_at)
-    found = services.dialogs.dialog(session_id, payload, cut=bool(body.cut))
-    if found is None or await _is_over(request, session_id, emitted_at):
+    dialog = services.dialogs.dialog(session_id, payload, cut=bool(body.cut))
+    if dialog is None or await _is_over(request, session_id, emitted_at):
         return None
-    tool_use = services.monitor.tool_use(session_id, found.agent, found.tool_digest)
-    return await services.dialogs.attach(session_id, found, hook, tool_use)
+    tool_use = services.monitor.tool_use(session_id, dialog.agent, dialog.tool_digest)
+    return await services.dialogs.attach(session_id, dialog, hook, tool_use)
 
 
 async def _is_over(request: ApiRequest, session_id: str, emitted_at: str) -> bool:
-    """Whether somebody answered the dialog before its hook arrived: while no daemon ran, or the daemon was busy."""
+    """True when the dialog was answered before its hook arrived, because the daemon was away or busy."""
     monitor = request.services.monitor
     if monitor.now() - datetime.fromisoformat(emitted_at).timestamp() < _LATE_S:
         return False

@@ -75,8 +75,8 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
         session = services.sessions.find(caller, query.session)
         if session.id != caller.session_id:
             session = services.sessions.find(caller, query.session, Action.READ)
-    found = await services.messages.log(caller, session, query.limit)
-    return [{**message_json(message), "text": text} for message, text in found]
+    log = await services.messages.log(caller, session, query.limit)
+    return [{**message_json(message), "text": text} for message, text in log]
 
 
 @routes.route("GET", "/v1/messages/{id}", agents=True)
@@ -90,16 +90,16 @@ async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
 @routes.route("GET", "/v1/audience", agents=True)
 async def audience(request: ApiRequest, query: AudienceQuery) -> list[SessionView]:
     """List the recipients of the caller's broadcast."""
-    found = request.services.messages.audience(request.caller, recursive=query.recursive)
-    return request.views.sessions(found)
+    recipients = request.services.messages.audience(request.caller, recursive=query.recursive)
+    return request.views.sessions(recipients)
 
 
 @routes.route("GET", "/v1/inbox", agents=True)
 async def inbox(request: ApiRequest, query: InboxQuery) -> list[LetterView]:
     """List the messages that wait for the caller."""
     messages = request.services.messages
-    found = messages.waiting(request.caller, idle=True)
-    return [letter_json(each) for each in await messages.letters(found[: query.limit])]
+    waiting = messages.waiting(request.caller, idle=True)
+    return [letter_json(rendered) for rendered in await messages.letters(waiting[: query.limit])]
 
 
 @routes.route("POST", "/v1/inbox/take", agents=True, audit="take")
@@ -109,8 +109,8 @@ async def take_inbox(request: ApiRequest, body: TakeBody, key: RequestKey | None
     A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.
     """
     limit = None if body.limit is None else int(body.limit)
-    letters = await request.services.waits.inbox(request.caller, limit, key, request.hold, body.wait_s)
-    return [letter_json(each) for each in letters]
+    taken = await request.services.waits.inbox(request.caller, limit, key, request.hold, body.wait_s)
+    return [letter_json(rendered) for rendered in taken]
 
 
 @routes.route("POST", "/v1/inbox/confirm", agents=True, audit="confirm")
@@ -121,7 +121,7 @@ async def confirm_inbox(request: ApiRequest, body: ConfirmBody) -> list[MessageV
 
 
 def _answered(request: Request) -> SentView:
-    """A text that answered a question, in the shape of a message."""
+    """The view of a text that answered a question, in the shape of a message."""
     return {
         "message_id": None,
         "session_id": request.session_id,

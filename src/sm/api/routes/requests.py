@@ -37,11 +37,11 @@ class AnswerBody(Body):
 async def requests(request: ApiRequest, query: RequestsQuery) -> list[RequestView]:
     """List the open requests of sessions; with `all` the newest requests."""
     services, caller = request.services, request.caller
-    found = await services.requests.listed(caller, all=query.all, limit=query.limit)
+    requests = await services.requests.listed(caller, all=query.all, limit=query.limit)
     if query.session is not None:
         session = services.sessions.find(caller, query.session)
-        found = [r for r in found if r.session_id == session.id]
-    return [request.views.request(each) for each in found]
+        requests = [r for r in requests if r.session_id == session.id]
+    return [request.views.request(r) for r in requests]
 
 
 @routes.route("POST", "/v1/requests", agents=True)
@@ -71,5 +71,5 @@ async def answer(request: ApiRequest, body: AnswerBody, key: RequestKey | None) 
 async def taken(request: ApiRequest) -> RequestView:
     """Confirm that the asking session has its answer."""
     requests = request.services.requests
-    found = await requests.find(request.caller, request.name)
-    return request.views.request(await requests.taken(request.caller, found))
+    closed = await requests.find(request.caller, request.name)
+    return request.views.request(await requests.taken(request.caller, closed))

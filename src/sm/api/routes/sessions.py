@@ -132,12 +132,12 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[answers.Se
     top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
         return views.sessions(sessions.narrowed(caller, top, query.filter()))
-    descendants = [each for parent in top for each in sessions.descendants(caller, parent.id)]
+    descendants = [s for parent in top for s in sessions.descendants(caller, parent.id)]
     wanted = {s.id for s in sessions.narrowed(caller, [*top, *descendants], query.filter())}
-    below: dict[str, list[Session]] = {}
-    for each in descendants:
-        below.setdefault(each.parent_id or "", []).append(each)
-    return nest(top, below, wanted, views.session)
+    children: dict[str, list[Session]] = {}
+    for descendant in descendants:
+        children.setdefault(descendant.parent_id or "", []).append(descendant)
+    return nest(top, children, wanted, views.session)
 
 
 # Starts and ends

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, SkipValidation, with_config
-from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
 from sm.api.answers import ChangedWorkspaceView, Names, WorkspaceView
 from sm.api.body import Body, EmptyBody
@@ -24,7 +24,7 @@ class WorkspacesQuery(Query):
 
 @with_config(ConfigDict(extra="forbid"))
 class CapabilitiesBody(TypedDict, total=False):
-    """What a workspace gives its sessions: everything (`all`), or only the named things."""
+    """The capabilities of sessions in a workspace: everything (`all`), or only the named things."""
 
     mcps: Names
     skills: Names
@@ -56,7 +56,7 @@ class SettingsBody(Body):
     sandbox: Annotated[SandboxSettings, doc("Each value as YAML; an empty text removes a key.")] = None
 
     def given(self) -> dict[str, Any]:
-        """The settings in the body, null ones too."""
+        """The settings that the body contains, including null."""
         return {
             name: getattr(self, name) for name in SettingsBody.model_fields if name in self.model_fields_set
         }
@@ -72,8 +72,8 @@ class CreateBody(SettingsBody):
 @routes.route("GET", "/v1/workspaces", agents=True, audit="list")
 async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
-    found = request.services.workspaces.listed(request.caller, deleted=query.deleted)
-    return [request.views.workspace(workspace) for workspace in found]
+    listed = request.services.workspaces.listed(request.caller, deleted=query.deleted)
+    return [request.views.workspace(workspace) for workspace in listed]
 
 
 @routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
