@@ -20,7 +20,7 @@ def _table() -> dict[tuple[Status, SignalKind], Status]:
         (Status.STARTING, SignalKind.STARTED): Status.RUNNING,
         (Status.SPAWNED, SignalKind.START_FAILED): Status.ERROR,
         (Status.STARTING, SignalKind.START_FAILED): Status.ERROR,
-        # A first-run dialog holds up the start of an agent until somebody answers it.
+        # A first-run dialog delays the start of an agent until a person answers it.
         (Status.STARTING, SignalKind.ASKED): Status.WAITING_INPUT,
         (Status.WAITING_INPUT, SignalKind.STARTED): Status.RUNNING,
         (Status.IDLE, SignalKind.BUSY): Status.RUNNING,

@@ -57,7 +57,7 @@ class SessionTree:
             caller_session,
             target,
             is_descendant=caller_session is not None
-            and any(above.id == caller_session.id for above in ancestors(target, self._sessions.get)),
+            and any(ancestor.id == caller_session.id for ancestor in ancestors(target, self._sessions.get)),
         )
 
     def find(self, caller_session: Session | None, reference: str) -> Session:

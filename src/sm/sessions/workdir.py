@@ -16,8 +16,6 @@ _PATH_MAX = 4096
 
 
 class WorkDirectories:
-    """Finds it out before a session is started."""
-
     def __init__(self, config: Config, store: Store) -> None:
         self._settings = config.sessions
         self._store = store

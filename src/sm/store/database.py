@@ -336,37 +336,35 @@ class Store:
             where.append("seq > ?")
             values.append(since)
         order = "DESC" if since is None else "ASC"
-        found = await self._read(
+        rows = await self._read(
             f"{EVENTS.select} WHERE {' AND '.join(where)} ORDER BY seq {order} LIMIT ?", (*values, limit)
         )
-        return [EVENTS.load(row) for row in (reversed(found) if since is None else found)]
+        return [EVENTS.load(row) for row in (reversed(rows) if since is None else rows)]
 
     async def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        found = await self._read(f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id", (session_id,))
-        return [CHECKPOINTS.load(row) for row in found]
+        rows = await self._read(f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id", (session_id,))
+        return [CHECKPOINTS.load(row) for row in rows]
 
     async def launch(self, session_id: str) -> Launch:
-        found = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
-        if not found:
+        rows = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
+        if not rows:
             raise NotFound(f"no such session: {session_id}")
-        return launch_from_json(found[0][0])
+        return launch_from_json(rows[0][0])
 
     async def effects_in(self, state: str) -> list[Effect]:
         """Rows of the outbox in `state`, in order. New rows arrive in `effects`."""
-        return [
-            OUTBOX.load(row)
-            for row in await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
-        ]
+        rows = await self._read(f"{OUTBOX.select} WHERE state = ? ORDER BY id", (state,))
+        return [OUTBOX.load(row) for row in rows]
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
         """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
         ids = None if sessions is None else encoded(list(sessions))
-        found = await self._read(
+        rows = await self._read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"
             " AND (?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1)))",
             (ids,),
         )
-        return int(found[0][0]) + await self.mail.lost(sessions)
+        return int(rows[0][0]) + await self.mail.lost(sessions)
 
     # Upkeep
 
