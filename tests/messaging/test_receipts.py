@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sm.core.messages import IN_ITS_QUEUE, INBOX, SM_ITSELF, TERMINAL, Message, Notice
+from sm.core.messages import INBOX, QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message, Notice
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, NoticeKind
 from sm.core.statuses import Status
@@ -101,7 +101,7 @@ async def test_the_hook_of_its_prompt_submits_a_message(post: Post) -> None:
 async def test_all_that_tells_of_one_message_counts_once(post: Post) -> None:
     sent = await post.sent(57)
     await post.heard(sent, 1, Source.TRANSCRIPT, queued=True)
-    assert (await post.message(57)).evidence == IN_ITS_QUEUE
+    assert (await post.message(57)).evidence == QUEUED_BY_AGENT
     await post.heard(sent, 4)
     await post.heard(sent, 5, Source.TRANSCRIPT)
     found = await post.message(57)

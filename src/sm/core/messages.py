@@ -10,7 +10,7 @@ SM_ITSELF = "sm"
 INBOX = "inbox"
 TERMINAL = "terminal"
 """The two ways of delivery: the recipient reads its inbox, or the daemon types into the terminal."""
-IN_ITS_QUEUE = "its transcript: queued"
+QUEUED_BY_AGENT = "its transcript: queued"
 """Evidence that the agent CLI has queued a message, which the agent has not read yet."""
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_ended
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
+from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.models import Session, Signal
 from sm.core.states import MessageMode, MessageState, SignalKind
 from sm.core.statuses import Status
@@ -141,7 +141,7 @@ class StoredDelivery:
         message = await self._store.mail.message(self._message.id)
         if message.state is not MessageState.SUBMITTED:
             return Proof.OVER
-        return Proof.QUEUED if message.evidence == IN_ITS_QUEUE else Proof.TAKEN
+        return Proof.QUEUED if message.evidence == QUEUED_BY_AGENT else Proof.TAKEN
 
     def _waits(self) -> bool:
         now = self._store.mail.open.messages.get(self._message.id)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, TERMINAL, Message
+from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
 from sm.core.states import MessageState
 from sm.core.statuses import Status
@@ -132,7 +132,7 @@ class DeliveryReceipts(AgentListener):
     ) -> None:
         now = self._manager.now()
         at = max(message.state_at, min(now, iso(accepted.at)))
-        is_queued = message.state is MessageState.SUBMITTED and message.evidence == IN_ITS_QUEUE
+        is_queued = message.state is MessageState.SUBMITTED and message.evidence == QUEUED_BY_AGENT
         if accepted.withdrawn:
             if is_queued:  # it is in the box, where a person may send, change or delete it
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _TAKEN_BACK)
@@ -265,7 +265,7 @@ class DeliveryReceipts(AgentListener):
         ended = iso(at)
         async with self._store.transaction() as tx:
             waiting = await tx.mail.unacknowledged(session_id)
-            done = [m for m in waiting if m.evidence != IN_ITS_QUEUE and m.state_at < ended]
+            done = [m for m in waiting if m.evidence != QUEUED_BY_AGENT and m.state_at < ended]
             for message in done:
                 tx.mail.move_message(message, MessageState.ACKNOWLEDGED, tx.now, acknowledged_at=ended)
             if not waiting:  # within the transaction, so that nothing arrives in between
@@ -312,4 +312,4 @@ async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | 
 def _evidence(accepted: AcceptedInput, source: Source) -> str:
     if source is Source.HOOK:
         return f"its {accepted.hook} hook"
-    return IN_ITS_QUEUE if accepted.queued else "its transcript"
+    return QUEUED_BY_AGENT if accepted.queued else "its transcript"

@@ -1,6 +1,6 @@
 """Moves messages to a final state: submitted, failed, expired or unconfirmed."""
 
-from sm.core.messages import IN_ITS_QUEUE, SM_ITSELF, Message
+from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
 from sm.core.wording import message_finished, sender_label
@@ -67,7 +67,7 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
         await notices.of_undelivered(tx, session, after)
     for message in await tx.mail.unacknowledged(session.id):
-        if message.evidence == IN_ITS_QUEUE:  # the process ended before the agent read the message
+        if message.evidence == QUEUED_BY_AGENT:  # the process ended before the agent read the message
             lost = f"{reason}; this waited in its own queue"
             after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
             if message.sender == SM_ITSELF:
