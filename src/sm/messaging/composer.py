@@ -40,7 +40,6 @@ class ComposerDriver(AgentListener):
         self._states: dict[str, ComposerState] = {}
 
     def forget(self, session_id: str) -> None:
-        """Drop the state of a session whose process is gone."""
         state = self._states.get(session_id)
         if state is not None and not state.lock.locked():
             del self._states[session_id]
@@ -129,8 +128,6 @@ class ComposerDriver(AgentListener):
 
     def _state(self, session_id: str) -> ComposerState:
         return self._states.setdefault(session_id, ComposerState())
-
-    # Before the paste
 
     async def _held(self, delivery: ComposerDelivery, state: ComposerState) -> DeliveryOutcome | None:
         """Why nothing may be typed now; None: the box is empty, or holds a draft that may be put aside."""
@@ -362,7 +359,6 @@ class ComposerDriver(AgentListener):
         return True
 
     async def _is_enterable(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
-        """True if the box is open, and holds the message and nothing else."""
         if delivery.gone() or await self._monitor.blocked(delivery.session_id) is not None:
             return False
         box = await self._box.look(delivery)  # last, right before the Enter
@@ -382,7 +378,6 @@ class ComposerDriver(AgentListener):
             state.removing = ""
 
     async def _clear(self, delivery: ComposerDelivery, state: ComposerState) -> None:
-        """Remove the message if the box holds nothing else."""
         async with state.lock:
             box = await self._box.look(delivery)
             # A box that never showed the message holds no copy of it, even if the draft looks like one.

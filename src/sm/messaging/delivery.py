@@ -218,7 +218,6 @@ class DeliveryWorker:
         return [s for s in queued if s is not None and s not in self._busy and self._next(s) is not None]
 
     def _next(self, session_id: str) -> Message | None:
-        """The message to type now."""
         session = self._store.sessions.get(session_id)
         if session is None or not self._types_to(session):
             return None

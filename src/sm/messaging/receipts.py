@@ -108,7 +108,6 @@ class DeliveryReceipts(AgentListener):
                     await self._arrived_changed(tx, message)
 
     async def _matches(self, accepted: AcceptedInput, composer: Composer) -> _Matches:
-        """The messages in an accepted text."""
         if MARK not in accepted.text:
             return _Matches()
         text = await asyncio.to_thread(composer.accepted_form, accepted.text)

@@ -109,7 +109,6 @@ class MailTimers:
         return waits
 
     async def _send(self, recipient: str | None, notice_ids: set[int]) -> None:
-        """Send these notices as one message, and drop the outdated ones."""
         async with self._store.transaction() as tx:
             notices = [tx.mail.open.notices[n] for n in sorted(notice_ids) if n in tx.mail.open.notices]
             notices = [n for n in notices if n.recipient == recipient]
@@ -194,7 +193,6 @@ class MailTimers:
         return waits
 
     async def _pass_answers(self, open: Open) -> list[float]:
-        """Send unclaimed answers as messages."""
         waits = []
         for request in open.requests.values():
             if not request.unclaimed:

@@ -242,5 +242,4 @@ class Ledger:
         return min((due - now for due in dues if due > now), default=None)
 
     def is_stale(self, now: float) -> bool:
-        """True if no source was read for `FRESH_S`."""
         return all(now - entry.seen > FRESH_S for entry in self._entries.values())

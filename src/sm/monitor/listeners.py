@@ -66,7 +66,6 @@ class AgentListeners:
                     await listener.tool_started(session_id)
 
     async def transcript(self, agent: Agent, delta: TranscriptDelta) -> None:
-        """Dispatch the events of new lines of a transcript."""
         session_id = agent.session_id
         for accepted in delta.accepted:
             await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)

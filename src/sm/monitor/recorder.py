@@ -30,7 +30,6 @@ class Recorder:
         self._usage = usage
 
     async def started(self, session_id: str, source: str, reason: str) -> None:
-        """Record that the agent accepts input."""
         await self._usage.set_ending(session_id, None)
         await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
 

@@ -62,7 +62,6 @@ class Sources:
         agent.plan_startup_read(now)
 
     async def ready(self, agent: Agent, source: str, reason: str) -> None:
-        """Record that the agent accepts input."""
         if (
             not agent.ready
         ):  # the screen may show a problem that must be recorded before the agent counts as ready

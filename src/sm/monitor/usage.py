@@ -152,7 +152,6 @@ class UsageMeter:
         self._facts[session_id] = facts
 
     async def set_model(self, session_id: str, model: str) -> None:
-        """Store the full model name that the agent reported."""
         await self._keep_facts(session_id, {**await self._facts_of(session_id), "model": model})
 
     async def set_ending(self, session_id: str, reason: str | None) -> None:
@@ -273,7 +272,6 @@ def _changed_ns(path: str) -> int:
 def _read(
     path: str, position: FilePosition | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
 ) -> tuple[NewLines, TranscriptDelta]:
-    """Read and parse new lines. Blocks: call it in a thread, a transcript may be long."""
     new = read_new(path, position, _READ_MAX_BYTES, below=below)
     return new, reader.delta(new.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 

@@ -42,8 +42,6 @@ class RequestReply:
 
 
 class Requests:
-    """The use cases of requests."""
-
     def __init__(self, store: Store, manager: Manager, reports: Reports, dialogs: Dialogs) -> None:
         self._store = store
         self._manager = manager

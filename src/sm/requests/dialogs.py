@@ -64,8 +64,6 @@ class DialogOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HookReply:
-    """The answer to a waiting hook."""
-
     outcome: DialogOutcome
     output: str | None = field(default=None, repr=False)
     """The text that the hook prints."""
@@ -246,7 +244,6 @@ class Dialogs:
         return _answered(await self._store.mail.request(proposed.id), caller)
 
     def _patience(self, request_id: int, began: float) -> float:
-        """Seconds that remain for the hook to take a proposed answer."""
         handed = self._handed.get(request_id, 0.0)
         return max(began + TAKEN_WITHIN_S, handed + _PRINTED_WITHIN_S) - time.monotonic()
 
@@ -372,7 +369,6 @@ def _its_own(request: Request | None, session_id: str) -> Request | None:
 
 
 def _is_current(now: Request | None, proposed: Request) -> bool:
-    """True if the request still has this proposed answer."""
     return (
         now is not None
         and now.has_proposed_answer
