@@ -1,4 +1,4 @@
-"""Permission modes of claude: which allows more than which, and what an agent may have below another one. Pure."""
+"""Ranks the permission modes of claude, and limits a child to the mode of its parent. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ _MODE = "--permission-mode"
 
 DEFAULT = "default"
 RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, "auto": 4, BYPASS: 5}
-"""By what is done without a person's word. The order of claude 2.1.197 itself, but for dontAsk, which refuses what
-default would ask for: there a parent could grant to its child what nobody grants to the parent. auto asks a model."""
+"""Order by the actions that need no approval, as in claude 2.1.197 except for dontAsk. dontAsk refuses actions for
+which default asks, so a parent could grant a child permissions that nobody grants to the parent. auto asks a model."""
 _UNKNOWN = len(RANKS)
 
 
 def mode_of(flags: Sequence[str]) -> str | None:
-    """The permission mode that claude is started in with these; None: none is given. Of two the last counts."""
+    """The permission mode in the flags; None: not given. The last one wins."""
     mode = None
     for index, flag in enumerate(flags):
         if flag == _SKIP:
@@ -28,31 +28,30 @@ def mode_of(flags: Sequence[str]) -> str | None:
 
 
 def bypasses(flags: Sequence[str]) -> bool:
-    """Whether claude would ask for no permission, or could be told so: what it refuses to root (measured)."""
+    """Return whether claude bypasses permissions or may switch to that mode, both refused to root (measured)."""
     return _MAY_SKIP in flags or mode_of(flags) == BYPASS
 
 
 def capped(
     flags: Sequence[str], parent: Sequence[str], *, program: int = 1
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`flags` with no more permissions than a claude has that was started with `parent`, and warnings.
+    """Limit `flags` to the permissions of a claude started with the flags `parent`. Returns flags and warnings.
 
-    The mode is always said, the lower of both: else claude takes that of the user's or the project's settings, and
-    agents can write the latter (measured). For the same reason a child for which none is given could have any, so it
-    gets its parent's; and a parent for which none was given hands on `default`, whatever its settings gave to it.
-    Below a parent that bypasses all nothing is more, and nothing is said.
+    The result always sets the lower mode of both. Without a mode claude would use the settings of the user or project,
+    and agents can write the latter (measured). So a child without a mode gets the parent's mode, and a parent without a
+    mode passes on `default`. A parent that bypasses permissions limits nothing.
 
-    A mode that is not known here counts as more than all others for the child, and as less for the parent. The first
-    `program` words are the program: the mode stands right behind them, where no option can take it for its value.
+    An unknown mode ranks highest for the child and lowest for the parent. The first `program` words are the program.
+    The mode follows directly, so that no option can consume it as a value.
     """
     wanted, most = mode_of(flags), mode_of(parent) or DEFAULT
     if most == BYPASS and (wanted is None or wanted in RANKS):
         return tuple(flags), ()
     warnings = []
-    asked = wanted or DEFAULT
-    is_more = asked != most and RANKS.get(asked, _UNKNOWN) > RANKS.get(most, -1)
+    requested = wanted or DEFAULT
+    is_more = requested != most and RANKS.get(requested, _UNKNOWN) > RANKS.get(most, -1)
     if is_more:
-        warnings.append(_warning(f"permission mode {most}, not {asked}"))
+        warnings.append(_warning(f"permission mode {most}, not {requested}"))
     mode = most if is_more or wanted is None else wanted
     kept = (*_without_mode(flags[:program]), _MODE, mode, *_without_mode(flags[program:]))
     if _MAY_SKIP in kept and _MAY_SKIP not in parent and most != BYPASS:

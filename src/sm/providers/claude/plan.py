@@ -1,7 +1,7 @@
-"""Claude Code as an agent: what it is started with, and what its end means. Pure but for making ids.
+"""Plans the processes of Claude Code, and interprets their exit. Pure, except for new ids.
 
-The command line is (CC 2): the program, the model and the configured options, then what sm sets for this process,
-then `--` and the prompt. An option of several values (`--allowedTools A B`) so always has another option behind it.
+The command line (CC 2): program, model and configured options, then the options that sm sets for this process, then
+`--` and the prompt. So another option always follows an option with several values (`--allowedTools A B`).
 """
 
 import json
@@ -36,15 +36,15 @@ from sm.providers.claude.transcript import ClaudeTranscriptReader
 from sm.providers.readers import Readers
 
 _NEVER_INHERITED = frozenset({
-    # What a claude gives to all that it starts. With these another claude takes itself for a part of that one:
-    # no transcript, no state file, no resuming (CC 2.4).
+    # claude sets these for its child processes. With them another claude considers itself a part of the first one:
+    # no transcript, no state file, no resume (CC 2.4).
     "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
     "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_AGENT",
     "CLAUDE_CODE_SSE_PORT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR",
     "CLAUDE_PROJECT_DIR", "AI_AGENT",
-    # With these claude asks tmux's global environment, which is that of whoever started the server.
+    # With these claude reads tmux's global environment, which is that of the user who started the server.
     "TMUX", "TMUX_PANE", "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_TMUX_PREFIX",
-    # The same as options that are refused: no hooks, no transcript, an end that nobody asked for.
+    # Equivalent to refused options: no hooks, no transcript, an unrequested exit.
     "CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
     "CLAUDE_CODE_EXIT_AFTER_STOP_DELAY", "CLAUDE_CODE_EXIT_AFTER_FIRST_RENDER",
 })  # fmt: skip
@@ -61,8 +61,8 @@ _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 class ClaudeProvider(Provider):
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
-    `agents` are their names; what they say, and what files define, comes with each `PlanContext`. `is_root`: the
-    daemon's user is. `inherited`: the variables that agents get from a shell. `template`: the briefing's.
+    `agents`: their names; each `PlanContext` has their settings. `is_root`: the daemon runs as root. `inherited`:
+    variables that agents inherit from a shell. `template`: of the briefing.
     """
 
     name = "claude"
@@ -85,9 +85,9 @@ class ClaudeProvider(Provider):
         self._claude = claude
         self._agents = tuple(agents)
         self._is_root = is_root
-        # A launcher of somebody's own comes from elsewhere.
-        named = os.path.basename(claude.default_command[0])
-        self.install_hint = trouble.INSTALL if named == "claude" else None
+        # The hint does not apply to a custom launcher.
+        program = os.path.basename(claude.default_command[0])
+        self.install_hint = trouble.INSTALL if program == "claude" else None
         self.definitions = ClaudeDefinitions(claude.env)
         self.setup = ClaudeSetup(claude, self._agents, inherited)
         self.summarizer = ClaudeSummarizer(claude.what, claude.default_command)
@@ -104,27 +104,25 @@ class ClaudeProvider(Provider):
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> CapabilitySources:
         environment = {**environment, **self._claude.env}
         home = ClaudeHome(environment)
-        places = (home.directory, *(f"{each.rstrip('/')}/.claude" for each in around))
+        places = (home.directory, *(f"{directory.rstrip('/')}/.claude" for directory in around))
         return CapabilitySources(
             names=(".claude", ".mcp.json"),
             user_mcps=home.state,
-            project_mcps={each: f"{each.rstrip('/')}/.mcp.json" for each in around},
-            skills=tuple(f"{each}/skills" for each in places),
-            commands=tuple(f"{each}/commands" for each in places),
+            project_mcps={directory: f"{directory.rstrip('/')}/.mcp.json" for directory in around},
+            skills=tuple(f"{place}/skills" for place in places),
+            commands=tuple(f"{place}/commands" for place in places),
         )
 
     def plan(self, request: SpawnRequest, start: PlanContext) -> AgentPlan:
-        """The prompt arrives as text: also one that claude would take for a slash command (`/review`), for one of
-        its subcommands (`doctor`) or for the wish to end (`exit`).
-        """
+        """Pass the prompt as text (`as_text`), also one that claude would run: `/review`, `doctor`, `exit`."""
         agent, preset = start.agent, self._preset(request.preset)
-        # No other built-in tools than these, and no permission for them. An empty text is none at all, unknown names
-        # count for nothing, and the tools of MCP servers stay (measured).
-        only = () if agent.tools is None else ("--tools", ",".join(agent.tools))
+        # Limits the built-in tools without granting permissions. An empty text means no tools, unknown names have no
+        # effect, and the tools of MCP servers stay (measured).
+        tools = () if agent.tools is None else ("--tools", ",".join(agent.tools))
         options = gathered(
             (
                 (None, self._claude.default_args),
-                (agent.model, (*agent.args, *only)),
+                (agent.model, (*agent.args, *tools)),
                 (preset.model, preset.args),
                 (None, request.extra_args),
                 (request.model, ()),
@@ -137,8 +135,8 @@ class ClaudeProvider(Provider):
         if prompt.strip() and self._claude.prompt_via == "file":
             prompt_file = prompt
             prompt = f"Read the file {start.prompt_file} (SM_PROMPT_FILE names it): your task stands there."
-        ours = self._ours(start, reads=None if prompt_file is None else start.prompt_file)
-        argv = (*flags, "--session-id", conversation, *ours)
+        own = self._session_options(start, reads=None if prompt_file is None else start.prompt_file)
+        argv = (*flags, "--session-id", conversation, *own)
         return AgentPlan(
             (*argv, "--", as_text(prompt)) if prompt.strip() else argv,
             self._claude.env,
@@ -150,9 +148,9 @@ class ClaudeProvider(Provider):
         )
 
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
-        """claude finds a conversation again only in the directory that it was in (CC 2).
+        """claude finds a conversation only from its original directory (CC 2).
 
-        Raises IllegalState for what is no id of one: the agent has said it, and could choose an option.
+        Raises IllegalState for an invalid id: the agent reports the id and could inject an option.
         """
         if conversation_id(conversation) is None:
             raise IllegalState(
@@ -166,7 +164,7 @@ class ClaudeProvider(Provider):
             conversation = self._new_id()
             argv += ("--fork-session", "--session-id", conversation)
         return AgentPlan(
-            (*argv, *self._ours(start)),
+            (*argv, *self._session_options(start)),
             self._claude.env,
             flags=flags,
             model=start.session.model,
@@ -175,19 +173,16 @@ class ClaudeProvider(Provider):
         )
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """What goes on with the conversation of a claude that somebody else has started so is started with.
-
-        The options that it had and no others; the program is that of the configuration.
-        """
+        """The configured program, with the options of an adopted claude that are kept."""
         return (*self._claude.default_command, *kept(_words(argv)[1:]))
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
     ) -> Signal:
-        """Code 0 is what it ends with for `/exit`, whatever it was doing."""
+        """claude exits with code 0 after `/exit` even during a turn, so only an idle agent has completed."""
         if exit.code == 0 and session.status is Status.IDLE:
             return Signal(SignalKind.EXITED, "process", "its process exited with code 0", emitted_at, exit)
-        # No lines: the terminal could not be asked, which is not the same as an empty one.
+        # No lines: the terminal was unreachable, which differs from an empty screen.
         why = trouble.explain(screen, working_dir=session.working_dir, exited=True) if screen else None
         if why is not None:
             reason = f"{why.message}; hint: {why.hint}"
@@ -198,7 +193,7 @@ class ClaudeProvider(Provider):
         return Signal(SignalKind.CRASHED, "process", reason, emitted_at, exit)
 
     def adopts(self, argv: Sequence[str]) -> bool:
-        """As the shell starts it, or node; a run of `--print` or a subcommand has no input box to speak to."""
+        """Recognizes claude started directly or by node. `--print` and subcommands have no input box."""
         words = _words(argv)
         if not words:
             return False
@@ -206,8 +201,8 @@ class ClaudeProvider(Provider):
         if len(self._claude.default_command) == 1:
             names.add(os.path.basename(self._claude.default_command[0]))
         is_claude = os.path.basename(words[0]) in names or "/@anthropic-ai/claude-code/" in words[0]
-        speaks = not {"-p", "--print"} & set(words) and not _SUBCOMMANDS & set(words[1:2])
-        return is_claude and speaks
+        is_interactive = not {"-p", "--print"} & set(words) and not _SUBCOMMANDS & set(words[1:2])
+        return is_claude and is_interactive
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
         return cost_usd(usages, self._claude.prices)
@@ -227,8 +222,8 @@ class ClaudeProvider(Provider):
             raise UsageError(f"there is no preset {name!r}", f"claude.presets in config.yaml has: {known}")
         return preset
 
-    def _ours(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
-        """What sm sets for every process of a session; in the user's own settings nothing is changed."""
+    def _session_options(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
+        """The options that sm sets for every process of a session, in place of a change to the user's settings."""
         text = briefing(start.session, start.parent, start.agent_types, start.agent.prompt, self._template)
         return (
             *(("--mcp-config", start.given.mcp_file) if start.given.mcp_file is not None else ()),
@@ -242,13 +237,13 @@ class ClaudeProvider(Provider):
         )
 
     def _allowed(self, flags: tuple[str, ...], start: PlanContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The flags with no more permissions than the parent, and warnings. Raises UsageError for a root's bypass."""
+        """Limit the flags to the parent's permissions. Raises UsageError if root would bypass permissions."""
         warnings: tuple[str, ...] = ()
         if start.at_most is not None:
             program = self._claude.default_command
-            # Of one that was started by another program it is not known where its options begin.
-            behind = len(program) if flags[: len(program)] == program else len(flags)
-            flags, warnings = capped(flags, start.at_most, program=behind)
+            # With another program it is unknown where the options begin, so the mode goes to the end.
+            program_length = len(program) if flags[: len(program)] == program else len(flags)
+            flags, warnings = capped(flags, start.at_most, program=program_length)
         if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
             return flags, warnings
         raise UsageError(
@@ -260,25 +255,27 @@ class ClaudeProvider(Provider):
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:
-    """The command line without what runs the program."""
+    """The command line without the interpreter."""
     return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
 
 
 def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
-    """The model that the session has run on, where its options name none: a resumed claude takes the user's own one
-    and forgets the size of the window (`[1m]`; measured). The agent has said it, and could choose an option.
+    """The session's model as an option, unless `flags` name one.
+
+    A resumed claude otherwise uses the user's default model and forgets the window size (`[1m]`; measured). The agent
+    reports the model and could inject an option, hence the pattern.
     """
-    named = any(each.partition("=")[0] == "--model" for each in flags)
-    return () if named or model is None or not _MODEL.fullmatch(model) else ("--model", model)
+    has_model = any(flag.partition("=")[0] == "--model" for flag in flags)
+    return () if has_model or model is None or not _MODEL.fullmatch(model) else ("--model", model)
 
 
 def as_text(prompt: str) -> str:
-    """The positional prompt that reaches the model as `prompt` (all of it measured with 2.1.197).
+    """Escape a positional prompt so that it reaches the model as text (measured with 2.1.197).
 
-    `/x y` is a slash command, and lost when there is none. A single word may be a subcommand (`doctor`, `mcp`),
-    also behind `--`, and so may one of a later version. Both are text behind a blank, which claude keeps. A blank
-    does not help for `exit` and its like, which end claude. `@file`, `#`, `?`, `-x` and a backslash at the end
-    are text anyway; `!` too, but what is typed so is run, so nothing is left to chance.
+    `/x y` is a slash command and is lost if unknown. A single word may be a subcommand (`doctor`, `mcp`), even behind
+    `--`. A leading blank, which claude keeps, makes both text. `exit` and similar words end claude despite a blank, so
+    they get a period. `@file`, `#`, `?`, `-x` and a final backslash are text anyway. `!` is too, but gets a blank as a
+    precaution, because the input box would run it.
     """
     if prompt.strip() in _ENDS_CLAUDE:
         return prompt.strip() + "."

@@ -1,6 +1,6 @@
-"""What tokens cost, and how many fit into a conversation. Pure.
+"""Token prices and context window sizes. Pure.
 
-PRICES are Anthropic's public list prices for the API. They leave out what is not billed by token (web searches).
+PRICES are Anthropic's public list prices for the API. Other services (web searches) are not included.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,22 +22,22 @@ PRICES: Mapping[str, ModelPrices] = {
     "claude-fable-5": ModelPrices(input=10, output=50),
     "claude-mythos-5": ModelPrices(input=10, output=50),
 }
-"""By the beginning of the model's name; the longest that fits counts."""
+"""By prefix of the model name; the longest match wins."""
 
 
 def prices_of(model: str, overrides: Mapping[str, ModelPrices] | None = None) -> ModelPrices | None:
-    """What the model costs, as configured, else as we know it; None when nobody said so."""
+    """The configured prices of a model, else the list prices; None: unknown."""
     for prices in (overrides or {}, PRICES):
-        fitting = [prefix for prefix in prices if model.startswith(prefix)]
-        if fitting:
-            return prices[max(fitting, key=len)]
+        matching = [prefix for prefix in prices if model.startswith(prefix)]
+        if matching:
+            return prices[max(matching, key=len)]
     return None
 
 
 def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | None = None) -> float | None:
-    """US dollars for messages, or sums of them by model.
+    """The price in US dollars of messages, or of sums by model.
 
-    None as soon as the price of one model that used any is unknown: a part of the sum is not the cost.
+    None if the price of any model with usage is unknown, because a partial sum would mislead.
     """
     total = 0.0
     for used in usages:
@@ -51,7 +51,7 @@ def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | Non
 
 
 def _of(used: Usage, prices: ModelPrices) -> float:
-    """With the cache in its usual proportion to the input: reading costs 0.1, writing 1.25, and 2 for an hour."""
+    """Default cache prices relative to input: read 0.1, write 1.25, write for an hour 2."""
     read = prices.input * 0.1 if prices.cache_read is None else prices.cache_read
     for_5_minutes = prices.input * 1.25 if prices.cache_write is None else prices.cache_write
     for_an_hour = prices.input * 2 if prices.cache_write is None else prices.cache_write
@@ -65,5 +65,5 @@ def _of(used: Usage, prices: ModelPrices) -> float:
 
 
 def context_window(model: str) -> int:
-    """Tokens that fit into a conversation. `model` is what the session was started with: only that has `[1m]`."""
+    """Maximum tokens of a conversation. `model`: from the session's start options, which alone have `[1m]`."""
     return 1_000_000 if model.endswith("[1m]") else 200_000

@@ -1,4 +1,4 @@
-"""The settings that sm adds to a claude for one session: hooks, and what it allows without a question. Pure."""
+"""Builds the claude settings of one session: hooks and allowed commands. Pure."""
 
 import shlex
 from collections.abc import Mapping
@@ -7,42 +7,41 @@ from sm.providers.base import GrantedCapabilities
 from sm.providers.claude.hooks import EVENTS
 
 HOOK_TIMEOUT_S = 5
-"""After which claude goes on without the hook; `sm hook` takes at most about one."""
+"""claude continues without the hook after this time; `sm hook` takes at most about one second."""
 
 DIALOG_TIMEOUT_S = 2_147_483
-"""The same beside an open dialog, where claude waits for nothing: the most that it takes (2^31 ms; measured). With more
-it does not run the hook at all."""
+"""Timeout of a hook for an open dialog, which does not block claude: the maximum (2^31 ms; measured). With a larger
+value claude does not run the hook at all."""
 
 UNASKED = (
     "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
     "status", "wait", "send", "answer", "log", "output", "tail", "why", "events", "checkpoints", "agents",
 )  # fmt: skip
-"""The commands of sm that report, read or talk, for which no agent has to ask permission.
+"""The sm commands that agents may run without permission: they only report, read or send messages.
 
-What each may see and say is for `policy.py`, also whom it may send an urgent message. None starts or ends anything or
-grants a permission.
+None of them starts or ends an agent or grants a permission. `policy.access` limits their targets.
 """
 
 
 def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> Mapping[str, object]:
-    """Settings of claude that add a hook to each of EVENTS and allow UNASKED, beside the user's own.
+    """Settings that add a hook for each of EVENTS and allow UNASKED, in addition to the user's settings.
 
-    The hook ends with 0 even while `sm` is being replaced, and says nothing but the answer to a dialog: anything else
-    claude shows to the agent.
-    `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor another program of that name by
-    its path (measured: `tests/integration/test_claude_start.py`); a rule of the user's that denies or asks wins.
+    The hook exits with 0 even while `sm` is being replaced, and prints only the answer to a dialog, because claude
+    shows other output to the agent. `Bash(sm note:*)` allows neither `sm note x; rm y` nor `sm note "$(rm y)"` nor
+    another program of that name by its path (measured: `tests/integration/test_claude_start.py`). Deny and ask rules of
+    the user win.
 
-    `reads`: a file outside the working directory, by its absolute path. claude would ask before it reads that
-    (measured), and an agent that asks whether it may see its task has a poor start.
+    `reads`: absolute path of a file outside the working directory (the task) that claude would otherwise ask to read
+    (measured).
 
-    `given`: what claude finds by itself and is to leave alone (all measured: ADR 6). Without `disabledMcpjsonServers`
-    it asks a person about each server of a `.mcp.json` that nobody has approved, also when `--mcp-config` has one of
-    that name, also with `--strict-mcp-config`; that list wins over every approval, and does not touch what
-    `--mcp-config` gives. `--disable-slash-commands` would take `/compact` away with the skills.
+    `given`: servers and skills that claude must ignore (measured: ADR 6). Without `disabledMcpjsonServers` claude asks
+    about each unapproved server of a `.mcp.json`, even if `--mcp-config` has the same name and with
+    `--strict-mcp-config`. That list overrides approvals and does not affect `--mcp-config`. `--disable-slash-commands`
+    would also disable `/compact`.
     """
     command = f"{shlex.quote(sm)} hook claude 2>/dev/null || :"
     timeouts_s = dict.fromkeys(EVENTS, HOOK_TIMEOUT_S) | {"PermissionRequest": DIALOG_TIMEOUT_S}
-    allowed = [f"Bash(sm {each}:*)" for each in UNASKED]
+    allowed = [f"Bash(sm {name}:*)" for name in UNASKED]
     if reads is not None:
         allowed.append(f"Read(/{reads})")
     settings: dict[str, object] = {
@@ -51,7 +50,7 @@ def session_settings(sm: str, reads: str | None, given: GrantedCapabilities) -> 
             for event, timeout_s in timeouts_s.items()
         },
         "permissions": {"allow": allowed, **({} if given.skills else {"deny": ["Skill"]})},
-        # A key (left) at its empty prompt would hand the session, as who it is, to a daemon of claude's own.
+        # The left key at an empty prompt would hand the session, with its identity, to claude's own daemon.
         "disableAgentView": True,
     }
     if given.mcps_off:

@@ -1,6 +1,6 @@
-"""claude as it is set up on this machine: what would hold up its agents, and which directories it trusts.
+"""Checks the installation of claude on this machine, and trusts directories.
 
-The checks run nothing but `claude --version` and read no credential. Source: CC 1, measured with 2.1.197.
+The checks run only `claude --version` and read no credentials. Source: CC 1, measured with 2.1.197.
 """
 
 import os
@@ -29,7 +29,7 @@ _LOGINS = (
 
 
 class ClaudeSetup:
-    """`Setup` for claude. `inherited`: the variables that the configuration hands from a shell to agents."""
+    """`Setup` for claude. `inherited`: variables that agents inherit from a shell."""
 
     def __init__(self, claude: Claude, agents: Sequence[str], inherited: Collection[str]) -> None:
         self._claude = claude
@@ -37,13 +37,10 @@ class ClaudeSetup:
         self._inherited = {"HOME", *inherited}
 
     def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
-        return trust(ClaudeHome(self._given(environ)), directory)
+        return trust(ClaudeHome(self._agent_environment(environ)), directory)
 
-    def _given(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What decides where claude looks and how it logs in, as an agent gets it that is spawned from this shell.
-
-        So the claudes of agents may look elsewhere than the person's own does.
-        """
+    def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables of an agent spawned from this shell. Its claude may use other files than the operator's."""
         return {name: value for name, value in environ.items() if name in self._inherited} | self._claude.env
 
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterator[Finding]:
@@ -58,7 +55,7 @@ class ClaudeSetup:
             )
             return
         yield _version(path)
-        given = self._given(environ)
+        given = self._agent_environment(environ)
         home = ClaudeHome(given)
         try:
             state, _ = read_object(home.state)
@@ -79,15 +76,15 @@ class ClaudeSetup:
         settings = _settings(home)
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
-        # Where claude keeps the answer today, and where it did before.
+        # The second key is that of earlier versions.
         accepted = settings.get("skipDangerousModePermissionPrompt") or state.get(
             "bypassPermissionsModeAccepted"
         )
         yield from self._bypass(given, accepted=accepted is True)
 
     def _bypass(self, given: Mapping[str, str], *, accepted: bool) -> Iterator[Finding]:
-        """Agent types that ask for no permission: claude refuses that to root, and asks everybody else once."""
-        found = []
+        """Check agent types that bypass permissions: claude refuses this to root, and asks other users once."""
+        bypassing = []
         for name in self._agents:
             try:
                 options = gathered(
@@ -97,10 +94,10 @@ class ClaudeSetup:
                 yield Finding(False, f"{name}: {error.message}", "edit config.yaml")
                 continue
             if bypasses(options.arguments):
-                found.append(name)
-        if not found:
+                bypassing.append(name)
+        if not bypassing:
             return
-        types = ", ".join(found)
+        types = ", ".join(bypassing)
         if os.geteuid() == 0 and not excused(given):
             yield Finding(
                 False,
@@ -120,7 +117,7 @@ def _version(path: str) -> Finding:
     if not os.path.basename(path).startswith("claude"):
         return Finding(True, f"agents are started with {path}, whose version is not asked")
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -131,7 +128,7 @@ def _version(path: str) -> Finding:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(False, f"{path} --version does not work: {error}", INSTALL)
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", result.stdout)
     if found is None:
         return Finding(False, f"{path} --version names no version", INSTALL)
     version = found[0]

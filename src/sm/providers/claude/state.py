@@ -1,6 +1,6 @@
 """Reads the state that claude publishes for each of its processes. Pure.
 
-Source: claude 2.1.197. A file of an unknown form has no meaning.
+Source: claude 2.1.197. Files of an unknown form are ignored.
 """
 
 import json
@@ -33,12 +33,11 @@ class ClaudeStateReader:
 
 
 def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
-    """The file's object."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    # By its type too: True is 1 to Python.
+    # Compare the type too, because True == 1.
     if not isinstance(value, dict) or type(value.get("pid")) is not int or value["pid"] != process.pid:
         return None
     return value if is_of(value, process) else None
@@ -62,9 +61,9 @@ def _observation(published: Mapping[str, Any]) -> Observation | None:
 
 
 def _updated_at(published: Mapping[str, Any]) -> float | None:
-    """When the state began, in seconds since the epoch; None: the file does not say."""
+    """Start of the state in seconds since the epoch; None: unknown."""
     at_ms = published.get("statusUpdatedAt")
     if isinstance(at_ms, bool) or not isinstance(at_ms, int | float):
         return None
-    # Compared before it is divided: an integer may be larger than any float.
+    # Compare before dividing: an integer may exceed the range of float.
     return at_ms / 1000 if 0 < at_ms < 1e14 and values.is_time(at_ms / 1000) else None

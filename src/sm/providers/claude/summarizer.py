@@ -1,7 +1,7 @@
-"""Runs claude as a program that answers one question and can do nothing else. Pure: it plans the process.
+"""Plans a claude process that answers one question without any tools. Pure.
 
-Measured with 2.1.197: one request, no tools, no hooks, no transcript, and none of the CLAUDE.md above it or of its
-user in the question. All kinds of login work (safe mode keeps apiKeyHelper).
+Measured with 2.1.197: one request, no tools, no hooks, no transcript, and no CLAUDE.md in the question. All kinds of
+login work (safe mode keeps apiKeyHelper).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from sm.config import What
 
 _SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
-"""Reading is denied by a rule too: an `@` that got through attaches nothing then."""
+"""Also denies Read, so that an unescaped `@` attaches nothing."""
 
 
 class ClaudeSummarizer:
@@ -33,7 +33,7 @@ class ClaudeSummarizer:
     def unavailable(self) -> str | None:
         if not self._settings.enabled:
             return "no model is to be asked (claude.what.enabled)"
-        # Relative to the directory of a session it would be a file that its agent can write, and it runs out here.
+        # A relative path would name a file that the agent can write, and the summarizer runs outside the sandbox.
         if "/" in self._command[0] and not self._command[0].startswith("/"):
             return "claude.default_command must be a name or an absolute path for this"
         return None
@@ -50,5 +50,5 @@ class ClaudeSummarizer:
         return {**environment, "DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
     def as_data(self, line: str) -> str:
-        """claude attaches the file that a word such as @/etc/passwd names, whatever tools it has."""
+        """claude attaches files named by words such as @/etc/passwd, even without tools."""
         return line.replace("@", "(at)")

@@ -1,6 +1,6 @@
-"""Reads the title and the screen of a claude's terminal as observations. Pure.
+"""Turns the title and screen of claude's terminal into observations. Pure.
 
-`screen` knows how claude draws, `trouble` what to do about an obstacle; this module says what both mean for a status.
+`screen` parses the drawing and `trouble` has the hints; this module maps both to activities.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _ACTIVITIES = {
     State.BLOCKED: Activity.BLOCKED,
 }
 _ANSWERS_NO_PROMPT = frozenset({Obstacle.LOGIN, Obstacle.BAD_MODEL})
-"""claude has started, has an input box and fails each turn until a person acts."""
+"""claude started and has an input box, but each turn fails until a person acts."""
 
 
 class ClaudeScreenReader:
@@ -37,17 +37,19 @@ class ClaudeScreenReader:
                 return None
 
     def screen(self, lines: Sequence[str], at: float) -> Observation | None:
-        seen = read_screen(lines)
-        if seen.obstacle in _ANSWERS_NO_PROMPT and (why := explain(lines, working_dir="", exited=False)):
+        content = read_screen(lines)
+        if content.obstacle in _ANSWERS_NO_PROMPT and (why := explain(lines, working_dir="", exited=False)):
             reason = f"{why.message}; hint: {why.hint}"
             return Observation(Source.SCREEN, Activity.BLOCKED, at, folded(reason, 300))
-        activity = _ACTIVITIES.get(seen.state)
-        if activity is None or _STOP_HOOK in seen.what:  # the turn is over: claude waits for `sm hook`
+        activity = _ACTIVITIES.get(content.state)
+        if activity is None or _STOP_HOOK in content.what:  # the turn is over: claude waits for `sm hook`
             return None
-        return Observation(Source.SCREEN, activity, at, folded(seen.what, 200))
+        return Observation(Source.SCREEN, activity, at, folded(content.what, 200))
 
     def start_problem(self, lines: Sequence[str], working_dir: str) -> StartProblem | None:
-        found = explain(lines, working_dir=working_dir, exited=False)
-        if found is None or found.ended:  # its end follows at once and is reported with the same words
+        problem = explain(lines, working_dir=working_dir, exited=False)
+        if (
+            problem is None or problem.ended
+        ):  # the exit of the process follows and is reported with the same text
             return None
-        return StartProblem(folded(found.message, 300), folded(found.hint, 300))
+        return StartProblem(folded(problem.message, 300), folded(problem.hint, 300))

@@ -1,4 +1,4 @@
-"""The agent's todo list, and what changes it. Pure."""
+"""Parses the agent's todo list and its changes. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from sm.core.usage import Todo
 from sm.providers.claude import values
 
 TODOS_MAX = 200
-"""Entries of a list that may stay in memory."""
+"""Maximum entries in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TodoList:
-    """The whole list, in place of the one before."""
+    """A complete list that replaces the previous one."""
 
     items: tuple[Todo, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TodoChange:
-    """One entry of the Task tools' list: new, or changed in what is not None."""
+    """A new or changed entry in the list of the Task tools. None: unchanged."""
 
     id: str
     content: str | None
     status: str | None
-    """`deleted`: it is on the list no more."""
+    """`deleted`: removed from the list."""
 
 
 def _todo(value: object) -> Todo | None:
@@ -38,12 +38,12 @@ def _todo(value: object) -> Todo | None:
 
 
 def todo_list(entries: Sequence[object]) -> TodoList:
-    """The list of what a tool or a reminder gives as one; an entry of an odd shape is left out."""
+    """Parse a list from a tool or a reminder. Skips invalid entries."""
     return TodoList(tuple(todo for entry in entries[:TODOS_MAX] if (todo := _todo(entry)) is not None))
 
 
 def task_change(result: Mapping[str, Any]) -> TodoList | TodoChange | None:
-    """What the structured result of a Task tool says; its line does not name the tool, so the shape must be right.
+    """Parse the structured result of a Task tool. The line does not name the tool, so the shape must identify it.
 
     TaskCreate: {task: {id, subject}}, TaskGet: {task: {id, subject, status, blockedBy, ...}},
     TaskList: {tasks: [{id, subject, status, blockedBy}]}, TaskUpdate: {taskId, updatedFields, statusChange: {to}}.
@@ -63,7 +63,7 @@ def task_change(result: Mapping[str, Any]) -> TodoList | TodoChange | None:
 
 
 def changed(todos: tuple[Todo, ...], change: TodoList | TodoChange) -> tuple[Todo, ...]:
-    """The list after the change, at most 200 entries."""
+    """Apply a change. The result has at most TODOS_MAX entries."""
     if isinstance(change, TodoList):
         return change.items
     if change.status == "deleted":

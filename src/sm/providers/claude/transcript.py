@@ -1,6 +1,6 @@
-"""Reads claude's transcripts: what lines mean, and where the files lie. Pure.
+"""Finds and interprets claude's transcripts. Pure.
 
-Source: claude 2.1.197. Lines of an unknown form have no meaning.
+Source: claude 2.1.197. Lines of an unknown form are ignored.
 """
 
 import re
@@ -23,7 +23,7 @@ class ClaudeTranscriptReader:
     """`TranscriptReader` for claude."""
 
     def root(self, environment: Mapping[str, str]) -> str:
-        """The directory itself may be a link of its user's."""
+        """The directory may be a link created by the user."""
         return f"{config_dir(environment)}/projects"
 
     def path(self, environment: Mapping[str, str], working_dir: str, conversation: str) -> str:
@@ -51,12 +51,12 @@ class ClaudeTranscriptReader:
         if sidechain:
             return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
         return TranscriptDelta(
-            tuple(each for fact in facts if (each := _observed(fact)) is not None),
+            tuple(observation for fact in facts if (observation := _observation(fact)) is not None),
             tuple(usage),
             tools,
             todos,
             context,
-            tuple(taken for fact in facts if (taken := _accepted(fact)) is not None),
+            tuple(accepted for fact in facts if (accepted := _accepted(fact)) is not None),
             _finished(facts),
             ended,
         )
@@ -84,9 +84,9 @@ def _accepted(fact: Fact) -> AcceptedInput | None:
 
 
 def _finished(facts: Sequence[Fact]) -> float | None:
-    """When the last turn was finished; None when it failed or was interrupted.
+    """The time at which the last turn finished; None if it failed or was interrupted.
 
-    claude writes an end for a failed turn too.
+    claude also writes TURN_FINISHED after a failed turn.
     """
     ends = (MarkKind.TURN_FINISHED, MarkKind.API_ERROR, MarkKind.INTERRUPTED)
     marks = [fact for fact in facts if isinstance(fact, Mark) and fact.kind in ends]
@@ -104,12 +104,10 @@ _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
     MarkKind.INTERRUPTED: (Activity.IDLE, "it was interrupted"),
     MarkKind.API_ERROR: (Activity.IDLE, "its turn failed: {text}"),
 }
-"""What marks say of the agent's activity. None of REJECTED: an interruption follows, or the person said how to go on.
-"""
+"""The activity after each mark. REJECTED is missing, because an interrupt or new instructions follow."""
 
 
-def _observed(fact: Fact) -> Observation | None:
-    """The agent's activity by this line."""
+def _observation(fact: Fact) -> Observation | None:
     match fact:
         case ToolUse():
             activity, reason = Activity.BUSY, f"it calls {folded(fact.name, 80)}"

@@ -1,6 +1,6 @@
-"""What keeps claude from starting, in plain words, and what to type about it. Pure.
+"""Explains start problems of claude with a hint for each. Pure.
 
-How each obstacle looks is `screen`'s knowledge; what is done about it was measured on claude 2.1.197.
+`screen` recognizes the obstacles; the hints were measured with claude 2.1.197.
 """
 
 import shlex
@@ -14,23 +14,23 @@ INSTALL = "npm install -g @anthropic-ai/claude-code"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a session does not start."""
+    """The reason why a session does not start."""
 
     kind: Obstacle | None
-    """None: it has ended before it showed anything, and what it said is not known to us."""
+    """None: claude exited before it drew anything, with an unknown message."""
     message: str
-    """One line: what happened."""
+    """One line."""
     hint: str
-    """One line: what to type next, and who."""
+    """One line with the command to type."""
     ended: bool = False
-    """It is not a question to a person: claude has ended, or is about to."""
+    """claude has exited or is about to, in place of waiting for a person."""
 
 
 def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> Trouble | None:
-    """Why claude in `working_dir` has not started; None when nothing on its screen says that it has not.
+    """The reason why claude in `working_dir` has not started; None: the screen shows no start problem.
 
-    `exited`: its process is known to be gone. Then `screen_lines` are the history and the screen: a single
-    line that it has printed may have left the screen before `Pane is dead` was written to it.
+    `exited`: the process is gone. Then `screen_lines` must include the history: a single printed line may have left the
+    screen before tmux wrote `Pane is dead`.
     """
     screen = read_end(screen_lines) if exited else read_screen(screen_lines)
     if screen.obstacle is not None:
@@ -60,15 +60,15 @@ def _message(screen: ScreenContent, obstacle: Obstacle) -> str:
 
 
 def _was_up(lines: Sequence[str]) -> bool:
-    """Whether it has drawn its welcome, its input box or its farewell: then it had started."""
+    """Return whether claude had started: it drew its welcome, input box or farewell."""
     return any(line.startswith(("╭─── Claude Code", "─" * 10, "Resume this session with:")) for line in lines)
 
 
 def _unexplained(lines: Sequence[str]) -> str:
-    said = last_words(lines)
-    if not said:
+    printed = last_words(lines)
+    if not printed:
         return "claude has ended and printed nothing"
-    return f"claude has ended before it started; the last line that it printed: {said[:200]}"
+    return f"claude has ended before it started; the last line that it printed: {printed[:200]}"
 
 
 _RUN_IT = "cd {at} && claude, in a terminal of your own; "
@@ -97,4 +97,4 @@ _HINTS: Mapping[Obstacle, str] = {
     Obstacle.BAD_MODEL: "spawn it with a model that claude knows (opus, sonnet, haiku, or a full name), or /model in "
     "its terminal",
 }
-"""What to type. `at`: the session's directory, quoted; `detail`: `ScreenContent.detail`; `option`: its first word."""
+"""Hints. `at`: the session's directory, quoted; `detail`: `ScreenContent.detail`; `option`: first word of `detail`."""

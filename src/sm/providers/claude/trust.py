@@ -1,4 +1,4 @@
-"""Answers claude's question whether it may work in a directory, in the file where claude keeps the answer."""
+"""Marks a directory as trusted in the state file of claude."""
 
 import json
 import os
@@ -13,16 +13,16 @@ from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 
 _TRIES = 5
 _STANDS_S = 1.0
-"""How long an entry must stay while claudes run. One that is about to write its own copy has read it just before:
-it undoes what was written in between, and only that (CC 1)."""
+"""Time for which an entry must stay while claudes run. A running claude may read the file, then write back its copy and
+undo an entry written in between (CC 1)."""
 _LOOK_EVERY_S = 0.05
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 def trust(home: ClaudeHome, directory: str) -> Trusted:
-    """Trust `directory` (absolute, without links) and all below it. Idempotent. Raises SmError.
+    """Trust `directory` (absolute, without links) and below. Idempotent. Raises SmError.
 
-    When this returns, no claude that runs has undone the entry.
+    After the return, no running claude has undone the entry.
     """
     covered = _write(home, directory)
     running = [] if covered is not None else home.running()
@@ -32,23 +32,20 @@ def trust(home: ClaudeHome, directory: str) -> Trusted:
 
 
 def _write(home: ClaudeHome, directory: str) -> str | None:
-    """Write it, unless `directory` is covered: then return by which. Raises SmError, with nothing changed."""
+    """Write the entry, or return the trusted directory that covers `directory`. An SmError changes nothing."""
     for _ in range(_TRIES):
-        path, state, found = _read(home)
+        path, state, status = _read(home)
         covered = trusted_by(state, directory)
         if covered is not None:
             return covered
         _add(state, directory, path)
-        if _replace(path, found, _text(state)):
+        if _replace(path, status, _text(state)):
             return None
     raise ExternalError(f"{path} is being changed all the time", "end the claudes that run, then repeat")
 
 
 def _insist(home: ClaudeHome, directory: str, running: list[int]) -> None:
-    """Return when what was written has stood while claudes run; write it again when one of them undid it.
-
-    Raises IllegalState when it does not last.
-    """
+    """Rewrite the entry until no running claude undoes it. Raises IllegalState if one always does."""
     for _ in range(_TRIES):
         if _stands(home, directory):
             return
@@ -72,7 +69,7 @@ def _stands(home: ClaudeHome, directory: str) -> bool:
 
 def _read(home: ClaudeHome) -> tuple[str, dict[str, Any], os.stat_result]:
     """The path of the file, its object and its status. Raises SmError."""
-    path = os.path.realpath(home.state)  # a person's dotfiles may be links, which stay
+    path = os.path.realpath(home.state)  # keep links of the user's dotfiles
     try:
         return path, *read_object(path)
     except FileNotFoundError:
@@ -92,26 +89,30 @@ def _add(state: dict[str, Any], directory: str, path: str) -> None:
 
 
 def _text(state: dict[str, Any]) -> bytes:
-    """As claude writes it: two blanks, letters as they are, halves of surrogate pairs escaped."""
+    """Format as claude does: indent of two, no ASCII escapes, escaped lone surrogates."""
     text = json.dumps(state, indent=2, ensure_ascii=False)
     return _LONE.sub(lambda half: f"\\u{ord(half.group()):04x}", text).encode()
 
 
-def _replace(path: str, found: os.stat_result, content: bytes) -> bool:
-    """Put `content` in place of the file that was `found`, at once. False when somebody changed it meanwhile."""
-    if found.st_uid != os.geteuid():
-        raise NotPermitted(f"{path} belongs to user {found.st_uid}", "run sm as its owner")
+def _replace(path: str, before: os.stat_result, content: bytes) -> bool:
+    """Replace the file atomically. False if the file changed since the status `before`."""
+    if before.st_uid != os.geteuid():
+        raise NotPermitted(f"{path} belongs to user {before.st_uid}", "run sm as its owner")
     new = f"{path}.sm-{os.getpid()}"
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with open(fd, "wb") as file:
-                os.fchmod(fd, stat.S_IMODE(found.st_mode))
+                os.fchmod(fd, stat.S_IMODE(before.st_mode))
                 file.write(content)
                 file.flush()
                 os.fsync(fd)
             now = os.stat(path)
-            if (now.st_ino, now.st_mtime_ns, now.st_size) != (found.st_ino, found.st_mtime_ns, found.st_size):
+            if (now.st_ino, now.st_mtime_ns, now.st_size) != (
+                before.st_ino,
+                before.st_mtime_ns,
+                before.st_size,
+            ):
                 os.unlink(new)
                 return False
             os.rename(new, path)

@@ -1,6 +1,6 @@
-"""Values of a JSON that anybody may have written: what of them is of the shape that is wanted, within bounds. Pure.
+"""Reads typed values from untrusted JSON, with size limits. Pure.
 
-What is of another shape is nothing, and raises nothing.
+Values of another type give an empty result. Nothing raises.
 """
 
 import hashlib
@@ -13,20 +13,20 @@ from typing import Any
 from sm.core.text import folded
 
 TEXT_MAX = 4_000
-"""Characters kept of a text: its two ends, for a report says at its end what came of it."""
+"""Characters kept of a text: both ends, because a report has its result at the end."""
 ARGUMENT_MAX = 200
 ARGUMENTS_MAX = 30
 NAME_MAX = 100
-"""Bounds on what one value may leave in memory."""
+"""Limits for values in memory."""
 _COUNT_MAX = 10**12
 _WORD_MAX = 200
 _PATH_MAX = 4096
 
 
 def digest(tool: str, arguments: object) -> str:
-    """The same for the same use of a tool, in whichever event: what claude asks about has no id of the use.
+    """A digest that matches events of the same tool use, because permission events have no tool use id.
 
-    Empty: it cannot be had.
+    Empty: the arguments are nested too deeply.
     """
     try:
         return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
@@ -35,7 +35,7 @@ def digest(tool: str, arguments: object) -> str:
 
 
 def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's arguments, cut to what may stay in memory: see `ToolUse.arguments`."""
+    """A tool's arguments, truncated for `ToolUse.arguments`."""
     return {cut(key, NAME_MAX): _small(value) for key, value in list(arguments.items())[:ARGUMENTS_MAX]}
 
 
@@ -43,7 +43,7 @@ def _small(value: object) -> object:
     if isinstance(value, str):
         return cut(value, ARGUMENT_MAX)
     if not isinstance(value, (dict, list)):
-        # A number can be a line long.
+        # An integer may have thousands of digits.
         return (
             value if not isinstance(value, int) or abs(value) <= _COUNT_MAX else f"{value.bit_length()} bits"
         )
@@ -58,16 +58,16 @@ def _small(value: object) -> object:
 
 _HALF = re.compile("[\ud800-\udfff]")
 _ODD = re.compile("[\ud800-\udfff]|[0-9]{19}")
-"""What the daemon's JSON cannot hold: the half of an emoji, or an integer of more than 64 bits."""
+"""Values that orjson rejects: lone surrogates, and integers of more than 64 bits."""
 
 
 def mended(text: str) -> str:
-    """`text` with U+FFFD in the place of each half of a surrogate pair: no UTF-8 can hold one."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return _HALF.sub("\ufffd", text)
 
 
 def cut(text: str, limit: int = TEXT_MAX) -> str:
-    """`text` in at most `limit` characters: a long one loses its middle, a short limit its end."""
+    """Truncate to `limit` characters: the middle for TEXT_MAX, the end for other limits."""
     if len(text) > limit:
         half = limit // 2
         text = f"{text[: half - 1]}…{text[-half:]}" if limit == TEXT_MAX else f"{text[: limit - 1]}…"
@@ -75,28 +75,26 @@ def cut(text: str, limit: int = TEXT_MAX) -> str:
 
 
 def string(value: object) -> str:
-    """`value` if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def name(value: object) -> str:
-    """A short string, or nothing: ids, models, kinds."""
+    """A short string (id, model, kind), else an empty one."""
     return mended(value) if isinstance(value, str) and len(value) <= NAME_MAX else ""
 
 
 def word(value: object) -> str:
-    """A short text that claude itself chose; of anything else the beginning, harmless to show."""
+    """A short text of claude, folded and truncated so that it is safe to show."""
     return folded(string(value), _WORD_MAX)
 
 
 def absolute(value: object) -> str:
-    """An absolute path, else an empty text."""
+    """`value` if it is an absolute path, else an empty string."""
     path = string(value)
     return path if path.startswith("/") and "\0" not in path and len(path) <= _PATH_MAX else ""
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """`value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -113,33 +111,30 @@ def words(content: object) -> str:
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, or None for what is none. True is an int to Python, not to us."""
+    """A number of tokens, else None. Rejects True, which is an int in Python."""
     return value if type(value) is int and 0 <= value <= _COUNT_MAX else None
 
 
-# One form, because times are compared as texts.
+# One format, because times are compared as strings.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 
 
 def time(value: object) -> str | None:
-    """A time as claude writes it, or None: also for 30 February, and for a year that no clock shows."""
+    """A valid time in claude's format, else None."""
     if not isinstance(value, str) or not _TIME.fullmatch(value, endpos=40):
         return None
     return value if seconds_of(value) is not None else None
 
 
 def seconds_of(at: str) -> float | None:
-    """Seconds since the epoch; None for what is no time."""
+    """Seconds since the epoch; None for an invalid time."""
     try:
-        found = datetime.fromisoformat(at)
-        return found.timestamp() if found.tzinfo is not None and is_time(found.timestamp()) else None
+        parsed = datetime.fromisoformat(at)
+        return parsed.timestamp() if parsed.tzinfo is not None and is_time(parsed.timestamp()) else None
     except (ValueError, OverflowError):
         return None
 
 
 def is_time(at_s: float) -> bool:
-    """Whether a clock may have shown so many seconds since the epoch: after 1970, and before the year 5138.
-
-    Whatever is made of such a number is a time again.
-    """
+    """Return whether `at_s` is between 1970 and the year 5138, which every conversion supports."""
     return 0 < at_s < 1e11
