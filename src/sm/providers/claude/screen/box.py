@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  (claude's pointer looks like a greater-than sign, and is not one)
-"""The input box: what stands in it, and what claude does meanwhile."""
+"""Reads a screen that ends with the input box: the draft, and claude's current state."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, sh
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Where the input box is: `rows[top]` and `rows[bottom]` are its rules."""
+    """The input box: `rows[top]` and `rows[bottom]` are its rules."""
 
     top: int
     bottom: int
@@ -22,18 +22,18 @@ class _Box:
 
 _PROMPTS = ("❯", "!", ">")
 _MENU = re.compile(r"^!|(^|\s)[/@]")
-"""Drafts under which claude lists completions, from the first column on and instead of its footer."""
+"""Drafts with a list of completions, which replaces the footer and begins in the first column."""
 
 
 def _box(rows: Sequence[str]) -> _Box | None:
-    """The input box, if it is what the screen ends with (but for a footer or a menu)."""
+    """The input box, if only a footer or a menu follows."""
     rules = [number for number, row in enumerate(rows) if is_rule(row)][-2:]
     if len(rules) < 2:
         return None
     top, bottom = rules
     inside = rows[top + 1 : bottom]
     plain = set(rows[top] + rows[bottom]) == {"─"}
-    # tmux 3.3a draws no cell for what follows a zero-width joiner, and be it the beginning of the rule below.
+    # tmux 3.3a draws no cell after a zero-width joiner, even for the first character of the rule below.
     if not inside or (plain and abs(columns(rows[top]) - columns(rows[bottom])) > 1):
         return None
     if not inside[0].startswith(_PROMPTS) or inside[0][1:2].strip():
@@ -45,38 +45,38 @@ def _box(rows: Sequence[str]) -> _Box | None:
     below = rows[bottom + 1 :]
     if any(row and not row.startswith(" ") for row in below) and not _MENU.search(text):
         return None
-    # The footer never offers to cancel: that is a question of which the last options stand below a rule.
+    # The footer never offers to cancel. This is a question with its last options below a rule.
     if OPTION.match(inside[0]) and "Esc to cancel" in one_line(below):
         return None
     return _Box(top, bottom, text)
 
 
 _BUSY = re.compile(r"esc to(?: int\w*)?(?: ?…)?")
-"""A narrow pane wraps or cuts it."""
+"""A narrow pane wraps or truncates the text."""
 _FRESH = "? for shortcuts"
 _WHOLE = frozenset({_FRESH, "← for agents"})
-"""What a footer ends with that has room for all of its parts, while claude works and while it does not."""
+"""Last parts of an untruncated footer, for a busy and an idle claude."""
 _RUNNING = re.compile(r"\d+ (?:background )?(?:shell|bash|task|agent|monitor|workflow)s?\b")
 _STILL = re.compile(r"\d+ \w+ still running")
 _HINTS = re.compile(r"Press up to edit queued messages|Try \"[^\"]*\"?|Message @[^\n]*…")
-"""What claude writes into an empty box, in dim letters."""
+"""Hints that claude shows in an empty box, in dim letters."""
 
 
 def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
-    """What a claude does whose screen ends with its input box; None when it does not."""
+    """The content of a screen that ends with the input box; None: another screen."""
     box = _box(rows)
     if box is None:
         return None
     above = rows[: box.top]
     parts = _footer(rows[box.bottom + 1 :], box)
-    # Enter to view tasks: it takes the keys, and drops a paste.
+    # "Enter to view tasks": the footer takes the keys and drops a paste.
     if any(part.startswith("Enter to ") for part in parts):
         return ScreenContent(
             State.DIALOG, "its footer has the keyboard", hint="leave it in its terminal: the up arrow"
         )
     busy = any(_BUSY.fullmatch(part) for part in parts)
     fresh = _FRESH in parts
-    spinner, seen = _activity(above)
+    spinner, is_visible = _activity(above)
     hinted = (busy or fresh or _queue(above)) and _HINTS.fullmatch(box.text) is not None
     composer = "" if hinted else box.text
     queued = _queue(above) and ((hinted and box.text.startswith("Press up")) or _heads_a_queue(above))
@@ -84,13 +84,13 @@ def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
     background = waiting or any(_RUNNING.match(part) for part in parts) or _still_running(above)
     if busy or waiting or (queued and hinted) or (spinner is not None and not fresh):
         return ScreenContent(State.WORKING, _doing(spinner), composer, queued, background)
-    if not seen and not _WHOLE.intersection(parts):
+    if not is_visible and not _WHOLE.intersection(parts):
         return ScreenContent(State.UNKNOWN, "what it does is above the top of its screen", composer)
     return _in_the_way(parts, composer) or _idle(composer, background, _bad_model(above))
 
 
 def _in_the_way(parts: Sequence[str], composer: str) -> ScreenContent | None:
-    """What the footer tells of a box that takes no prompt."""
+    """The state of a box that accepts no prompt, from the footer."""
     if any(part.startswith("search prompts:") for part in parts):
         what = "its earlier prompts are searched"
         return ScreenContent(State.DIALOG, what, composer, hint="close it in its terminal: Escape")
@@ -113,9 +113,9 @@ def _idle(composer: str, background: bool, bad_model: str) -> ScreenContent:
 
 
 def _footer(below: Sequence[str], box: _Box) -> list[str]:
-    """What the footer's first paragraph says, part by part.
+    """The parts of the footer's first paragraph.
 
-    A menu's rows are no footer, their descriptions are anybody's words; nor is the list of tasks below it.
+    Excludes the task list below, and the rows of a menu, whose descriptions are not claude's text.
     """
     rows = paragraph(below)
     if _MENU.search(box.text) and any(not row.startswith(" ") for row in rows):
@@ -125,17 +125,17 @@ def _footer(below: Sequence[str], box: _Box) -> list[str]:
 
 _NO_SPINNER = "●⏺❯⎿│╭╰>!"
 _DONE = re.compile(r"\S+ for \d")
-"""The line under a turn: a verb in the past, and how long it took."""
+"""The line below a finished turn: a verb in the past tense and the duration."""
 _WAITING = re.compile(r"Waiting for \d+ [a-z]")
-"""Its turn has ended and the next begins by itself: agents that it has started are at work."""
+"""The turn ended, but the next one begins automatically when the background agents finish."""
 _SPINS = re.compile(r"…(\s*$|\s*\()|· Retrying in \d")
 
 
 def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
-    """What the spinner's line says, if the last thing above the box is one, and whether the last thing was seen.
+    """The text of the spinner line, if it is the last block above the box, and whether that block is visible.
 
-    The line is a glyph in the first column and words that end in `…`, with time and tokens in brackets behind
-    it; tips, tasks and queued messages may follow it, indented. Glyphs and verbs change with every release.
+    The line has a glyph in the first column and words that end in `…`, then time and tokens in parentheses. Indented
+    tips, tasks and queued messages may follow. Glyphs and verbs change with every release.
     """
     last = next((n for n in range(len(above) - 1, -1, -1) if above[n] and above[n][0] != " "), None)
     if last is None:
@@ -151,12 +151,12 @@ def _activity(above: Sequence[str]) -> tuple[str | None, bool]:
 
 
 def _queue(above: Sequence[str]) -> bool:
-    """Whether something indented stands directly on the box: chat keeps a blank line between."""
+    """Return whether an indented row is directly above the box. The chat leaves a blank row."""
     return bool(above) and above[-1].startswith("  ")
 
 
 def _heads_a_queue(above: Sequence[str]) -> bool:
-    """Whether one of those rows begins a message: as in the chat, but indented."""
+    """Return whether one of these rows begins a message: as in the chat, but indented."""
     for row in reversed(above):
         if indent(row) < 2:
             return False
@@ -166,7 +166,7 @@ def _heads_a_queue(above: Sequence[str]) -> bool:
 
 
 def _still_running(above: Sequence[str]) -> bool:
-    """The line under the last turn names what goes on: nothing may have been said since."""
+    """Return whether the line below the last turn lists running work, with no text after the line."""
     last = next((row for row in reversed(above) if row), "")
     return bool(_DONE.match(last[2:]) and _STILL.search(last))
 
@@ -184,11 +184,11 @@ def _doing(spinner: str | None) -> str:
 
 
 def _bad_model(above: Sequence[str]) -> str:
-    """The model that the API does not know, if that is the last thing that claude said of itself."""
+    """The model that the API rejects, if this error is the last message of claude."""
     last = next((n for n in range(len(above) - 1, -1, -1) if above[n].startswith(("●", "⏺", "❯"))), None)
     if last is None:
         return ""
-    found = re.match(
+    match = re.match(
         r"\S There's an issue with the selected model \((.+?)\)", one_line(paragraph(above[last:]))
     )
-    return found[1] if found else ""
+    return match[1] if match else ""

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001, RUF002  (claude's pointer looks like a greater-than sign, and is not one)
-"""What takes the input box's place, and the keys with it: questions, permissions, menus, views."""
+"""Reads screens that replace the input box: questions, permissions, menus, views."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from sm.providers.claude.screen.rows import is_rule, last_paragraph, one_line
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State, short
 
 OPTION = re.compile(r"(?P<before> {0,3}(?:❯ | {2}| ))(?P<number>\d{1,2})\. *(?P<label>\S.*)")
-"""The row that an option begins in. A narrow pane takes the space behind the number (seen at 50 columns)."""
+"""The first row of an option. A narrow pane drops the space after the number (measured at 50 columns)."""
 _KEYS = re.compile(
     r"(?:^|[·(,]\s*|\bor )"
     r"(?:esc(?:ape)?|enter|return|space|tab|shift\+\w+|ctrl[+-]\w|any key|[←→↑↓/]+|\w)(?:/\S+| \S+ keys)? to \w+",
@@ -22,15 +22,15 @@ _HEADER = re.compile(r"(?:←\s+| )[☐☒✔]\s.*")
 @dataclass(frozen=True, slots=True)
 class _Dialog:
     rows: Sequence[str]
-    """All of it that is on the screen, from below its first rule."""
+    """The visible rows of the dialog, below its first rule."""
     head: Sequence[str]
-    """The rows above its first option; all of them when there is none."""
+    """The rows above the first option; all rows without options."""
     options: Sequence[str]
-    """Their labels, without what wraps into further rows."""
+    """The labels, without wrapped rows."""
     last: Sequence[str]
-    """Its last paragraph: what keys do, if it says so."""
+    """The last paragraph, which may describe keys."""
     ruled: bool
-    """Whether a rule parts it from the chat."""
+    """A rule separates the dialog from the chat."""
 
     @property
     def question(self) -> str:
@@ -45,8 +45,7 @@ class _Dialog:
         return one_line(rows)
 
     @property
-    def asks_leave(self) -> bool:
-        """Whether it asks whether claude may do something."""
+    def is_permission(self) -> bool:
         return (
             len(self.options) > 1
             and self.options[0].startswith("Yes")
@@ -59,35 +58,35 @@ class _Dialog:
 
 
 def in_a_dialog(rows: Sequence[str]) -> ScreenContent | None:
-    """What the dialog is that these rows end with; None when they end with none that is known."""
+    """The dialog at the end of these rows; None: no known dialog."""
     dialog = _dialog(rows)
     if dialog is None:
         return None
-    # Questions first: their options are an agent's own words, which may be those of a dialog of the first run.
+    # Questions first: an agent writes their options and could imitate a first-run dialog.
     return _question(dialog) or _first_run(dialog) or _permission(dialog) or _menu(dialog)
 
 
 def _dialog(rows: Sequence[str]) -> _Dialog | None:
-    """What stands below the last rule that is not itself part of the dialog.
+    """The rows below the last rule outside the dialog.
 
-    A dialog that is taller than the pane has no rule on the screen; then all that is seen must be of it.
+    A dialog taller than the pane has no visible rule; then all visible rows must belong to the dialog.
     """
     rules = [number for number, row in enumerate(rows) if is_rule(row)]
     first, labels = _options(rows)
     starts = [n for n in rules if first is None or n < first]
     start = starts[-1] + 1 if starts else 0
-    own = rows[start:]
-    if any(_CHAT.match(row) for row in own):
+    dialog_rows = rows[start:]
+    if any(_CHAT.match(row) for row in dialog_rows):
         return None
-    head = rows[start:first] if first is not None else own
-    return _Dialog(own, head, labels, last_paragraph(own), bool(starts))
+    head = rows[start:first] if first is not None else dialog_rows
+    return _Dialog(dialog_rows, head, labels, last_paragraph(dialog_rows), bool(starts))
 
 
 def _options(rows: Sequence[str]) -> tuple[int | None, list[str]]:
-    """Where the last list of options begins, and its labels; (None, []) if it is none that can be answered.
+    """The first row and the labels of the last list of options; (None, []): no list that can be answered.
 
-    It counts down to 1 from the bottom in one column, and one of its numbers has `❯` before it. The last of
-    them stands below the last rule: what is above that may be quoted, but for the rest of a question's options.
+    The numbers count down to 1 from the bottom in one column, and exactly one has `❯` before it. The last option is
+    below the last rule, because rows above may be quoted, except for the other options of a question.
     """
     floor = max((number for number, row in enumerate(rows) if is_rule(row)), default=-1)
     labels: list[str] = []
@@ -95,17 +94,17 @@ def _options(rows: Sequence[str]) -> tuple[int | None, list[str]]:
     expected: int | None = None
     chosen = 0
     for number in range(len(rows) - 1, -1, -1):
-        found = OPTION.fullmatch(rows[number])
-        if found is None or (column is not None and found.end("before") != column):
+        option = OPTION.fullmatch(rows[number])
+        if option is None or (column is not None and option.end("before") != column):
             continue
         if expected is None and number < floor:
             break
-        if expected is not None and int(found["number"]) != expected:
+        if expected is not None and int(option["number"]) != expected:
             continue
-        column = found.end("before")
-        expected = int(found["number"]) - 1
-        chosen += "❯" in found["before"]
-        labels.insert(0, found["label"])
+        column = option.end("before")
+        expected = int(option["number"]) - 1
+        chosen += "❯" in option["before"]
+        labels.insert(0, option["label"])
         if expected == 0:
             return (number, labels) if chosen == 1 else (None, [])
     return None, []
@@ -123,10 +122,10 @@ _ASKED_FIRST: Sequence[tuple[Obstacle, str, re.Pattern[str]]] = (
         re.compile(r" {0,2}(Select login method|Paste code here|Browser didn.t open|Login successful)"),
     ),
     (Obstacle.ONBOARDING, "head", re.compile(r" {0,2}(Let's get started|Security notes:)")),
-    # /theme asks the same below a rule, and offers keys.
+    # /theme has the same text below a rule, and lists keys.
     (Obstacle.ONBOARDING, "bare", re.compile(r" {0,2}Choose the text style that looks")),
 )
-"""How each first-run dialog is known, by the part of it that is claude's own and cannot be quoted."""
+"""Patterns of first-run dialogs, for a part written by claude, which cannot be quoted text."""
 
 
 def _first_run(dialog: _Dialog) -> ScreenContent | None:
@@ -135,7 +134,7 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
             "option": dialog.options,
             "question": [dialog.question] if dialog.options else [],
             "title": [dialog.title],
-            "head": [] if dialog.asks_leave else dialog.head,
+            "head": [] if dialog.is_permission else dialog.head,
             "bare": [] if dialog.ruled or _LEAVES.search(one_line(dialog.last)) else dialog.head,
         }[where]
         if any(pattern.match(text) for text in texts):
@@ -150,20 +149,20 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
 
 _TALK = "Chat about this"
 _OPEN_TALK = re.compile(rf"(?:❯ )?\d+\. ?{_TALK}")
-"""The last option of every question, below a rule of its own."""
+"""The last option of every question, below a separate rule."""
 _CHOOSE = "choose an option in its terminal; Escape declines"
 
 
 def _question(dialog: _Dialog) -> ScreenContent | None:
     if _OPEN_TALK.match(dialog.title):
-        # All of the question but its last option is above the top of the pane.
+        # Only the last option of the question is visible.
         return ScreenContent(State.QUESTION, "it asks something", hint=_CHOOSE)
     if not dialog.options:
         return None
     if not _HEADER.fullmatch(dialog.rows[0]) and dialog.options[-1] != _TALK:
         return None
-    asked = dialog.question if dialog.question != dialog.title else "something"
-    return ScreenContent(State.QUESTION, f"it asks: {short(asked)}", hint=_CHOOSE)
+    question = dialog.question if dialog.question != dialog.title else "something"
+    return ScreenContent(State.QUESTION, f"it asks: {short(question)}", hint=_CHOOSE)
 
 
 _MAY_IT = re.compile(r"(^|\s)(Do you want to|Would you like to proceed|Claude wants to)\b")
@@ -172,7 +171,7 @@ _ACTS = {"Edit file": "edit a file", "Create file": "create a file", "Read file"
 
 
 def _permission(dialog: _Dialog) -> ScreenContent | None:
-    if not dialog.asks_leave:
+    if not dialog.is_permission:
         return None
     return ScreenContent(
         State.PERMISSION,
@@ -201,15 +200,15 @@ _LEAVES = re.compile(
 
 
 def _menu(dialog: _Dialog) -> ScreenContent | None:
-    """Anything else that takes the box's place: options, or a title and a line that says what keys do."""
-    # What stands at the right is no part of a line that wraps at the left.
+    """Other screens in place of the box: options, or a title and a line that describes keys."""
+    # Right-aligned text does not belong to the wrapped line at the left.
     keys = one_line([re.split(r" {2,}", row.strip())[0] for row in dialog.last])
-    leaves = sorted(found["key"].capitalize() for found in _LEAVES.finditer(keys))
+    leaves = sorted(match["key"].capitalize() for match in _LEAVES.finditer(keys))
     titled = len(dialog.last) < sum(map(bool, dialog.rows)) and _KEYS.search(keys)
-    # What is left of a permission dialog that is taller than the pane does not say what it is.
+    # The visible end of a permission dialog taller than the pane does not tell its subject.
     if not dialog.ruled and dialog.options and dialog.options[0].startswith("Yes"):
         return None
-    # The lower end of a draft that is taller than the pane has a rule and a footer, too.
+    # The end of a draft taller than the pane also has a rule and a footer.
     if not (dialog.options or (dialog.ruled and (leaves or titled))):
         return None
     title = short(re.split(r" · | {2,}", dialog.title)[0], 60) if dialog.ruled else ""
@@ -222,13 +221,14 @@ _OTHERS = re.compile(r"enter to \w+ · ")
 
 
 def among_agents(rows: Sequence[str]) -> ScreenContent | None:
-    """The view of all its user's agents (`←` at an empty prompt), whose box starts another claude. No footer of the
-    input box, and no dialog, writes its keys in small letters (2.1.197).
+    """The view of all agents of the user (`←` at an empty prompt), whose box starts another claude.
+
+    Only this view writes its keys in lower case (2.1.197).
     """
     last = max((number for number, row in enumerate(rows) if is_rule(row)), default=-1)
     if last < 0 or not _OTHERS.match(one_line(rows[last + 1 :])):
         return None
-    # Escape ends claude there (seen).
+    # Escape ends claude in this view (measured).
     return ScreenContent(
         State.DIALOG, "the view of its agents is open", hint="open the session in its terminal: Enter"
     )

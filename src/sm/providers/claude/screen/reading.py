@@ -1,4 +1,4 @@
-"""Reading a screen: which of its shapes is looked for before which."""
+"""Reads a screen: tries the known shapes in order."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from sm.providers.claude.screen.states import ScreenContent, State
 
 
 def read_screen(lines: Sequence[str]) -> ScreenContent:
-    """What `tmux capture-pane -p` shows, with or without history above it. Never raises."""
+    """Interpret the output of `tmux capture-pane -p`, with or without history. Never raises."""
     rows = trimmed(lines)
     if not rows:
         return ScreenContent(State.UNKNOWN, "its screen is empty")
@@ -26,31 +26,30 @@ def read_screen(lines: Sequence[str]) -> ScreenContent:
 
 
 def _above_a_rule(rows: Sequence[str]) -> Sequence[str]:
-    """Without the rule of the input box that claude leaves below a dialog that is taller than the box was."""
+    """Remove the rule of the input box that claude leaves below a dialog taller than the box."""
     return rows[:-1] if len(rows) > 1 and is_rule(rows[-1]) else rows
 
 
 def read_end(lines: Sequence[str]) -> ScreenContent:
-    """The same for a claude that is known to have ended: always `exited`, with what it said of the reason.
+    """Interpret the screen of an ended claude: always `exited`, with the reason if printed.
 
-    The history above the screen belongs to it: tmux 3.3a moves the first row there to make room for its
-    `Pane is dead`, and a claude that refuses to start has often printed that one row only (seen at 80x24).
+    `lines` must include the history: tmux 3.3a moves the first row there to make room for `Pane is dead`, and a claude
+    that refuses to start often printed only that row (measured at 80x24).
     """
-    rows = trimmed(lines)
-    return exited(before_the_end(rows))
+    return exited(before_the_end(trimmed(lines)))
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """The last line that an ended process has printed; "" if it has printed nothing."""
+    """The last printed line of an ended process; "" without output."""
     left = before_the_end(trimmed(lines))
     return left[-1].strip() if left else ""
 
 
 def read_title(title: str) -> State | None:
-    """Idle means only "not busy": the title is the same while a dialog is open. None: it says nothing.
+    """The state in the title; None: unknown. IDLE means only "not busy": an open dialog has the same title.
 
-    claude sets `✳ TITLE`, and while it is busy a frame of a braille spinner in the place of the asterisk;
-    before it is ready the title is the host's name.
+    claude sets `✳ TITLE`, with a frame of a braille spinner in place of `✳` while busy. Before claude is ready, the
+    title is the host name.
     """
     glyph, space, _ = title.partition(" ")
     if space and glyph == "✳":

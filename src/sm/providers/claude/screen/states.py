@@ -1,28 +1,28 @@
-"""What a screen can say: `State`, `Obstacle`, a `ScreenContent` of both."""
+"""The interpretation of a screen: `State`, `Obstacle` and `ScreenContent`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class State(StrEnum):
-    """What claude is doing, as far as its screen shows it."""
+    """The state of claude, as shown on its screen."""
 
     IDLE = "idle"
     WORKING = "working"
     PERMISSION = "permission"
-    """It asks whether it may run, write, fetch, or carry out its plan."""
+    """claude asks for permission to run, write, fetch, or carry out its plan."""
     QUESTION = "question"
-    """It asks something with options (the AskUserQuestion tool)."""
+    """claude asks a question with options (the AskUserQuestion tool)."""
     DIALOG = "dialog"
-    """A menu or a view that a person has opened: what is typed goes into that."""
+    """A menu or a view opened by a person, which receives typed text."""
     BLOCKED = "blocked"
-    """It has not started yet, and will not before a person has done something (`ScreenContent.obstacle`)."""
+    """claude cannot start or work until a person acts (`ScreenContent.obstacle`)."""
     EXITED = "exited"
     UNKNOWN = "unknown"
 
 
 class Obstacle(StrEnum):
-    """What keeps claude from starting, in words that end a sentence."""
+    """A reason why claude does not start. The value is the end of a sentence."""
 
     ONBOARDING = "it wants to be set up"
     TRUST = "it asks whether the directory is trusted"
@@ -31,7 +31,7 @@ class Obstacle(StrEnum):
     BYPASS_WARNING = "it asks to accept what bypassing permissions means"
     MCP_SERVER = "it asks about an MCP server of the project"
     IMPORTS = "it asks about imports in CLAUDE.md"
-    # From here on: it has ended and said why.
+    # In the following cases, claude has printed the reason and ended.
     BYPASS_AS_ROOT = "it does not bypass permissions as root"
     UNKNOWN_OPTION = "it does not know an option"
     BAD_CHOICE = "an option has a value that it does not know"
@@ -40,35 +40,35 @@ class Obstacle(StrEnum):
     NO_CONVERSATION = "there is no such conversation to resume"
     NO_FILE = "a file is not there"
     NO_CONNECTION = "it could not reach Anthropic"
-    # And this one takes the prompt, and fails each turn.
+    # In this case, claude accepts prompts, but every turn fails.
     BAD_MODEL = "it cannot use its model"
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenContent:
-    """One reading. It holds for the moment of the capture only."""
+    """The interpretation of one screen, valid only at the time of the capture."""
 
     state: State
     what: str
     """One line for a person."""
     composer: str | None = None
-    """The text in the input box as it is wrapped there; "" when it is empty, None when there is no box.
+    """The text in the input box, wrapped as shown; "": empty, None: no box.
 
-    In shell mode it begins with "!": what is typed there is run. A suggestion that claude shows in dim letters
-    cannot be told from a draft without colours and is read as one, but for the hints that it always shows.
+    In shell mode the text begins with "!" and would be run. Without styles a dim suggestion looks like a draft and is
+    included, except for the constant hints of claude.
     """
     queued: bool = False
-    """Messages wait in claude for the turn's end or the next tool result."""
+    """Messages wait in claude's queue for the end of the turn or the next tool result."""
     background: bool = False
-    """A shell or an agent that it has started goes on though its turn has ended."""
+    """A background shell or agent still runs after the turn."""
     hint: str | None = None
-    """What to type, where a person is needed."""
+    """The action for a person, if one is needed."""
     obstacle: Obstacle | None = None
     detail: str = ""
-    """What of the obstacle has a name, as it stands on the screen: the option, the model, the file, the session id."""
+    """The subject of the obstacle, as shown: the option, model, file or session id."""
 
 
 def short(text: str, limit: int = 120) -> str:
-    """`text` as a part of `ScreenContent.what`: on one line, its end cut."""
+    """`text` on one line, truncated for `ScreenContent.what`."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
