@@ -1,7 +1,7 @@
 """Opens the agent sockets: one for each workspace with sandboxed sessions, one for sessions without a workspace.
 
-Each lies alone in a directory that is mounted into the containers of its workspace, knows the routes of agents only,
-and asks for a token at every request. None is open where no session is sandboxed.
+Each socket is alone in a directory that is mounted into the containers of its workspace. It offers only the routes of
+agents and requires a token for every request.
 """
 
 import asyncio
@@ -9,13 +9,13 @@ import errno
 import logging
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
 
-from sm.api.auth import Contained, Tokens
-from sm.api.middleware import ByToken
+from sm.api.auth import ContainerCheck, Tokens
+from sm.api.middleware import TokenIdentifier
 from sm.api.sockets import Listener, Site, SocketLimits, listen
 from sm.core.models import Session
 from sm.core.states import TrustLevel
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class AgentSockets:
-    """Opens a workspace's socket before its first sandboxed agent starts, or with the daemon; closes all at its end.
+    """Opens a workspace's socket at the start of its first sandboxed agent or of the daemon, and closes all sockets.
 
-    `app` makes the application of all of them, when the first is opened.
+    `app` makes the one application of all sockets when the first is opened.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AgentSockets:
         places: Places,
         store: Store,
         bounds: SocketLimits,
-        contained: Contained,
+        contained: ContainerCheck,
         app: Callable[[], web.Application],
     ) -> None:
         self._places = places
@@ -50,15 +50,16 @@ class AgentSockets:
         self._opening = asyncio.Lock()
 
     async def serve(self) -> None:
-        """Open those of the sandboxed sessions whose processes may still live. Once."""
-        for session in living(self._store.sessions):
+        """Open the sockets of sandboxed sessions whose processes may still live. Call it once."""
+        sessions = self._store.sessions.values()
+        for session in [s for s in sessions if s.exit is None and s.effective_mode is TrustLevel.SANDBOXED]:
             try:
                 await self.ready_for(session)
-            except SmError as error:  # a full disk must let a daemon start
+            except SmError as error:  # a full disk must not keep the daemon from starting
                 log.warning("%s", error.message, extra={"sm_session": session.id})
 
     async def ready_for(self, session: Session) -> None:
-        """Return when the session can call. Raises StorageFull, InvalidPath, ExternalError."""
+        """Return when the session's socket is open. Raises StorageFull, InvalidPath, ExternalError."""
         if session.effective_mode is not TrustLevel.SANDBOXED or session.workspace in self._open:
             return
         async with self._opening:
@@ -74,11 +75,11 @@ class AgentSockets:
 
     async def _serve_workspace(self, workspace: str | None) -> None:
         path = self._places.agent_socket(workspace)
-        directory = os.path.dirname(path)
-        for each in (os.path.dirname(directory), directory):
-            os.makedirs(each, 0o700, exist_ok=True)
-            if stat.S_IMODE(os.stat(each).st_mode) != 0o700:
-                os.chmod(each, 0o700)
+        parent = os.path.dirname(path)
+        for directory in (os.path.dirname(parent), parent):
+            os.makedirs(directory, 0o700, exist_ok=True)
+            if stat.S_IMODE(os.stat(directory).st_mode) != 0o700:
+                os.chmod(directory, 0o700)
         if self._runner is None:
             runner = web.AppRunner(self._app(), shutdown_timeout=2.0)
             await runner.setup()
@@ -86,12 +87,12 @@ class AgentSockets:
         tokens = Tokens(self._store.session_of_token, workspace, self._contained)
         name = f"{workspace or 'no workspace'} socket"
         listener = Listener(
-            name, self._bounds, ByToken(tokens).identify, "what only the operator may do is not there"
+            name, self._bounds, TokenIdentifier(tokens).identify, "what only the operator may do is not there"
         )
         await Site(self._runner, listener, listen(path)).start()
 
     async def close(self) -> None:
-        """Idempotent. The directories stay: they are mounted into containers that go on."""
+        """Idempotent. The directories stay, because they are mounted into containers that keep running."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -99,8 +100,3 @@ class AgentSockets:
             with suppress(FileNotFoundError):
                 os.unlink(self._places.agent_socket(workspace))
         self._open.clear()
-
-
-def living(sessions: Mapping[str, Session]) -> list[Session]:
-    """The sandboxed sessions whose processes are not known to be gone."""
-    return [s for s in sessions.values() if s.exit is None and s.effective_mode is TrustLevel.SANDBOXED]

@@ -1,10 +1,9 @@
-"""Identifies callers: by the kernel's facts about a peer, or by the token of a session.
+"""Identifies callers, by facts of the kernel about a peer or by the token of a session.
 
-Design section 7. A peer is a session if any of these names one: its ancestry, `SM_SESSION_ID` in its
-environment, a controlling terminal that is one of our panes, or any pane of a tmux session that carries our
-id. Two different answers: refused. None: the operator.
+Three marks can name the session of a peer: the ancestry of its process, `SM_SESSION_ID` in its environment, and its
+controlling terminal, if it is a pane of a session. Two different sessions: refused. No session: the operator.
 
-Who lives in a container is not to be seen from here: it shows the token of its session's process (`Tokens`).
+The kernel's facts do not identify a process in a container, which sends the token of its session (`Tokens`).
 """
 
 import asyncio
@@ -28,17 +27,17 @@ _ASK_WITHIN_S = 2.0
 _BEARER = re.compile(r"Bearer ([0-9a-f]{64})", re.ASCII)
 _NOBODY = "0" * 64
 
-Contained = Callable[[Peer, Session], bool]
-"""Whether a peer lives in the container of that session's workspace, by the kernel's word (its cgroup)."""
+ContainerCheck = Callable[[Peer, Session], bool]
+"""Checks by the cgroup of a peer that the peer runs in the container of the session's workspace."""
 
 
 def anywhere(peer: Peer, session: Session) -> bool:
-    """For as long as there are no containers."""
+    """Accept every peer, until containers exist."""
     return True
 
 
 class Identity:
-    """Finds out who a peer is. `tty_owner` knows the panes that the daemon watches, without asking tmux."""
+    """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux."""
 
     def __init__(
         self, sessions: Mapping[str, Session], terminals: Lifecycle, tty_owner: Callable[[str], str | None]
@@ -48,12 +47,12 @@ class Identity:
         self._tty_owner = tty_owner
 
     async def caller(self, peer: Peer) -> Caller:
-        """The caller behind `peer`, as it is now. Raises NotPermitted."""
+        """The caller behind `peer`. Raises NotPermitted."""
         if peer.uid != os.geteuid():
             raise NotPermitted(
                 f"this daemon belongs to user id {os.geteuid()}, not {peer.uid}", "run sm as its owner"
             )
-        # A caller that sends and goes must not be taken for an operator because nothing is left to look at.
+        # A process that has ended shows no marks. Its request must not pass for the operator's.
         process = identify(peer.pid)
         marks = {
             "its process ancestry": self._by_ancestry(peer.pid),
@@ -98,32 +97,32 @@ class Identity:
             async with asyncio.timeout(_ASK_WITHIN_S):
                 return await self._terminals.session_of_tty(tty)
         except (TerminalError, TimeoutError):
-            # Without an answer the other marks decide: a person must be able to ask what is wrong with tmux.
+            # Without an answer the other marks decide: a person must be able to diagnose a stuck tmux.
             return None
 
 
 class Tokens:
-    """Finds out who calls on the agent socket of one workspace: the session that was given the token it shows.
+    """Identifies the callers of one workspace's agent socket by the tokens of sessions.
 
-    `by_hash`: the session whose process was given the token with this hash, whether it lives or not.
+    `by_hash` finds the session of a token by its hash, also a session that has ended.
     """
 
     def __init__(
-        self, by_hash: Callable[[str], Session | None], workspace: str | None, contained: Contained
+        self, by_hash: Callable[[str], Session | None], workspace: str | None, contained: ContainerCheck
     ) -> None:
         self._by_hash = by_hash
         self._workspace = workspace
         self._contained = contained
 
-    def holder(self, peer: Peer, shown: Sequence[str]) -> Session:
-        """The session that calls; `shown` are all Authorization headers of the request.
+    def holder(self, peer: Peer, headers: Sequence[str]) -> Session:
+        """The calling session; `headers` are all Authorization headers of the request.
 
-        Raises Unauthenticated, always in the same words: they do not tell another's token, or one that was
-        valid once, from nonsense.
+        Raises Unauthenticated with the same message for every reason, so that a caller cannot distinguish another
+        session's token or an expired token from an unknown one.
         """
-        words = _BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
-        token_hash = digest(words[1]) if words else _NOBODY
-        # Looked up by its hash, which nobody can choose: how long that takes tells nothing about any token.
+        match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+        token_hash = digest(match[1]) if match else _NOBODY
+        # By hash, which a caller cannot choose: the time of the look-up reveals nothing about any token.
         session = self._by_hash(token_hash)
         known = _NOBODY if session is None else session.token_hash or _NOBODY
         if (
@@ -132,14 +131,14 @@ class Tokens:
             or peer.uid != os.geteuid()
             or session.workspace != self._workspace
             or session.effective_mode is not TrustLevel.SANDBOXED
-            or not _speaks(session)
+            or not _is_running(session)
             or not self._contained(peer, session)
         ):
             raise refused()
         return session
 
     def is_over(self, holder: Session) -> bool:
-        """Whether the process that was given the holder's token is known to have gone."""
+        """True when the process that holds the token is known to be gone."""
         session = self._by_hash(holder.token_hash or _NOBODY)
         return session is None or session.exit is not None
 
@@ -150,8 +149,8 @@ def refused() -> Unauthenticated:
     )
 
 
-def _speaks(session: Session) -> bool:
-    """Whether the process that was given the session's token lives; one that is starting is not known yet."""
+def _is_running(session: Session) -> bool:
+    """True when the process that holds the session's token lives; while it starts, its pid is not known."""
     if session.exit is not None:
         return False
     return is_live(session.status) if session.process is None else is_alive(session.process)

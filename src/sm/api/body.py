@@ -16,30 +16,30 @@ from sm.wire import KEY_HEADER, KEY_MAX, PROTOCOL, PROTOCOL_HEADER
 
 
 class BodyBuffer:
-    """The received bytes of a body. `count` is told every change of their number."""
+    """The received bytes of a body. `count` is called with every change of their number."""
 
     def __init__(self, count: Callable[[int], None]) -> None:
         self._count = count
         self._content = bytearray()
 
     def add(self, piece: bytes) -> int:
-        """Append `piece` and return the number of bytes."""
+        """Append `piece` and return the total number of bytes."""
         self._content += piece
         self._count(len(piece))
         return len(self._content)
 
     def take(self) -> bytearray:
-        """Return all bytes and drop them: a request that waits keeps and counts no body."""
+        """Return and drop all bytes, so that a waiting request does not count."""
         content, self._content = self._content, bytearray()
         self._count(-len(content))
         return content
 
 
 BODY = web.RequestKey("body", BodyBuffer)
-"""The complete body of a request. The middleware receives it within the bounds of the socket."""
+"""The complete body of a request, which the middleware received within the limits of the socket."""
 _DIGITS_MAX = 9
 _DEPTH_MAX = 100
-"""How deep a body may nest. The daemon writes bodies again, and orjson reads deeper values than it writes."""
+"""The nesting limit of a body. The daemon serializes bodies, and orjson parses deeper values than it serializes."""
 _SECONDS = "must be a number of seconds, at most a day"
 _LIST = "must be a list"
 _WHOLE_NUMBERS = "must be a list of whole numbers"
@@ -82,7 +82,7 @@ class EmptyBody(Body):
 
 
 def _refusal(error: ErrorDetails) -> str:
-    """The one place where pydantic's error types become the words of the product."""
+    """The message for one of pydantic's error types."""
     name, *inner = error["loc"]
     if not inner:
         return f"{name} {_OF_FIELD[error['type']]}"
@@ -108,7 +108,7 @@ async def read_json(request: web.Request) -> dict[str, Any]:
 def _is_shallow(value: object) -> bool:
     level = [value]
     for _ in range(_DEPTH_MAX + 1):
-        level = [inner for each in level for inner in _within(each)]
+        level = [inner for outer in level for inner in _within(outer)]
         if not level:
             return True
     return False
@@ -121,9 +121,9 @@ def _within(value: object) -> Iterable[object]:
 
 
 def fingerprint(action: str, body: Mapping[str, Any]) -> str:
-    """A digest of everything that must be equal in two requests with one Idempotency-Key: all but `wait_s`."""
-    asked = {name: value for name, value in body.items() if name != "wait_s"}
-    text = orjson.dumps([action, asked], option=orjson.OPT_SORT_KEYS)
+    """A digest of the fields that two requests with one Idempotency-Key must share: all but `wait_s`."""
+    fields = {name: value for name, value in body.items() if name != "wait_s"}
+    text = orjson.dumps([action, fields], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 
@@ -138,16 +138,16 @@ def read_key(request: web.Request, body: Mapping[str, Any]) -> RequestKey | None
 
 
 def check_protocol(request: web.Request) -> None:
-    """Raises ProtocolMismatch for a client that speaks a newer protocol."""
-    asked = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
-    if not asked.isdecimal() or len(asked) > _DIGITS_MAX or int(asked) > PROTOCOL:
+    """Raise ProtocolMismatch for a client with a newer protocol."""
+    version = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
+    if not version.isdecimal() or len(version) > _DIGITS_MAX or int(version) > PROTOCOL:
         raise ProtocolMismatch(
-            f"the daemon speaks protocol {PROTOCOL}, you speak {asked[:20]}", "sm daemon restart"
+            f"the daemon speaks protocol {PROTOCOL}, you speak {version[:20]}", "sm daemon restart"
         )
 
 
 def moment(text: str, name: str) -> str:
-    """`text`, if it is a time after 1970 with its zone. Raises UsageError."""
+    """Check that `text` is a time after 1970 with a time zone, and return it. Raises UsageError."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The request as a handler sees it: its caller, the services, the path, and waiting while the caller is connected."""
+"""The first argument of handlers: the caller, the services, the path, and waits while the caller is connected."""
 
 import asyncio
 import math
@@ -20,13 +20,13 @@ from sm.services import Services
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The caller of a request, as the listener identified it, and how long it may stay."""
+    """The caller of a request, as the listener identified it, and the limits of its waits."""
 
     caller: Caller
     following: Callable[[], AbstractContextManager[None]]
-    """Entered while the request follows events or waits. Raises LimitReached."""
+    """Entered while the request streams events or waits. Raises LimitReached."""
     is_over: Callable[[], bool] = lambda: False
-    """Whether the caller has lost its right meanwhile: its process has ended, or another one replaced it."""
+    """True when the caller's process has ended or was replaced."""
 
 
 CONTEXT = web.RequestKey("context", RequestContext)
@@ -52,23 +52,23 @@ class ApiRequest:
     @property
     def name(self) -> str:
         """The name in the path: a reference, a slug or a number."""
-        (found,) = self.http.match_info.values()
-        return found
+        (name,) = self.http.match_info.values()
+        return name
 
     def session(self, action: Action = Action.SEE) -> Session:
         """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
         return self.services.sessions.find(self.caller, self.name, action)
 
     def connected(self) -> bool:
-        """Whether the caller still waits for the answer."""
+        """True while the caller waits for the answer."""
         transport = self.http.transport
         return transport is not None and not transport.is_closing()
 
     async def hold(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        """Wait until `condition` holds, checked after every change; return whether it does after `wait_s` at most.
+        """Wait until `condition`, checked after every change, holds; return False after `wait_s`.
 
-        Raises ConnectionResetError when the caller has gone, since nothing may be done in its name any more;
-        Unauthenticated when the process whose token it shows has ended; LimitReached when too many wait on its socket.
+        Raises ConnectionResetError when the caller has gone, so that nothing is done in its name; Unauthenticated
+        when the process of its token has ended; LimitReached when too many requests wait on its socket.
         """
         if not condition():
             if wait_s <= 0:
@@ -81,7 +81,7 @@ class ApiRequest:
         return True
 
     async def comes(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        """Like `hold`, without counting a follower."""
+        """As `hold`, without counting a follower."""
         loop, store, context = asyncio.get_running_loop(), self.services.store, self.context
         deadline = loop.time() + wait_s
         while not condition():
@@ -101,12 +101,12 @@ def json_answer(value: object) -> web.Response:
 
 
 def refusal(error: SmError, status: int | None = None) -> web.Response:
-    """The answer for an error; `status` where HTTP has a status of its own for the error."""
+    """The answer for an error; `status` replaces the error's own HTTP status."""
     body: dict[str, object] = {"code": error.code, "message": _sendable(error.message)}
     body["hint"] = None if error.hint is None else _sendable(error.hint)
     headers = {}
     if isinstance(error, RateLimited):
-        # Rounded up, so that whoever comes back then is not early.
+        # Rounded up, so that a retry at that time is not too early.
         body["retry_after_s"] = math.ceil(error.retry_after_s * 1000) / 1000
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))  # whole seconds (RFC 9110, 10.2.3)
     if isinstance(error, Unauthenticated):
@@ -118,5 +118,5 @@ def refusal(error: SmError, status: int | None = None) -> web.Response:
 
 
 def _sendable(text: str) -> str:
-    """A path or a header may hold bytes that are no text."""
+    """Escape bytes of a path or a header that are not UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()

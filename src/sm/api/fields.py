@@ -1,4 +1,4 @@
-"""Annotations for the fields of bodies, queries and answers: accepted values, and what docs/openapi.json shows."""
+"""Annotations for the fields of bodies, queries and answers: their accepted values and JSON schemas."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -14,17 +14,17 @@ _NUMBER_MAX = 10**18
 
 
 def doc(description: str, **schema: Any) -> Any:
-    """The description of a field; `schema` is added to its JSON schema."""
+    """Describes a field; `schema` is added to its JSON schema."""
     return Field(description=description or None, json_schema_extra=schema or None)
 
 
 def schema(type: str, **more: Any) -> WithJsonSchema:
-    """Documents a value more narrowly than its Python type does."""
+    """Documents a value with a narrower schema than its Python type has."""
     return WithJsonSchema({"type": type, **more})
 
 
 def words(values: Sequence[str]) -> WithJsonSchema:
-    """Documents a text as one of `values`, which are checked elsewhere."""
+    """Documents a text as one of `values`, without a check."""
     return WithJsonSchema({"type": "string", "enum": [str(value) for value in values]})
 
 
@@ -35,13 +35,11 @@ WholeNumber = Annotated[int, Field(ge=-_NUMBER_MAX, le=_NUMBER_MAX), schema("int
 Anything = Annotated[dict[str, Any], schema("object")]
 
 Present = Annotated[bool, BeforeValidator(lambda value: True), schema("string", enum=["1"])]
-"""A parameter of a query that counts as given whatever its value is."""
+"""A parameter of a query that is true when present, with any value."""
 
 
 def _needed(empty: Any) -> GetPydanticSchema:
-    """Marks a field as required in the document. A missing or null value counts as `empty`, which the use case refuses
-    in words of its own.
-    """
+    """Documents a field as required. A missing or null value becomes `empty`, which the use case refuses."""
     return GetPydanticSchema(
         lambda source, handler: core_schema.no_info_before_validator_function(
             lambda value: empty if value is None else value, handler(source)
@@ -55,7 +53,7 @@ NeededTexts = Annotated[list[str], _needed([])]
 
 
 def choice(noun: str, options: Sequence[str], *, blank: bool = False) -> GetPydanticSchema:
-    """Accepts one of `options`; refuses another in the words of the product. An empty text passes if `blank`."""
+    """Accepts one of `options`, with `blank` also an empty text."""
 
     def check(value: str) -> str:
         if value in options or (blank and not value):
@@ -69,7 +67,7 @@ def choice(noun: str, options: Sequence[str], *, blank: bool = False) -> GetPyda
 
 
 def count(most: int | None = None) -> GetPydanticSchema:
-    """Accepts a whole number in the text of a query, cut to `most`."""
+    """Accepts a whole number in a query, limited to `most`."""
 
     def read(text: str, info: core_schema.ValidationInfo[Any]) -> int:
         if not text.isdecimal() or len(text) > 18:

@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 def edge(record: Record) -> Middleware:
-    """The middleware of every application: a handler finds CONTEXT and BODY in the request.
+    """The middleware of every application, which stores CONTEXT and BODY in the request.
 
-    Every refusal that is not in the audit log yet goes there by `record`.
+    `record` writes refusals to the audit log, except those that are in the log already.
     """
 
     return web.middleware(partial(_answered, record))
@@ -37,7 +37,8 @@ async def _answered(record: Record, request: web.Request, handler: Handler) -> w
         check_protocol(request)
         listener = listener_of(request)
         request[CONTEXT] = context = await listener.identify(request)
-        by_session = context.caller.session_id is not None  # nothing that agents send keeps the operator out
+        # Only bodies from sessions count, so that agents cannot use up the limit of the operator.
+        by_session = context.caller.session_id is not None
         async with listener.received(request, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
@@ -62,9 +63,9 @@ async def _answered(record: Record, request: web.Request, handler: Handler) -> w
 
 
 def _record(record: Record, request: web.Request, error: errors.SmError) -> None:
-    """Who was told no, and to what; not what was only wrong, impossible or too much for the disk.
+    """Record a denied request: the caller, the action and the reason. Other errors are not recorded.
 
-    The name of the handler says what was asked for. A NotFound has the caller's own words in it.
+    For NotFound the entry has a fixed reason, because the message contains the caller's own text.
     """
     context = request.get(CONTEXT)
     caller = None if context is None else context.caller
@@ -73,22 +74,22 @@ def _record(record: Record, request: web.Request, error: errors.SmError) -> None
     if isinstance(error, errors.NotFound):
         if caller is not None and caller.session_id is not None:
             words = request.match_info.values()
-            record(str(caller), _asked(request), next(iter(words), None), REFUSED, "no such thing for it")
+            record(str(caller), _action(request), next(iter(words), None), REFUSED, "no such thing for it")
     elif isinstance(error, errors.NotPermitted | errors.LimitReached | errors.SandboxUnavailable):
         record(
-            _who(request) if caller is None else str(caller), _asked(request), None, REFUSED, error.message
+            _who(request) if caller is None else str(caller), _action(request), None, REFUSED, error.message
         )
 
 
-def _asked(request: web.Request) -> str:
+def _action(request: web.Request) -> str:
     return getattr(request.match_info.handler, "__name__", "")
 
 
 def _who(request: web.Request) -> str:
-    """A caller that was not let in."""
+    """Describe a caller that could not be identified."""
     peer = None if request.transport is None else peer_of(request.transport.get_extra_info("socket"))
-    found = "gone" if peer is None else f"pid {peer.pid}, uid {peer.uid}"
-    return f"unknown ({listener_of(request).name}; {found})"
+    facts = "gone" if peer is None else f"pid {peer.pid}, uid {peer.uid}"
+    return f"unknown ({listener_of(request).name}; {facts})"
 
 
 def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
@@ -103,8 +104,8 @@ def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
             return errors.UsageError(f"the request was refused: {error.reason}")
 
 
-class ByKernel:
-    """Visits of `sm.sock`: asked of the kernel once for each connection, since its peer never changes."""
+class KernelIdentifier:
+    """Identifies the callers of `sm.sock`, once for each connection, because its peer never changes."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -119,8 +120,8 @@ class ByKernel:
         return RequestContext(caller, listener.following)
 
 
-class ByToken:
-    """Visits of a workspace's agent socket: asked at every request, and over when the session's process is."""
+class TokenIdentifier:
+    """Identifies the callers of an agent socket, at every request. A request is over when the process has ended."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens

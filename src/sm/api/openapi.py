@@ -1,4 +1,4 @@
-"""docs/openapi.json, generated from the route table: `python -m sm.api.openapi > docs/openapi.json`."""
+"""Generates docs/openapi.json from the route table: `python -m sm.api.openapi > docs/openapi.json`."""
 
 import json
 import sys
@@ -54,18 +54,18 @@ _IN_PATH: dict[str, tuple[str, Schema]] = {
 
 
 class _Generator(GenerateJsonSchema):
-    """JSON schemas without titles, without defaults that mean "missing", and with the required fields of bodies."""
+    """Generates JSON schemas without titles and empty defaults, and marks the required fields of bodies."""
 
     def normalize_name(self, name: str) -> str:
-        """The name of a component: without the suffix that keeps a view apart from a class in `core`."""
+        """Drop the suffix that distinguishes a view from a class in `core`."""
         return super().normalize_name(name).removesuffix("View")
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        found = super().enum_schema(schema)
-        return {name: value for name, value in found.items() if name not in ("title", "description")}
+        generated = super().enum_schema(schema)
+        return {name: value for name, value in generated.items() if name not in ("title", "description")}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _plain(super().model_schema(schema))
@@ -88,7 +88,7 @@ def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def document() -> dict[str, Any]:
-    """All of docs/openapi.json."""
+    """The content of docs/openapi.json."""
     schemas, components = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for tag, routes in ROUTES.items():
@@ -120,19 +120,19 @@ def document() -> dict[str, Any]:
 
 
 def _schemas() -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """The JSON schemas of bodies and answers by key, and the components to which they refer by name."""
+    """The JSON schemas of bodies and answers by key, and the components that they refer to by name."""
     types: dict[str, Any] = {"error": ErrorView}
     for route in (route for routes in ROUTES.values() for route in routes):
         if route.body is not None:
             types[f"{route.id} body"] = route.body
         if route.answer is not web.StreamResponse:
             types[f"{route.id} answer"] = route.answer
-    found, defined = TypeAdapter.json_schemas(
+    schemas, definitions = TypeAdapter.json_schemas(
         [(key, "validation", TypeAdapter(type)) for key, type in types.items()],
         ref_template="#/components/schemas/{model}",
         schema_generator=_Generator,
     )
-    return {key: schema for (key, _), schema in found.items()}, defined["$defs"]
+    return {key: schema for (key, _), schema in schemas.items()}, definitions["$defs"]
 
 
 def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
     operation: dict[str, Any] = {"tags": [tag], "operationId": route.id, "summary": summary}
     if description:
         operation["description"] = description
-    # Nothing at all on the operator's socket, or a token on an agent's.
+    # No credentials on the operator's socket, a token on an agent socket.
     operation["security"] = [{}, {"token": []}] if route.agents else []
     parameters = [] if route.query is None else _in_query(route.query)
     if route.method == "POST":
@@ -165,10 +165,9 @@ def _operation(tag: str, route: Route, schemas: dict[str, Schema]) -> dict[str, 
 
 
 def _in_query(query: type[Query]) -> list[Schema]:
-    """The fields of a query's model, as parameters."""
     parameters = []
     for name, field in query.model_json_schema(schema_generator=_Generator)["properties"].items():
-        (value,) = [each for each in field.get("anyOf", [field]) if each != {"type": "null"}]
+        (value,) = [schema for schema in field.get("anyOf", [field]) if schema != {"type": "null"}]
         described = {"description": field["description"]} if "description" in field else {}
         value = {k: v for k, v in {**field, **value}.items() if k not in ("anyOf", "description")}
         parameters.append({"name": name, "in": "query", **described, "schema": value})
@@ -203,7 +202,7 @@ def _error(schema: Schema) -> dict[str, Any]:
 
 
 def printed(value: Any, indent: str = "", before: int = 0) -> str:
-    """JSON with short values on one line. `before`: the characters that precede the value in its line."""
+    """Format as JSON with short values on one line. `before`: the number of characters before the value in its line."""
     line = json.dumps(value, ensure_ascii=False)
     if before + len(line) <= _WIDTH or not isinstance(value, dict | list):
         return line
@@ -213,7 +212,7 @@ def printed(value: Any, indent: str = "", before: int = 0) -> str:
         items = [start + printed(item, deeper, len(start)) for start, item in named]
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if not any(isinstance(item, dict | list) for item in value):
-        words = ", ".join(map(json.dumps, value))  # names and the like: without a blank in them
+        words = ", ".join(map(json.dumps, value))  # names: items without blanks
         filled = textwrap.wrap(words, _WIDTH, initial_indent=deeper, subsequent_indent=deeper)
         return "[\n" + "\n".join(filled) + f"\n{indent}]"
     items = [deeper + printed(item, deeper, len(deeper)) for item in value]

@@ -1,4 +1,4 @@
-"""The query of a request: the model that reads its parameters, and the parameters that several routes share."""
+"""The query of a request: the base model of its parameters, and the parameters that several routes share."""
 
 from typing import Annotated, Self
 
@@ -11,7 +11,7 @@ from sm.core.statuses import Status
 from sm.services import SessionFilter
 
 WAIT_MAX_S = 25.0
-"""The longest wait of one request: less than a client waits for an answer. A client that wants more repeats it."""
+"""The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
 LISTED = 50
 LISTED_MAX = 10_000
 
@@ -33,14 +33,12 @@ class Query(BaseModel):
 
     @classmethod
     def of(cls, request: web.Request) -> Self:
-        """The parameters of the request; the first counts where one is repeated. Raises UsageError."""
+        """The parameters of the request; of a repeated parameter the first. Raises UsageError."""
         given = request.query
         return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})
 
 
 class WaitQuery(Query):
-    """How long to hold the answer."""
-
     wait_s: Wait = 0
 
 

@@ -1,4 +1,4 @@
-"""One route of the API as data: its method, path and audience, and the models that its handler names."""
+"""Routes of the API as data: method, path, audience, and the models in the annotations of the handler."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -17,12 +17,12 @@ Handler = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route. `body`, `query`, `answer` and `takes_key` follow from the annotations of `handler`."""
+    """A route. `body`, `query`, `answer` and `takes_key` come from the annotations of `handler`."""
 
     method: str
     path: str
     agents: bool
-    """Whether the route exists on agent sockets too, and not only on the operator's."""
+    """True: agent sockets have the route too. False: only the operator's socket has it."""
     audit: str
     """The action of a refusal in the audit log."""
     handler: Handler
@@ -40,32 +40,32 @@ class Route:
 
     @property
     def documentation(self) -> tuple[str, str]:
-        """The summary, which is the first paragraph of the handler's docstring, and the description, the rest."""
+        """The summary and the description: the first paragraph and the rest of the handler's docstring."""
         first, _, rest = (inspect.getdoc(self.handler) or "").partition("\n\n")
         return " ".join(first.split()).removesuffix("."), " ".join(rest.split())
 
     async def inputs(self, request: web.Request) -> dict[str, Any]:
-        """The arguments of the handler besides the request. Raises UsageError."""
-        found: dict[str, Any] = {}
+        """The arguments of the handler after the request. Raises UsageError."""
+        arguments: dict[str, Any] = {}
         if self.query is not None:
-            found["query"] = self.query.of(request)
+            arguments["query"] = self.query.of(request)
         if self.body is not None:
             value = await read_json(request)
-            found["body"] = self.body.of(value)
+            arguments["body"] = self.body.of(value)
             if self.takes_key:
-                found["key"] = read_key(request, value)
-        return found
+                arguments["key"] = read_key(request, value)
+        return arguments
 
 
 class RouteTable(list[Route]):
     """The routes of one module, in order."""
 
     def route(self, method: str, path: str, *, agents: bool, audit: str = "") -> Callable[[Handler], Handler]:
-        """Adds the decorated handler to the table.
+        """Add the decorated handler to the table.
 
-        The handler takes an ApiRequest and, by these names, the inputs that it wants: `query`, `body`, `key` (the
-        Idempotency-Key, None without one). Its name and docstring document the route. Raises TypeError for a handler
-        without a type for its answer, and for one of an unknown input.
+        The handler takes an ApiRequest and any of the inputs `query`, `body` and `key` (the Idempotency-Key, None
+        without one). Its name and docstring document the route. Raises TypeError for a handler without an answer type
+        or with an unknown input.
         """
 
         def add(handler: Handler) -> Handler:
@@ -77,7 +77,7 @@ class RouteTable(list[Route]):
 
 
 def _annotations(handler: Handler, where: str) -> tuple[type[Body] | None, type[Query] | None, bool, Any]:
-    """The handler's body, query, whether it takes a key, and the type of its answer."""
+    """The handler's body, its query, True if it takes a key, and the type of its answer."""
     hints = get_type_hints(handler, include_extras=True)
     answer = hints.pop("return", None)
     if answer is None or answer is type(None) or answer is Any:

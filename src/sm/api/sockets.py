@@ -1,7 +1,7 @@
-"""Serves listening sockets, and limits their callers: connections, followers, bodies, time.
+"""Serves listening sockets, and limits connections, followers, bodies and time.
 
-One that sends nothing, sends slowly, or reads nothing of what it asked for is cut off; of agents' sockets also one
-too many. Whatever is sent, others are answered meanwhile.
+Closes connections that send nothing, send slowly or do not read their answers. Agent sockets also close connections
+beyond a maximum. No input of one caller blocks the answers to others.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from sm.wire import PROTOCOL, PROTOCOL_HEADER
 BODY_MAX_BYTES = 4 * 1024 * 1024
 _BACKLOG = 1024
 _LINGER_S = 1.0
-"""How long the rest of a request is read that was answered before it was all there."""
+"""How long the server reads the rest of a request that it has answered already."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
-    """What the callers of one socket may take together. None: as much as there is."""
+    """The resources that all callers of one socket may use together. None: unlimited."""
 
     connections: int | None = None
     followers: int | None = None
-    """Event streams, and requests that are held until something comes."""
+    """Event streams and waiting requests."""
     bodies_bytes: int = 64 * 1024 * 1024
-    """Of all requests whose bodies are being received; of one `BODY_MAX_BYTES`. Those of the operator do not count."""
+    """The total of bodies in receipt, except the operator's. The limit of one body is `BODY_MAX_BYTES`."""
     within_s: float = 30.0
-    """How long a head, a body, and the reader of an answer may each take."""
+    """The time limit for a head, for a body, and for the reader of an answer."""
 
 
 SOCKET_LIMITS = SocketLimits()
@@ -43,9 +43,9 @@ AGENT_SOCKET_LIMITS = SocketLimits(connections=64, followers=32, bodies_bytes=4 
 
 
 class Listener:
-    """One listening socket: `identify` finds out who a request comes from, and raises NotPermitted.
+    """One listening socket. `identify` identifies the caller of a request, and raises NotPermitted.
 
-    `name` says in the audit log whom it is for, `unknown_hint` what to do about a request that does not exist there.
+    `name` names the socket in the audit log. `unknown_hint` is the hint for a request without a route.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Listener:
         return await self._identify(self, request)
 
     def enter(self) -> bool:
-        """Count a connection; False when it is one too many. What entered must `leave`."""
+        """Count a connection, which must `leave`; return False at the limit."""
         if self.bounds.connections is not None and self._connections >= self.bounds.connections:
             return False
         self._connections += 1
@@ -78,7 +78,7 @@ class Listener:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Count a follower for as long. Raises LimitReached."""
+        """Count a follower inside the context. Raises LimitReached."""
         if self.bounds.followers is not None and self._followers >= self.bounds.followers:
             raise LimitReached(
                 f"{self.bounds.followers} follow or wait on this socket already", "end one of them first"
@@ -91,7 +91,7 @@ class Listener:
 
     @asynccontextmanager
     async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[BodyBuffer]:
-        """The body of the request, if `counted` until it is taken. Raises LimitReached, and what HTTP has for it."""
+        """Receive the body; with `counted` it counts until it is taken. Raises LimitReached and HTTP exceptions."""
         buffer = BodyBuffer(self._count if counted else lambda size: None)
         try:
             await self._receive(request, buffer)
@@ -133,10 +133,10 @@ class ServerConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            # For a connection on which no whole head has come: since it was made, or since the answer before.
+            # The time for a complete head, from the connection or from the previous answer.
             keepalive_timeout=listener.bounds.within_s,
             lingering_time=_LINGER_S,
-            access_log=None,  # type: ignore[arg-type]  # as AppRunner's own documentation has it
+            access_log=None,  # type: ignore[arg-type]  # documented by AppRunner
             auto_decompress=False,
         )
         self.listener = listener
@@ -160,7 +160,7 @@ class ServerConnection(web.RequestHandler):
             super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Its reader has not taken the answer yet; an answer that nobody takes is not kept for ever."""
+        """Abort the connection when its reader does not take the answer in time."""
         super().pause_writing()
         if self.transport is not None:
             self._stuck = self._loop.call_later(self.listener.bounds.within_s, self.transport.abort)
@@ -178,7 +178,7 @@ class ServerConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What is no HTTP is answered as any mistake, and is none of ours to log; who has gone is not answered."""
+        """Answer invalid HTTP with an ordinary error and without a log entry. A closed connection gets no answer."""
         if isinstance(exc, ConnectionError):
             raise exc
         if not isinstance(exc, http_exceptions.HttpProcessingError):
@@ -201,7 +201,7 @@ def _full(listener: Listener) -> bytes:
 
 
 class Site(web.BaseSite):
-    """A listener of an application. Closes the socket when it is stopped; its file stays."""
+    """Serves an application on a listener. A stop closes the socket and keeps its file."""
 
     __slots__ = ("_listener", "_sock")
 
@@ -230,7 +230,7 @@ def listener_of(request: web.Request) -> Listener:
 
 
 def listen(path: str) -> socket.socket:
-    """The listening socket, 0600. Only the holder of the lock may call this: binding takes a path from its owner."""
+    """Bind a listening socket, 0600, in place of any other. Only the holder of the daemon's lock may call this."""
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
         raise InvalidPath(
             f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",

@@ -1,4 +1,4 @@
-"""The documented JSON of everything that the daemon shows (docs/protocol.md)."""
+"""Builds the documented JSON of answers (docs/protocol.md)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +19,7 @@ from sm.sessions.restore import RestoreResult
 
 View = TypeVar("View")
 SessionTexts = dict[str, tuple[Session, int | None, bool, orjson.Fragment]]
-"""The JSON text of each session, with everything that it depends on: lists are long and often asked for."""
+"""A cache of each session's JSON text with all values that it depends on, because long lists are frequent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,25 @@ class Views:
     texts: SessionTexts
 
     def session(self, session: Session) -> answers.SessionView:
-        """The session as the caller sees it. Only the session itself sees a parent that is hidden from it."""
+        """The session without names that are hidden from the caller. The session itself sees its hidden parent."""
         monitor = self.services.monitor
         shown = self.services.sessions.without_hidden_names(self.caller, session)
         return session_json(shown, monitor.activity_s(session.id), stale=monitor.is_stale(session.id))
 
     def sessions(self, sessions: Iterable[Session]) -> list[answers.SessionView]:
-        """As `session`, with a cached text wherever the caller sees the whole session."""
+        """As `session`, with cached texts of sessions that the caller sees completely."""
         shown, caller = self.services.sessions.without_hidden_names, self.caller
         sees_all = caller.session_id is None
         views = [self._text(s) if sees_all or shown(caller, s) is s else self.session(s) for s in sessions]
-        # orjson writes a fragment as the object that it holds.
+        # orjson serializes a fragment as its object.
         return cast("list[answers.SessionView]", views)
 
     def _text(self, session: Session) -> orjson.Fragment:
         monitor = self.services.monitor
         activity_s, stale = monitor.activity_s(session.id), monitor.is_stale(session.id)
-        kept = self.texts.get(session.id)
-        if kept is not None and kept[0] is session and kept[1:3] == (activity_s, stale):
-            return kept[3]
+        cached = self.texts.get(session.id)
+        if cached is not None and cached[0] is session and cached[1:3] == (activity_s, stale):
+            return cached[3]
         text = orjson.Fragment(orjson.dumps(session_json(session, activity_s, stale=stale)))
         self.texts[session.id] = (session, activity_s, stale, text)
         return text
@@ -91,7 +91,7 @@ class Views:
 
 
 def shaped(view: type[View], source: object, **own: Any) -> View:
-    """An object of the documented type `view`: its fields are `own`, and for the rest attributes of `source`."""
+    """An object of the documented type `view`, with the values in `own`, and attributes of `source` for the rest."""
     fields = view.__annotations__
     return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
 
@@ -99,7 +99,7 @@ def shaped(view: type[View], source: object, **own: Any) -> View:
 def session_json(
     session: Session, activity_s: int | None = None, *, stale: bool = False
 ) -> answers.SessionView:
-    """One session, without `children`. `activity_s`: when its terminal last printed something."""
+    """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, session.exit
     return shaped(
         answers.SessionView,
@@ -123,12 +123,12 @@ def nest(
     wanted: Collection[str],
     view: Callable[[Session], answers.SessionView],
 ) -> list[answers.SessionView]:
-    """The wanted sessions and all their ancestors, since a tree has no gaps. `children`: by the id of their parent."""
+    """The wanted sessions as a tree, with all their ancestors. `children`: by the id of the parent."""
     nested: list[answers.SessionView] = []
     for session in sessions:
-        below = nest(children.get(session.id, ()), children, wanted, view)
-        if below or session.id in wanted:
-            nested.append({**view(session), "children": below})
+        descendants = nest(children.get(session.id, ()), children, wanted, view)
+        if descendants or session.id in wanted:
+            nested.append({**view(session), "children": descendants})
     return nested
 
 
@@ -138,8 +138,8 @@ def message_json(message: Message) -> answers.MessageView:
     )
 
 
-def letter_json(letter: RenderedMessage) -> answers.LetterView:
-    return {**message_json(letter.message), "text": letter.text, "shown": letter.shown}
+def letter_json(rendered: RenderedMessage) -> answers.LetterView:
+    return {**message_json(rendered.message), "text": rendered.text, "shown": rendered.shown}
 
 
 def failures_json(done: RestoreResult) -> list[answers.FailureView]:

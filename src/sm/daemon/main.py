@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from aiohttp import web
 
 from sm import __version__
-from sm.api.middleware import ByKernel
+from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import Loaded, load
 from sm.daemon.log import start_logging
@@ -141,7 +141,9 @@ async def run(
             later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
             await runner.setup()
-            await Site(runner, Listener("sm.sock", bounds, ByKernel(parts.identity).identify), sock).start()
+            await Site(
+                runner, Listener("sm.sock", bounds, KernelIdentifier(parts.identity).identify), sock
+            ).start()
             await parts.agent_sockets.serve()
             log.info("started %s, pid %d", __version__, os.getpid())
             ready.send({"ready": True})
