@@ -1,1 +1,1 @@
-"""How fast sm is: each promise of docs/benchmarks.md measured beside its floor, on an instance of its own."""
+"""Benchmarks: measures each promise of docs/benchmarks.md and its floor, on a separate instance."""

@@ -27,12 +27,12 @@ JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "states": states.main,
     "starts": starts.main,
 }
-"""What needs more than a row: each with options of its own."""
+"""Benchmarks with their own options and output."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every gate holds, else 1."""
-    # Ended from outside it still ends what it has started.
+    # On SIGTERM end all started processes too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in JUDGING:

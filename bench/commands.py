@@ -1,4 +1,4 @@
-"""What a command or a hook costs as a whole process, and how soon a follower sees an agent's report."""
+"""Measures commands and hooks as whole processes, and the delay until a follower sees an agent's report."""
 
 import json
 import os

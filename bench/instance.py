@@ -1,4 +1,4 @@
-"""An instance of sm to measure: its own home, its own tmux server, the real daemon. Nothing of it stays."""
+"""An instance of sm to measure: its own home and tmux server, and the real daemon. Removes everything at the end."""
 
 import asyncio
 import contextlib
@@ -236,7 +236,7 @@ class Instance:
         subprocess.run(argv, env=self.env, cwd=self.home, stdin=null, stdout=null, check=True)
 
     def tmux(self, *arguments: str) -> str:
-        """What `tmux` on this instance's server prints. Raises CalledProcessError."""
+        """The output of `tmux` on this instance's server. Raises CalledProcessError."""
         argv = ("tmux", "-L", "bench", *arguments)
         done = subprocess.run(
             argv, env=self.env, capture_output=True, text=True, check=True, timeout=_DEADLINE_S

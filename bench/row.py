@@ -27,7 +27,7 @@ class Judged(StrEnum):
     OURS = "ours"
     RATIO = "ratio"
     ABOVE = "above"
-    """What we add: ours less the floor."""
+    """The difference between ours and the floor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ _WITHIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds from the request on; None: it never came."""
+    """Seconds since the request; None: never reached."""
 
     running_s: float | None = None
     """The agent's process runs."""
     ready_s: float | None = None
-    """It takes input."""
+    """The agent accepts input."""
     answered_s: float | None = None
     """The first turn, an answer of one word, is over."""
     failure: str | None = None

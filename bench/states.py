@@ -35,19 +35,19 @@ _ENDED = frozenset({"completed", "error", "killed", "abandoned"})
 
 @dataclass
 class Truth:
-    """What is so since when, and what was sampled when; one session."""
+    """The true states of one session with their times, and the sampled states."""
 
     changes: list[tuple[float, str]] = field(default_factory=list)
     samples: list[tuple[float, str, str]] = field(default_factory=list)
     steps: list[tuple[float, str]] = field(default_factory=list)
-    """When each part of the script began."""
+    """The start of each step of the script."""
 
     def now(self, state: str) -> None:
         if not self.changes or self.changes[-1][1] != state:
             self.changes.append((time.time(), state))
 
     def at(self, moment: float) -> str | None:
-        """What is true then; None near a change."""
+        """The true state at `moment`; None near a change."""
         if any(abs(moment - changed) < AROUND_S for changed, _ in self.changes[1:]):
             return None
         true = [state for changed, state in self.changes if changed <= moment]

@@ -1,4 +1,4 @@
-"""What it costs to watch many sessions: processor and memory."""
+"""Measures the processor time and memory that it takes to watch many sessions."""
 
 import os
 import time
@@ -60,7 +60,7 @@ def measure(effort: Effort) -> Iterator[Row]:
 
 
 def _claudes(effort: Effort) -> Iterator[Row]:
-    """Agents that publish their state and rest: what it costs to see that it stands."""
+    """Watch idle agents that publish their state."""
     count = effort.sessions
     with Instance() as instance:
         instance.spawn_many(count, "Claude")
