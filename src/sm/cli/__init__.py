@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 AGENTS = "Start and stop agents"
-TALKING = "Talk with them"
-LOOKING = "See what they do"
-REPORTING = "Report, from inside an agent"
-ITSELF = "The daemon, its settings, and the rest"
+MESSAGES = "Talk with them"
+STATE = "See what they do"
+REPORTS = "Report, from inside an agent"
+DAEMON = "The daemon, its settings, and the rest"
 
 COMMANDS = (
     (AGENTS, "spawn", "Start an agent in a terminal of its own."),
@@ -29,42 +29,42 @@ COMMANDS = (
     (AGENTS, "unarchive", "Bring archived sessions back into sight."),
     (AGENTS, "rm", "Remove ended sessions for good, with all that they left."),
     (AGENTS, "workspace", "Make and change workspaces: teams, each with a directory."),
-    (TALKING, "send", "Send a message to one or several agents."),
-    (TALKING, "broadcast", "Send one message to all live children."),
-    (TALKING, "inbox", "Show the messages that wait for you, oldest first."),
-    (TALKING, "log", "Show the last messages, and what became of them."),
-    (TALKING, "wait", "Wait until sessions have ended, or have come to another status."),
-    (TALKING, "requests", "List the requests that wait for an answer, or show one in full."),
-    (TALKING, "approve", "Grant a permission, or agree to a plan or a proposed completion."),
-    (TALKING, "reject", "Refuse a proposed completion, a permission or a question."),
-    (TALKING, "deny", "Refuse a permission, a question or a proposed completion."),
-    (TALKING, "answer", "Answer a question that a session has asked."),
-    (LOOKING, "children", "List the children of a session."),
-    (LOOKING, "all", "Show every session as a tree."),
-    (LOOKING, "status", "Show the whole system, or everything about one session."),
-    (LOOKING, "why", "Show what a session's status rests on."),
-    (LOOKING, "what", "Say in a few sentences what a session is about."),
-    (LOOKING, "progress", "Show how far a session has come."),
-    (LOOKING, "events", "Show or follow what happened."),
-    (LOOKING, "tail", "Show the last things one session did."),
-    (LOOKING, "output", "Show the last lines of a session's terminal."),
-    (LOOKING, "checkpoints", "List the milestones a session reported."),
-    (LOOKING, "me", "Show the session that this command runs in."),
-    (LOOKING, "who", "List the other children of my parent."),
-    (LOOKING, "others", "List every other session of my workspace."),
-    (LOOKING, "agents", "List the agent types that can be spawned."),
-    (REPORTING, "checkpoint", "Report a milestone to the parent."),
-    (REPORTING, "note", "Say in one line what is being done now."),
-    (REPORTING, "ask", "Ask the parent, or the operator, a question."),
-    (REPORTING, "complete", "Report that the work is done, or why not."),
-    (ITSELF, "daemon", "Start, stop and inspect the daemon."),
-    (ITSELF, "config", "Show the configuration in effect."),
-    (ITSELF, "doctor", "Check that everything needed is there."),
-    (ITSELF, "trust", "Answer claude's question whether it may work in a directory."),
-    (ITSELF, "demo", "Watch a small team of agents work, then clean up."),
-    (ITSELF, "version", "Show the version."),
-    (ITSELF, "completion", "Print the completion script for a shell."),
-    (ITSELF, "hook", "Hand over an event of an agent; for its hooks, not for people."),
+    (MESSAGES, "send", "Send a message to one or several agents."),
+    (MESSAGES, "broadcast", "Send one message to all live children."),
+    (MESSAGES, "inbox", "Show the messages that wait for you, oldest first."),
+    (MESSAGES, "log", "Show the last messages, and what became of them."),
+    (MESSAGES, "wait", "Wait until sessions have ended, or have come to another status."),
+    (MESSAGES, "requests", "List the requests that wait for an answer, or show one in full."),
+    (MESSAGES, "approve", "Grant a permission, or agree to a plan or a proposed completion."),
+    (MESSAGES, "reject", "Refuse a proposed completion, a permission or a question."),
+    (MESSAGES, "deny", "Refuse a permission, a question or a proposed completion."),
+    (MESSAGES, "answer", "Answer a question that a session has asked."),
+    (STATE, "children", "List the children of a session."),
+    (STATE, "all", "Show every session as a tree."),
+    (STATE, "status", "Show the whole system, or everything about one session."),
+    (STATE, "why", "Show what a session's status rests on."),
+    (STATE, "what", "Say in a few sentences what a session is about."),
+    (STATE, "progress", "Show how far a session has come."),
+    (STATE, "events", "Show or follow what happened."),
+    (STATE, "tail", "Show the last things one session did."),
+    (STATE, "output", "Show the last lines of a session's terminal."),
+    (STATE, "checkpoints", "List the milestones a session reported."),
+    (STATE, "me", "Show the session that this command runs in."),
+    (STATE, "who", "List the other children of my parent."),
+    (STATE, "others", "List every other session of my workspace."),
+    (STATE, "agents", "List the agent types that can be spawned."),
+    (REPORTS, "checkpoint", "Report a milestone to the parent."),
+    (REPORTS, "note", "Say in one line what is being done now."),
+    (REPORTS, "ask", "Ask the parent, or the operator, a question."),
+    (REPORTS, "complete", "Report that the work is done, or why not."),
+    (DAEMON, "daemon", "Start, stop and inspect the daemon."),
+    (DAEMON, "config", "Show the configuration in effect."),
+    (DAEMON, "doctor", "Check that everything needed is there."),
+    (DAEMON, "trust", "Answer claude's question whether it may work in a directory."),
+    (DAEMON, "demo", "Watch a small team of agents work, then clean up."),
+    (DAEMON, "version", "Show the version."),
+    (DAEMON, "completion", "Print the completion script for a shell."),
+    (DAEMON, "hook", "Hand over an event of an agent; for its hooks, not for people."),
 )
 """(section, name, first line of help), in the order of `sm --help`, which therefore imports no command."""
 

@@ -7,14 +7,14 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 from sm.cli.options import session_arguments
 from sm.client.http import TIMEOUT_S, new_key, session_path
 from sm.errors import SmError
 from sm.wire import decode
 
 
-def bulk_command(help: str | None, action: str, done: Callable[[Shown], str]) -> click.Command:
+def bulk_command(help: str | None, action: str, done: Callable[[JsonObject], str]) -> click.Command:
     """Build a command that only takes IDs and applies `action` to each session."""
 
     @click.command(help=help)
@@ -30,7 +30,7 @@ def act_on_each(
     call: Call,
     sessions: Sequence[str],
     action: str,
-    done: Callable[[Shown], str],
+    done: Callable[[JsonObject], str],
     body: Mapping[str, object] | None = None,
     *,
     timeout_s: float = TIMEOUT_S,

@@ -9,7 +9,7 @@ import click
 from sm.cli.call import Call
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
-from sm.cli.display.text import Shown, line
+from sm.cli.display.text import JsonObject, line
 from sm.cli.options import rate_wait_option
 from sm.client.http import Client
 from sm.core.states import OPEN_STATES, MessageState
@@ -71,7 +71,7 @@ def deliver(
     """Send the text to each session, print the outcome of each message, and return the exit code."""
     body = options.body(text)
     client = call.instance.client(rate_wait_s=options.rate_wait_s)
-    messages: list[Shown] = []
+    messages: list[JsonObject] = []
     failures = Failures()
     for session in sessions:
         try:
@@ -103,7 +103,7 @@ def deliver(
     return INTERRUPTED if interrupted else failures.code
 
 
-def _follow(client: Client, message: Shown, deadline: float) -> Shown:
+def _follow(client: Client, message: JsonObject, deadline: float) -> JsonObject:
     """Return the message when its status is final, or at the deadline."""
     while message["status"] in OPEN_STATES:
         left_s = deadline - time.monotonic()
@@ -115,7 +115,7 @@ def _follow(client: Client, message: Shown, deadline: float) -> Shown:
     return message
 
 
-def outcome(message: Shown, *, must_arrive: bool) -> str:
+def outcome(message: JsonObject, *, must_arrive: bool) -> str:
     """Describe a message's outcome in the words of design section 6.
 
     Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.

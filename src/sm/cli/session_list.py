@@ -8,7 +8,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now
 from sm.cli.display.sessions import session_table
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 from sm.cli.options import optional_session, workspace_option
 from sm.client.http import session_path
 from sm.core.statuses import Status
@@ -20,7 +20,7 @@ _QUERY = ("recursive", "status", "archived", "search", "workspace")
 def list_command(
     help: str | None,
     path: str,
-    rows: Callable[[Sequence[Shown]], Iterable[tuple[str, Shown]]],
+    rows: Callable[[Sequence[JsonObject]], Iterable[tuple[str, JsonObject]]],
     empty: str,
     *,
     has_status: bool = False,
@@ -36,7 +36,7 @@ def list_command(
             del options["status"]
         query = {name: options[name] for name in _QUERY if name in options}
 
-        def layout(sessions: Sequence[Shown]) -> Table:
+        def layout(sessions: Sequence[JsonObject]) -> Table:
             # Seed 003 shows the tree of `sm children --recursive` without words: `sm all` has both.
             return session_table(rows(sessions), now(), empty, with_words=not query.get("recursive"))
 

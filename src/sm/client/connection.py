@@ -30,7 +30,7 @@ class BadAnswer(ValueError):
         self.hint = hint
 
 
-class BrokenOff(ConnectionError):
+class TruncatedAnswer(ConnectionError):
     """The connection ended before the end of the answer."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class HttpConnection:
     def _receive_more(self) -> bytes:
         piece = self._receive()
         if not piece:
-            raise BrokenOff
+            raise TruncatedAnswer
         return piece
 
     def _receive(self) -> bytes:
@@ -222,7 +222,7 @@ class HttpConnection:
         try:
             return self._socket.recv(_PIECE_BYTES)
         except ConnectionResetError:
-            raise BrokenOff from None
+            raise TruncatedAnswer from None
 
     def _wait_for_bytes(self, reader_fd: int) -> None:
         import select

@@ -6,7 +6,14 @@ Every command imports this module, so it loads C modules only (see `sm.client.co
 import os
 import time
 
-from sm.client.connection import BadAnswer, BrokenOff, ForeignListener, HttpConnection, read_token, request
+from sm.client.connection import (
+    BadAnswer,
+    ForeignListener,
+    HttpConnection,
+    TruncatedAnswer,
+    read_token,
+    request,
+)
 from sm.errors import (
     DaemonUnavailable,
     NotFound,
@@ -214,7 +221,7 @@ class _Exchange:
         self._connection.close()
         if isinstance(error, TimeoutError):
             raise self._no_answer(self._connection.silence_s) from None
-        if isinstance(error, BrokenOff):
+        if isinstance(error, TruncatedAnswer):
             raise Away(str(error)) from None
         if isinstance(error, BadAnswer):
             raise ProtocolMismatch(f"the server on {self._path} {error}", error.hint) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sm.cli.display.requests import asked_block, visible
+from sm.cli.display.requests import request_details, visible
 from sm.cli.display.text import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import HANG_UP, Answer, Peer, answer, error
@@ -287,7 +287,7 @@ def test_what_an_agent_asks_cannot_forge_what_to_type(run: Sm, peer: Peer) -> No
 
 
 def in_full(asked: dict[str, Any], width: int | None = None) -> list[str]:
-    return asked_block(asked, datetime.now(UTC), width)
+    return request_details(asked, datetime.now(UTC), width)
 
 
 def permission(**more: Any) -> dict[str, Any]:

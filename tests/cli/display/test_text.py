@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sm.cli.display.text import age, event_line, json_text, line, plain_line, their_line
+from sm.cli.display.text import age, agent_line, event_line, json_text, line, plain_line
 from sm.core.text import imitates_mark
 from tests.cli.samples import AT, CLAIMS, EVIL, ago, event
 
@@ -53,7 +53,7 @@ def test_a_line_of_a_terminal_keeps_its_text_and_tabs_and_nothing_that_moves(tex
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_line_that_claims_to_be_the_daemons_is_shown_as_somebody_elses(claim: str) -> None:
-    assert their_line(claim) == f"> {plain_line(claim)}"
+    assert agent_line(claim) == f"> {plain_line(claim)}"
 
 
 NO_CLAIMS = [
@@ -69,12 +69,12 @@ NO_CLAIMS = [
 
 @pytest.mark.parametrize("text", NO_CLAIMS)
 def test_a_line_that_claims_nothing_is_shown_as_it_is(text: str) -> None:
-    assert their_line(text) == text
+    assert agent_line(text) == text
 
 
 @given(st.text(st.sampled_from("[]\uff3b\uff3dsmSM\uff53\uff4d\u017f \t\x1b\x07\x9b\u200b\u202e\u2028x>")))
 def test_no_line_of_a_terminal_claims_to_be_the_daemons(text: str) -> None:
-    shown = their_line(text)
+    shown = agent_line(text)
     assert not [part for part in shown.splitlines() if imitates_mark(part)]
 
 

@@ -13,7 +13,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table, print_json, print_lines, print_table
-from sm.cli.display.text import Shown, line
+from sm.cli.display.text import JsonObject, line
 from sm.cli.options import agent_types_query, workspaces
 from sm.wire import decode
 
@@ -42,12 +42,12 @@ def command(workspace: str | None, call: Call) -> None:
     print_warnings([*answer["warnings"], *(f"{a['origin']}: {w}" for a in agents for w in a["warnings"])])
 
 
-def _facts(agent: Shown) -> str:
+def _facts(agent: JsonObject) -> str:
     facts = [agent["provider"], agent["model"], "spawnable" if agent["spawnable"] else None]
     return ", ".join(line(fact) for fact in facts if fact)
 
 
-def _description(agent: Shown) -> str:
+def _description(agent: JsonObject) -> str:
     if agent["shadowed_by"]:
         return f"does not count: {line(agent['name'])} stands in {line(agent['shadowed_by'], 4096)}"
     if agent["problem"]:

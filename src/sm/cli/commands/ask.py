@@ -15,7 +15,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json
-from sm.cli.display.text import Shown, line, their_line
+from sm.cli.display.text import JsonObject, agent_line, line
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.states import RequestState
@@ -36,7 +36,7 @@ from sm.wire import encode
 def command(
     question: str, options: tuple[str, ...], wait: float | None, expires: float | None, call: Call
 ) -> None:
-    request: Shown = call.client.post(
+    request: JsonObject = call.client.post(
         "/v1/requests", {"question": question, "options": list(options), "expires_s": expires}
     )
     name = request["request_id"]
@@ -44,8 +44,8 @@ def command(
         call.show_value(request, lambda _: [f"Asked ({name}). The answer will come as a message."])
         return
 
-    def poll(client: Client, wait_s: float) -> Shown | None:
-        current: Shown = client.get(f"/v1/requests/{name}", {"wait_s": max(1, round(wait_s))})
+    def poll(client: Client, wait_s: float) -> JsonObject | None:
+        current: JsonObject = client.get(f"/v1/requests/{name}", {"wait_s": max(1, round(wait_s))})
         return None if current["state"] == RequestState.OPEN else current
 
     closed = until_answered(call.instance, poll, wait)
@@ -59,7 +59,7 @@ def command(
     if call.as_json:
         print_json(encode(closed))
     elif answer is not None and answer["approved"]:
-        click.echo("\n".join(map(their_line, "\n".join(answer["answers"]).split("\n"))))
+        click.echo("\n".join(map(agent_line, "\n".join(answer["answers"]).split("\n"))))
     sys.stdout.flush()  # Raises when the reader has closed stdout: the answer then comes as a message.
     if closed["state"] == RequestState.ANSWERED:
         with suppress(DaemonUnavailable):  # unconfirmed, the answer comes once more as a message

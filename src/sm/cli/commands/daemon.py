@@ -14,7 +14,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_lines
 from sm.cli.display.overview import log_line
-from sm.cli.display.text import Shown, json_text, line, plural, span
+from sm.cli.display.text import JsonObject, json_text, line, plural, span
 from sm.cli.instance import Instance, start, stopped
 from sm.client.http import Away, Client
 from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
@@ -131,7 +131,7 @@ def status(call: Call) -> None:
     call.show(text, _health)
 
 
-def _health(health: Shown) -> list[str]:
+def _health(health: JsonObject) -> list[str]:
     return [
         f"running, pid {health['pid']}, version {line(health['version'])}, up {span(health['uptime_s'])}",
         f"socket {line(health['socket'])}",

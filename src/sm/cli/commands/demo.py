@@ -26,7 +26,7 @@ import click
 from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
 from sm.cli.display.sessions import label, session_table, tree
-from sm.cli.display.text import Shown, event_line, line
+from sm.cli.display.text import JsonObject, event_line, line
 from sm.cli.instance import Instance, start
 from sm.cli.outage import follow
 from sm.client.http import Client, session_path
@@ -72,7 +72,7 @@ def command(fast: bool) -> None:
         raise ExternalError("the demo did not go as planned: " + "; ".join(trouble), "sm doctor")
 
 
-def _run_agents(client: Client) -> list[Shown]:
+def _run_agents(client: Client) -> list[JsonObject]:
     """Start the coordinator, print events until it ends, and return all sessions."""
     first = client.post(
         "/v1/sessions",
@@ -85,11 +85,11 @@ def _run_agents(client: Client) -> list[Shown]:
         click.echo(event_line(event, None))
         if event["session_id"] == first["session_id"] and event["type"] in ENDED:
             break
-    sessions: list[Shown] = client.get("/v1/sessions")
+    sessions: list[JsonObject] = client.get("/v1/sessions")
     return sessions
 
 
-def _report(sessions: Sequence[Shown]) -> None:
+def _report(sessions: Sequence[JsonObject]) -> None:
     click.echo()
     print_table(session_table(tree(sessions), now(), "no sessions"))
     click.echo("\nWhat happened:")
@@ -97,7 +97,7 @@ def _report(sessions: Sequence[Shown]) -> None:
         click.echo(f"  {label(session)} {_ending(session)}")
 
 
-def _ending(session: Shown) -> str:
+def _ending(session: JsonObject) -> str:
     if session["status"] == Status.COMPLETED:
         return "did its work"
     if session["status_source"] == "report":
@@ -106,7 +106,7 @@ def _ending(session: Shown) -> str:
     return f"{end}: {line(session['status_reason'])}"
 
 
-def unplanned(sessions: Sequence[Shown]) -> list[str]:
+def unplanned(sessions: Sequence[JsonObject]) -> list[str]:
     """Describe each difference from EXPECTED."""
     types = {session["session_id"]: session["agent_type"] for session in sessions}
     results = {s["agent_type"]: (s["status"], types.get(s["parent_session_id"])) for s in sessions}

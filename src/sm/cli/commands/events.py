@@ -10,7 +10,7 @@ Example:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import Shown, event_line
+from sm.cli.display.text import JsonObject, event_line
 from sm.cli.options import session_names, workspace_option
 from sm.cli.outage import follow
 from sm.client.http import session_path
@@ -69,5 +69,5 @@ def command(
         call.show(text, _line)
 
 
-def _line(event: Shown) -> list[str]:
+def _line(event: JsonObject) -> list[str]:
     return [event_line(event, None)]

@@ -13,7 +13,7 @@ import sys
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import Shown, plain_line
+from sm.cli.display.text import JsonObject, plain_line
 from sm.cli.outage import until_answered
 from sm.client.http import Client, new_key
 from sm.errors import DaemonUnavailable, UsageError, WaitTimeout
@@ -46,7 +46,7 @@ def command(take: bool, wait: bool, timeout: float | None, limit: int, call: Cal
         _confirm(call, taken)
 
 
-def _confirm(call: Call, taken: list[Shown]) -> None:
+def _confirm(call: Call, taken: list[JsonObject]) -> None:
     """Confirm the printed messages. The reader must act on them even without a confirmation."""
     try:
         call.client.post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
@@ -56,17 +56,17 @@ def _confirm(call: Call, taken: list[Shown]) -> None:
         print_warnings([f"the daemon does not know that these messages were taken: {error.message}"])
 
 
-def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[Shown]:
+def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[JsonObject]:
     """Wait for messages and take them. Raises WaitTimeout."""
     pending: tuple[str, dict[str, object]] | None = None
 
-    def ask(client: Client, wait_s: float) -> list[Shown] | None:
+    def ask(client: Client, wait_s: float) -> list[JsonObject] | None:
         # A request without an answer may have taken messages, so it is retried with the same key and body. After an
         # empty answer the next request is a new one.
         nonlocal pending
         pending = pending or (new_key(), {"limit": limit, "wait_s": wait_s})
         key, body = pending
-        messages: list[Shown] = client.post("/v1/inbox/take", body, key=key)
+        messages: list[JsonObject] = client.post("/v1/inbox/take", body, key=key)
         pending = None
         return messages or None
 
@@ -76,7 +76,7 @@ def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[
     return taken
 
 
-def _format(messages: list[Shown]) -> list[str]:
+def _format(messages: list[JsonObject]) -> list[str]:
     """Format messages with their headers, a blank line between, without control characters."""
     if not messages:
         click.echo("no messages", err=True)

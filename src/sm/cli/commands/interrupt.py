@@ -12,10 +12,10 @@ Example:
 
 from sm.cli.bulk import bulk_command
 from sm.cli.display.sessions import label
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 
 
-def _interrupted(session: Shown) -> str:
+def _interrupted(session: JsonObject) -> str:
     match session["interrupted"]:
         case True:
             return f"Interrupted {label(session)}"

@@ -14,7 +14,7 @@ import click
 from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 from sm.cli.options import session_arguments
 
 # The daemon kills one process tree after the other, by force only after a grace time.
@@ -30,6 +30,6 @@ def command(sessions: tuple[str, ...], force: bool, tree: bool, call: Call) -> i
     return act_on_each(call, sessions, "kill", _killed, {"force": force, "tree": tree}, timeout_s=_KILL_S)
 
 
-def _killed(first: Shown) -> str:
+def _killed(first: JsonObject) -> str:
     killed = [first] if first["session_id"] in first["killed"] else []
     return "\n".join(f"Killed {label(session)}" for session in (*killed, *first["killed_too"]))

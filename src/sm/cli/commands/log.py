@@ -11,7 +11,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
-from sm.cli.display.text import Shown, clock, line
+from sm.cli.display.text import JsonObject, clock, line
 from sm.cli.options import optional_session
 
 
@@ -25,7 +25,7 @@ def command(session: str | None, limit: int, call: Call) -> None:
     call.get("/v1/messages", _table, {"session": session, "limit": limit})
 
 
-def _table(messages: list[Shown]) -> Table:
+def _table(messages: list[JsonObject]) -> Table:
     rows = [
         (
             str(m["message_id"]),

@@ -11,7 +11,7 @@ Example:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import their_line
+from sm.cli.display.text import agent_line
 from sm.cli.options import session_argument
 from sm.client.http import session_path
 
@@ -22,4 +22,4 @@ from sm.client.http import session_path
 @json_option
 def command(session: str, lines: int, call: Call) -> None:
     path = session_path(session, "/output")
-    call.get(path, lambda answer: map(their_line, answer["lines"]), {"lines": lines})
+    call.get(path, lambda answer: map(agent_line, answer["lines"]), {"lines": lines})

@@ -17,7 +17,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_lines
 from sm.cli.display.progress import progress_block
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 from sm.cli.options import session_argument
 from sm.client.http import session_path
 from sm.wire import encode
@@ -55,7 +55,7 @@ def _watch(call: Call, path: str) -> None:
 
 
 @contextmanager
-def _display(*, as_json: bool) -> Iterator[Callable[[Shown], None]]:
+def _display(*, as_json: bool) -> Iterator[Callable[[JsonObject], None]]:
     """Yield a function that prints progress: redrawn in place on a terminal, else as a block or a JSON line."""
     if as_json:
         yield lambda progress: print_json(encode(progress))

@@ -15,8 +15,8 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
-from sm.cli.display.requests import asked_block, asked_line
-from sm.cli.display.text import Shown, age, line
+from sm.cli.display.requests import request_details, request_line
+from sm.cli.display.text import JsonObject, age, line
 from sm.cli.options import REQUEST_NAME, requests_and_sessions
 
 
@@ -30,10 +30,10 @@ from sm.cli.options import REQUEST_NAME, requests_and_sessions
 )
 @json_option
 def command(asked: str | None, everything: bool, limit: int, call: Call) -> None:
-    def layout(requests: list[Shown]) -> Table | list[str]:
+    def layout(requests: list[JsonObject]) -> Table | list[str]:
         if not requests or asked is None or (everything and len(requests) > 1):
             return _table(requests, now())
-        blocks = ["\n".join(asked_block(request, now(), width())) for request in requests]
+        blocks = ["\n".join(request_details(request, now(), width())) for request in requests]
         return ["\n\n".join(blocks)]
 
     if asked is not None and REQUEST_NAME.fullmatch(asked):
@@ -42,7 +42,7 @@ def command(asked: str | None, everything: bool, limit: int, call: Call) -> None
         call.get("/v1/requests", layout, {"session": asked, "all": everything, "limit": limit})
 
 
-def _table(requests: list[Shown], at: datetime) -> Table:
+def _table(requests: list[JsonObject], at: datetime) -> Table:
     rows = [
         (
             r["request_id"],
@@ -50,7 +50,7 @@ def _table(requests: list[Shown], at: datetime) -> Table:
             line(r["state"]),
             f"{line(r['name'] or '-')} ({r['session_id']})",
             age(r["created_at"], at),
-            asked_line(r),
+            request_line(r),
         )
         for r in requests
     ]

@@ -18,7 +18,7 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.display.sessions import label
-from sm.cli.display.text import Shown
+from sm.cli.display.text import JsonObject
 from sm.cli.options import session_names
 from sm.client.http import session_path
 from sm.errors import SmError, UsageError, from_wire
@@ -62,7 +62,7 @@ def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> i
     return failures.code
 
 
-def _print(answer: Shown, *, every: bool) -> None:
+def _print(answer: JsonObject, *, every: bool) -> None:
     if every:
         restored = answer["restored"]
     else:

@@ -16,7 +16,7 @@ import click
 from sm.cli.bulk import act_on_each
 from sm.cli.call import Call, json_option
 from sm.cli.display.errors import print_warnings
-from sm.cli.display.text import Shown, line
+from sm.cli.display.text import JsonObject, line
 from sm.cli.options import session_arguments
 
 
@@ -24,9 +24,9 @@ from sm.cli.options import session_arguments
 @session_arguments
 @json_option
 def command(sessions: tuple[str, ...], call: Call) -> int:
-    removed: list[Shown] = []
+    removed: list[JsonObject] = []
 
-    def done(session: Shown) -> str:
+    def done(session: JsonObject) -> str:
         removed.append(session)
         return f"Removed {line(session['removed'])}"
 

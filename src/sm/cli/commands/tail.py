@@ -20,7 +20,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import width
-from sm.cli.display.text import Shown, cut, line
+from sm.cli.display.text import JsonObject, cut, line
 from sm.cli.options import session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
@@ -46,7 +46,7 @@ def command(session: str, lines: int, following: bool, call: Call) -> None:
         call.get(session_path(session, "/actions"), _layout, {"lines": lines})
 
 
-def _layout(actions: Iterable[Shown]) -> list[str]:
+def _layout(actions: Iterable[JsonObject]) -> list[str]:
     return [action_line(action, None, width()) for action in actions]
 
 
@@ -95,7 +95,7 @@ def _pause(seconds: float) -> None:
 class Cursor:
     """Remembers the printed actions. An older action may arrive after a newer one."""
 
-    def __init__(self, latest: Iterable[Shown], *, whole: bool) -> None:
+    def __init__(self, latest: Iterable[JsonObject], *, whole: bool) -> None:
         """`latest` are the newest actions, and with `whole` all actions."""
         actions = list(latest)
         self._newest = max(map(_when, actions), default=None)
@@ -110,7 +110,7 @@ class Cursor:
         after = (self._newest - timedelta(seconds=_LATE_S)).astimezone(UTC)
         return after.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def news(self, actions: Iterable[Shown]) -> list[Shown]:
+    def news(self, actions: Iterable[JsonObject]) -> list[JsonObject]:
         """Select the new actions. `actions` are all actions since `after`."""
         counted: Counter[tuple[str, str, str]] = Counter()
         news = []
@@ -124,15 +124,15 @@ class Cursor:
         return news
 
 
-def _when(action: Shown) -> datetime:
+def _when(action: JsonObject) -> datetime:
     return datetime.fromisoformat(action["timestamp"])
 
 
-def _identity(action: Shown) -> tuple[str, str, str]:
+def _identity(action: JsonObject) -> tuple[str, str, str]:
     return action["timestamp"], action["kind"], action["text"]
 
 
-def action_line(action: Shown, zone: tzinfo | None, columns: int | None) -> str:
+def action_line(action: JsonObject, zone: tzinfo | None, columns: int | None) -> str:
     """Format an action as `[15:10:02] Bash: npm test`, cut to `columns`."""
     text, kind = line(action["text"], 2000), action["kind"]
     known = {"tool": text, "prompt": f"> {text}", "text": f'"{text}"', "event": f"* {text}"}

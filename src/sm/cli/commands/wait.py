@@ -16,7 +16,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
 from sm.cli.display.sessions import flat, session_table
-from sm.cli.display.text import Shown, plural
+from sm.cli.display.text import JsonObject, plural
 from sm.cli.options import session_arguments
 from sm.cli.outage import until_answered
 from sm.client.http import Client
@@ -40,7 +40,7 @@ def command(
     if any_of and all_of:
         raise click.UsageError("--any and --all exclude each other")
     refs = list(dict.fromkeys(sessions))
-    current: list[Shown] = []
+    current: list[JsonObject] = []
 
     def ask(client: Client, wait_s: float) -> bool | None:
         nonlocal refs, current

@@ -11,7 +11,7 @@ Example:
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.text import Shown, line, their_line
+from sm.cli.display.text import JsonObject, agent_line, line
 from sm.cli.options import session_argument
 from sm.client.http import session_path
 
@@ -26,7 +26,7 @@ def command(session: str, call: Call) -> None:
     call.post(session_path(session, "/what"), what_block, timeout_s=_TIMEOUT_S)
 
 
-def what_block(what: Shown) -> list[str]:
+def what_block(what: JsonObject) -> list[str]:
     reason = f"; no summary was made: {line(what['reason'])}" if what["reason"] else ""
-    summary = [their_line(text) for text in what["summary"].splitlines()]
+    summary = [agent_line(text) for text in what["summary"].splitlines()]
     return [*summary, f"(by {line(what['made_by'])}{reason})"]

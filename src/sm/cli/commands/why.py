@@ -15,9 +15,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, table_lines
-from sm.cli.display.requests import because, expires, request_head
+from sm.cli.display.requests import expires, explanation, request_head
 from sm.cli.display.sessions import label, status_of
-from sm.cli.display.text import Shown, age, line, seconds_since, span
+from sm.cli.display.text import JsonObject, age, line, seconds_since, span
 from sm.cli.options import REQUEST_NAME, requests_and_sessions
 from sm.client.http import quoted, session_path
 
@@ -32,7 +32,7 @@ def command(session: str, call: Call) -> None:
         call.get(session_path(session, "/why"), lambda why: why_block(why, now()))
 
 
-def why_block(why: Shown, at: datetime) -> list[str]:
+def why_block(why: JsonObject, at: datetime) -> list[str]:
     """Format a session's status, its reason, and the evidence of each source."""
     source = f"{line(why['status_source'])}, {age(why['status_at'], at)}"
     lines = [
@@ -52,12 +52,12 @@ def why_block(why: Shown, at: datetime) -> list[str]:
     return lines
 
 
-def _when(evidence: Shown, at: datetime) -> str:
+def _when(evidence: JsonObject, at: datetime) -> str:
     since, seen = span(seconds_since(evidence["since"], at)), span(seconds_since(evidence["seen"], at))
     return f"{since} ago" if since == seen else f"for {since}, seen {seen} ago"
 
 
-def _belief(evidence: Shown) -> str:
+def _belief(evidence: JsonObject) -> str:
     reason = line(evidence["reason"] or "")
     if evidence["believed"]:
         return f"believed: {reason}" if reason else "believed"
@@ -65,9 +65,9 @@ def _belief(evidence: Shown) -> str:
     return f"{why_not} ({reason})" if reason else why_not
 
 
-def request_block(request: Shown, at: datetime) -> list[str]:
-    """Format a request's state and the reason for it. `asked_block` formats its content."""
-    lines = [request_head(request, at), f"Because:  {because(request)}"]
+def request_block(request: JsonObject, at: datetime) -> list[str]:
+    """Format a request's state and the reason for it. `request_details` formats its content."""
+    lines = [request_head(request, at), f"Because:  {explanation(request)}"]
     if request["state"] == "open" and request["expires_at"]:
         lines.append(f"Expires:  {expires(request, at)}")
     return lines

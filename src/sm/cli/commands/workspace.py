@@ -7,7 +7,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
-from sm.cli.display.text import Shown, line, plural
+from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.options import absolute, key_value, workspaces
 from sm.client.http import workspace_path
 from sm.errors import UsageError
@@ -155,11 +155,11 @@ def _names(kind: str, text: str) -> str | list[str]:
     return names
 
 
-def _changed(done: str, workspace: Shown) -> list[str]:
+def _changed(done: str, workspace: JsonObject) -> list[str]:
     return [f"{done} workspace {workspace['slug']} ({line(workspace['working_dir'], 4096)})"]
 
 
-def _table(workspaces: list[Shown]) -> Table:
+def _table(workspaces: list[JsonObject]) -> Table:
     rows = [
         (w["slug"], line(w["trust_level"] or "default"), _count(w), line(w["working_dir"]))
         for w in workspaces
@@ -167,13 +167,13 @@ def _table(workspaces: list[Shown]) -> Table:
     return Table(rows, aligned=3, empty="no workspaces", is_cut=False)
 
 
-def _count(workspace: Shown) -> str:
+def _count(workspace: JsonObject) -> str:
     if workspace["deleted_at"]:
         return "deleted"
     return f"{workspace['live']} of {plural(workspace['sessions'], 'session')} live"
 
 
-def _block(workspace: Shown) -> list[str]:
+def _block(workspace: JsonObject) -> list[str]:
     capabilities = workspace["capabilities"]
     facts = [
         ("Directory", workspace["working_dir"]),

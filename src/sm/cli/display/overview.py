@@ -2,10 +2,10 @@
 
 from datetime import datetime, tzinfo
 
-from sm.cli.display.text import Shown, line, span, unclaimed
+from sm.cli.display.text import JsonObject, line, span, unclaimed
 
 
-def overview(status: Shown) -> list[str]:
+def overview(status: JsonObject) -> list[str]:
     """Format the output of `sm status` without an ID."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
@@ -22,7 +22,7 @@ def overview(status: Shown) -> list[str]:
     return lines + [f"Trouble:   {line(trouble)}" for trouble in status["trouble"]]
 
 
-def log_line(record: Shown, zone: tzinfo | None) -> str:
+def log_line(record: JsonObject, zone: tzinfo | None) -> str:
     """Format a log record as `2026-01-27 15:10:00 INFO sm.sessions.manager: killed sm_session=1a2b3c4d`."""
     try:
         when = datetime.fromisoformat(str(record["time"])).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")

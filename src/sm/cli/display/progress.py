@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
-from sm.cli.display.text import Shown, age, checkpoint_line, line, span, their_line
+from sm.cli.display.text import JsonObject, age, agent_line, checkpoint_line, line, span
 
 _TODO_MAX = 12
 _BOXES = {"completed": "x", "in_progress": ">"}
 
 
-def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[str]:
+def progress_block(progress: JsonObject, now: datetime, zone: tzinfo | None) -> list[str]:
     """Format the output of `sm progress`. Fields without a measurement have no line."""
     name = line(progress.get("name") or progress["session_id"])
     elapsed = span(progress["elapsed_seconds"])
@@ -33,14 +33,14 @@ def progress_block(progress: Shown, now: datetime, zone: tzinfo | None) -> list[
     if progress.get("checkpoints"):
         lines += ["", "Checkpoints:"]
         lines += [f"  {checkpoint_line(checkpoint, zone)}" for checkpoint in progress["checkpoints"]]
-    output = [their_line(text) for text in progress.get("last_output") or []][-10:]
+    output = [agent_line(text) for text in progress.get("last_output") or []][-10:]
     if output:
         lines += ["", "Last output:"]
         lines += [f"  {text}" for text in output]
     return lines
 
 
-def _tokens(progress: Shown) -> list[str]:
+def _tokens(progress: JsonObject) -> list[str]:
     used = progress.get("tokens_used")
     percentage = progress.get("completion_percentage")
     if used is None:
@@ -56,14 +56,14 @@ def _tokens(progress: Shown) -> list[str]:
     return [f"{text}, {by_subagents:,} of them by sub-agents" if by_subagents else text]
 
 
-def _last_tool(tool: Shown, now: datetime) -> str:
+def _last_tool(tool: JsonObject, now: datetime) -> str:
     arguments = tool.get("args") or {}
     target = next((str(value) for value in arguments.values()), "") if isinstance(arguments, Mapping) else ""
     arrow = f" → {line(target, 80)}" if target else ""
     return f"Last tool: {line(tool['name'])}{arrow} ({age(tool.get('timestamp'), now)})"
 
 
-def _todo(entries: Sequence[Shown]) -> list[str]:
+def _todo(entries: Sequence[JsonObject]) -> list[str]:
     """Format the agent's task list; of a long list the part around the first open task."""
     done = [entry["status"] == "completed" for entry in entries]
     first = max(0, min([*done, False].index(False) - 2, len(entries) - _TODO_MAX))

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from sm.cli.display.text import Shown, age, columns, line, span
+from sm.cli.display.text import JsonObject, age, columns, line, span
 from sm.wire import encode
 
 _BY = {"rule": "by a rule", "terminal": "at its terminal"}
@@ -18,7 +18,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
 _PLAN = "ExitPlanMode"
 
 
-def asked_line(request: Shown) -> str:
+def request_line(request: JsonObject) -> str:
     """Summarise a request: its subject, and the answer or the commands that answer it."""
     if request["state"] != "open":
         result = _result(request)
@@ -29,7 +29,7 @@ def asked_line(request: Shown) -> str:
     return f"{_subject(request)} - {result}"
 
 
-def _subject(request: Shown) -> str:
+def _subject(request: JsonObject) -> str:
     from sm.core.text import quoted  # marks where an agent's words end, for a command to type follows them
 
     if request["kind"] == "question":
@@ -45,7 +45,7 @@ def _subject(request: Shown) -> str:
     return f"{subject} (cut: sm attach {request['session_id']})" if request.get("cut") else subject
 
 
-def _question(question: Shown) -> str:
+def _question(question: JsonObject) -> str:
     from sm.core.text import quoted
 
     options = ", ".join(f"{n}: {quoted(option, 40)}" for n, option in enumerate(question["options"], 1))
@@ -54,12 +54,12 @@ def _question(question: Shown) -> str:
     return f"{quoted(question['question'])} [{'several of ' if question.get('multiple') else ''}{options}]"
 
 
-def _plan(request: Shown) -> str | None:
+def _plan(request: JsonObject) -> str | None:
     plan = (request["arguments"] or {}).get("plan") if request["tool"] == _PLAN else None
     return plan if isinstance(plan, str) and plan.strip() else None
 
 
-def _answer_commands(request: Shown) -> list[str]:
+def _answer_commands(request: JsonObject) -> list[str]:
     name = request["request_id"]
     if request["kind"] == "completion":
         return [f"sm approve {name}", f"sm reject {name} 'WHY'"]
@@ -70,7 +70,7 @@ def _answer_commands(request: Shown) -> list[str]:
     return [f"sm answer {name}{' TEXT' * len(request['questions'])}"]
 
 
-def _result(request: Shown) -> str:
+def _result(request: JsonObject) -> str:
     """Describe the decision and who made it, or why there is none. Quotes the answer."""
     from sm.core.text import quoted
 
@@ -83,14 +83,14 @@ def _result(request: Shown) -> str:
     return f"{': '.join(filter(None, parts))} {_by(request)}{f' ({rule})' if rule else ''}{_interrupted(request)}"
 
 
-def because(request: Shown) -> str:
+def explanation(request: JsonObject) -> str:
     """Explain the state of a request, for `sm why`: the decision first."""
     if request["answer"] is None and request["state"] == "open":
         return f"nobody has answered yet (sm requests {request['request_id']} shows what to type)"
     return verdict(request) + ("; its dialog has not taken it yet" if request["state"] == "open" else "")
 
 
-def verdict(request: Shown) -> str:
+def verdict(request: JsonObject) -> str:
     answer = request["answer"]
     if answer is None:
         return _without_answer(request, "nobody has said why")
@@ -99,30 +99,30 @@ def verdict(request: Shown) -> str:
     return f"{_decision(request)} {_by(request)}{f': {text}' if text else ''}{_interrupted(request)}"
 
 
-def _decision(request: Shown) -> str:
+def _decision(request: JsonObject) -> str:
     if not request["answer"]["approved"]:
         return "declined"
     return "answered" if request["kind"] == "question" else "approved"
 
 
-def _without_answer(request: Shown, unexplained: str) -> str:
+def _without_answer(request: JsonObject, unexplained: str) -> str:
     if request["answered_by"] == "terminal":
         return f"answered {_by(request)}{_interrupted(request)}"
     return line(request["reason"] or "") or unexplained
 
 
-def _by(request: Shown) -> str:
+def _by(request: JsonObject) -> str:
     by = request["answered_by"] or "-"
     return _BY.get(by, f"by {line(by)}")
 
 
-def _interrupted(request: Shown) -> str:
+def _interrupted(request: JsonObject) -> str:
     """Tell an answer by `sm interrupt`, whose key declines a dialog, from an answer at the terminal."""
     reason = line(request["reason"] or "")
     return f" ({reason})" if request["answered_by"] == "terminal" and "interrupted" in reason else ""
 
 
-def request_head(request: Shown, at: datetime) -> str:
+def request_head(request: JsonObject, at: datetime) -> str:
     session = f"{line(request['name'] or '-')} ({request['session_id']})"
     return (
         f"{request['request_id']} | {line(request['kind'])} of {session} | {line(request['state'])} | "
@@ -130,14 +130,14 @@ def request_head(request: Shown, at: datetime) -> str:
     )
 
 
-def expires(request: Shown, at: datetime) -> str:
+def expires(request: JsonObject, at: datetime) -> str:
     return f"in {span(max(0.0, (datetime.fromisoformat(request['expires_at']) - at).total_seconds()))}"
 
 
 # -------------------------------------------------------------------------------------------------------- in full
 
 
-def asked_block(request: Shown, at: datetime, width: int | None = None) -> list[str]:
+def request_details(request: JsonObject, at: datetime, width: int | None = None) -> list[str]:
     """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None."""
     lines = [request_head(request, at)]
     if request.get("agent"):
@@ -155,7 +155,7 @@ def asked_block(request: Shown, at: datetime, width: int | None = None) -> list[
     if request.get("cut"):
         lines.append(f"Cut:       this is not all of it; sm attach {request['session_id']} shows the dialog")
     if request["state"] != "open" or request["answer"] is not None:
-        return [*lines, f"Because:   {because(request)}"]
+        return [*lines, f"Because:   {explanation(request)}"]
     commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
     lines += [f"{'' if number else 'Type:':<10} {text}" for number, text in enumerate(commands)]
     if request["expires_at"]:
@@ -163,7 +163,7 @@ def asked_block(request: Shown, at: datetime, width: int | None = None) -> list[
     return lines
 
 
-def _question_commands(request: Shown) -> list[str]:
+def _question_commands(request: JsonObject) -> list[str]:
     """List the commands that answer questions, by option or with free text."""
     if request.get("cut"):
         return _answer_commands(request)
@@ -176,7 +176,9 @@ def _question_commands(request: Shown) -> list[str]:
     return [f"sm answer {name} {words}", *free_text, f"sm deny {name} 'WHY'"]
 
 
-def _question_block(request: Shown, number: int, question: Shown, width: int | None) -> Iterator[str]:
+def _question_block(
+    request: JsonObject, number: int, question: JsonObject, width: int | None
+) -> Iterator[str]:
     if request["kind"] == "completion":
         yield "Result:"
     else:
@@ -189,7 +191,7 @@ def _question_block(request: Shown, number: int, question: Shown, width: int | N
         yield from _quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
 
 
-def _description(request: Shown, question: int, option: int) -> str:
+def _description(request: JsonObject, question: int, option: int) -> str:
     """Return the agent's description of an option; empty without one."""
     value: object = request["arguments"]
     for step in ("questions", question, "options", option, "description"):

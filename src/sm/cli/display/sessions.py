@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sm.cli.display.output import Table
-from sm.cli.display.text import Shown, age, line, seconds_since, span, their_line
+from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since, span
 from sm.core.statuses import ENDED, Status
 
 _COLOURS: dict[str, str] = {
@@ -17,16 +17,16 @@ _COLOURS: dict[str, str] = {
 }
 
 
-def name_of(session: Shown) -> str:
+def name_of(session: JsonObject) -> str:
     return line(session["friendly_name"] or session["name"])
 
 
-def label(session: Shown) -> str:
+def label(session: JsonObject) -> str:
     """`engineer-task1042 (1a2b3c4d)`."""
     return f"{name_of(session)} ({session['session_id']})"
 
 
-def status_of(session: Shown, now: datetime) -> str:
+def status_of(session: JsonObject, now: datetime) -> str:
     """Format a status. A stale status has a question mark and its age: `running? (4m)`."""
     status = line(session["status"])
     if not session.get("status_stale"):
@@ -34,7 +34,7 @@ def status_of(session: Shown, now: datetime) -> str:
     return f"{status}? ({span(seconds_since(session['status_at'], now)).replace('min', 'm')})"
 
 
-def last_words(session: Shown) -> str:
+def last_words(session: JsonObject) -> str:
     """Return the session's quoted result, the reason for its status, or its note."""
     result = session["completion_message"]
     if result and result != session["status_reason"]:  # else the daemon wrote the result
@@ -47,7 +47,7 @@ def last_words(session: Shown) -> str:
 
 
 def session_table(
-    rows: Iterable[tuple[str, Shown]], now: datetime, empty: str = "", *, with_words: bool = True
+    rows: Iterable[tuple[str, JsonObject]], now: datetime, empty: str = "", *, with_words: bool = True
 ) -> Table:
     """Format each (indentation, session) as `name (id) | status | 5min ago | "message"`."""
     cells, colours = [], {}
@@ -59,30 +59,30 @@ def session_table(
     return Table(cells, aligned=2, empty=empty, colours=colours)
 
 
-def flat(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
+def flat(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     return [("", session) for session in sessions]
 
 
-def nested(sessions: Sequence[Shown], depth: int = 0) -> list[tuple[str, Shown]]:
+def nested(sessions: Sequence[JsonObject], depth: int = 0) -> list[tuple[str, JsonObject]]:
     """Format sessions, with the `children` inside them, as rows of a tree."""
-    rows: list[tuple[str, Shown]] = []
+    rows: list[tuple[str, JsonObject]] = []
     for session in sessions:
         rows.append(("  " + "   " * (depth - 1) + "└─ " if depth else "", session))
         rows += nested(session.get("children") or [], depth + 1)
     return rows
 
 
-def tree(sessions: Sequence[Shown]) -> list[tuple[str, Shown]]:
+def tree(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Format a flat list as rows of a tree. A session whose parent is not in the list is a root."""
     known = {session["session_id"]: {**session, "children": []} for session in sessions}
-    roots: list[Shown] = []
+    roots: list[JsonObject] = []
     for session in known.values():
         parent = known.get(session["parent_session_id"])
         (roots if parent is None else parent["children"]).append(session)
     return nested(roots)
 
 
-def session_block(session: Shown, now: datetime) -> list[str]:
+def session_block(session: JsonObject, now: datetime) -> list[str]:
     """Format one session in full, for `sm status ID` and `sm me`."""
     status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
     agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
@@ -109,13 +109,13 @@ def session_block(session: Shown, now: datetime) -> list[str]:
     ]
     lines = [label(session)]
     lines += [f"{name + ':':<11}{line(value, 10_000)}" for name, value in facts if value]
-    output = [their_line(text) for text in session.get("last_output") or []]
+    output = [agent_line(text) for text in session.get("last_output") or []]
     if output:
         lines += ["Last output:", *(f"  {text}" for text in output)]
     return lines
 
 
-def process_of(session: Shown) -> str | None:
+def process_of(session: JsonObject) -> str | None:
     """Describe the process by its pid, exit code or signal; None before it starts."""
     if session["exit_signal"] is not None:
         return f"ended by signal {session['exit_signal']}"

@@ -1,6 +1,6 @@
 """Formats texts, times and events of the daemon's JSON as safe lines. Pure.
 
-An agent's texts (messages, notes, titles, output) must pass through `line` or `their_line`: they can then neither
+An agent's texts (messages, notes, titles, output) must pass through `line` or `agent_line`: they can then neither
 control the reader's terminal nor pass for the daemon's text.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-Shown = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 """An object of the daemon's answer (design section 13)."""
 
 # C0 except tab, DEL, C1, surrogates; bidirectional overrides and isolates, which change the displayed order.
@@ -42,7 +42,7 @@ def unclaimed(text: str) -> str:
     return marked(text)
 
 
-def their_line(text: str) -> str:
+def agent_line(text: str) -> str:
     """Make a line of an agent, or of its terminal, safe to print on a line of its own."""
     return unclaimed(plain_line(text))
 
@@ -86,12 +86,12 @@ def columns(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def event_line(event: Shown, zone: tzinfo | None) -> str:
+def event_line(event: JsonObject, zone: tzinfo | None) -> str:
     """Format an event as `[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started`."""
     return f"[{clock(event['timestamp'], zone)}] {line(event['type'])}: {line(event['message'], 2000)}"
 
 
-def checkpoint_line(checkpoint: Shown, zone: tzinfo | None) -> str:
+def checkpoint_line(checkpoint: JsonObject, zone: tzinfo | None) -> str:
     return f"[{clock(checkpoint['timestamp'], zone)}] {line(checkpoint['message'], 2000)}"
 
 
