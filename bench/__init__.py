@@ -1,1 +1,1 @@
-"""Benchmarks: measures each promise of docs/benchmarks.md and its floor, on a separate instance."""
+"""Measures each promise of docs/benchmarks.md and its floor, on a separate instance."""

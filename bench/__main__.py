@@ -1,4 +1,4 @@
-"""`python -m bench [NAMES] [--json]`: measure, and print each number beside its floor."""
+"""`python -m bench [NAMES] [--json]`: measures the speed of sm, and prints each number next to its floor."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every gate holds, else 1."""
+    """Return 0 when every gate holds, else 1."""
     # On SIGTERM end all started processes too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -39,15 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return JUDGING[given[0]](given[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how fast sm is.")
     parser.add_argument(
-        "names", nargs="*", metavar="NAMES", help=f"some of: {' '.join(GROUPS)} (default: all)"
+        "names", nargs="*", metavar="NAMES", help=f"benchmarks to run: {' '.join(GROUPS)} (default: all)"
     )
-    parser.add_argument("--json", action="store_true", help="print one array of rows")
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
     options = parser.parse_args(given)
     unknown = [name for name in options.names if name not in GROUPS]
     if unknown:
-        parser.error(f"unknown: {' '.join(unknown)}; there are: {' '.join(GROUPS)}")
+        parser.error(f"unknown benchmark: {' '.join(unknown)}; known: {' '.join(GROUPS)}")
     if not os.access(SM, os.X_OK):
-        parser.error(f"{SM} is not there: install sm where this Python looks, pip install -e .")
+        parser.error(f"{SM} does not exist: install sm for this Python with pip install -e .")
     rows: list[Row] = []
     for name in options.names or GROUPS:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _machine() -> str:
-    """Where these numbers come from."""
+    """The system, the load and the versions behind the numbers."""
     tmux = subprocess.run(("tmux", "-V"), capture_output=True, text=True, check=True).stdout.strip()
     load = os.getloadavg()[0]
     return (

@@ -1,4 +1,4 @@
-"""Starting an agent, and hearing of its death."""
+"""Measures the start of an agent, and the report of its end."""
 
 import json
 import os
@@ -28,8 +28,8 @@ def _spawn(instance: Instance, times: int) -> Row:
     ours, floor = [], []
     for number in range(times + 1):
         ours.append(timed_ms(lambda: connection.raw("POST", "/v1/sessions", request)))
-        # tmux is through with what it does after the answer
-        until(lambda: "sm-spare-" in instance.tmux("list-sessions"), "the next session stands ready")
+        # After its answer the daemon makes a spare session, which would disturb the floor.
+        until(lambda: "sm-spare-" in instance.tmux("list-sessions"), "a spare session exists")
         name = f"raw{number}"
         argv = ("tmux", "-L", "bench", "new-session", "-d", "-s", name, "sleep", "1000000")
         floor.append(timed_ms(partial(subprocess.run, argv, env=instance.env, check=True)))
@@ -40,7 +40,7 @@ def _spawn(instance: Instance, times: int) -> Row:
 
 
 def _death(instance: Instance, times: int) -> Row:
-    """SIGKILL to an agent, until a waiting event stream has told its end and how it ended."""
+    """Time from SIGKILL to an agent until an event stream reports its end and the signal."""
     last = instance.client.get("/v1/events", {"limit": 1})["last_seq"]
     stream = instance.client.events("/v1/events/stream", {"since": last})
     ours, floor = [], []
@@ -56,9 +56,9 @@ def _death(instance: Instance, times: int) -> Row:
         event = _next(stream)
         ours.append((time.perf_counter() - begin) * 1000)
         os.close(pidfd)
-        told = (event["type"], event["session_id"], event["metadata"].get("exit_signal"))
-        if told != ("error", session["session_id"], signal.SIGKILL):
-            raise RuntimeError(f"the stream told something else than the death: {event}")
+        reported = (event["type"], event["session_id"], event["metadata"].get("exit_signal"))
+        if reported != ("error", session["session_id"], signal.SIGKILL):
+            raise RuntimeError(f"the stream reported another event than the end: {event}")
     pairs = Pairs(ours, floor)
     return Row(
         "an agent dies -> event with its exit code",
@@ -77,7 +77,7 @@ def _next(stream: Iterator[tuple[int, str]]) -> dict[str, Any]:
 
 
 def _exit_codes(instance: Instance, count: int) -> Row:
-    """Agents that exit at once, each with a code of its own."""
+    """Agents that exit at once, each with a different code."""
     wanted = {
         session["session_id"]: number
         for number, session in enumerate(

@@ -31,7 +31,7 @@ def measure(effort: Effort) -> Iterator[Row]:
         yield from _hooks(instance, own, effort.pairs)
 
 
-# An event of claude as it comes at each use of each tool.
+# An event that claude sends after each use of a tool.
 _EVENT = json.dumps(
     {
         "session_id": "6f1d3c52-7a0b-4a57-9a51-0d6f4a8f5f10",
@@ -49,7 +49,7 @@ _EVENT = json.dumps(
 
 
 def _hooks(instance: Instance, own: str, times: int) -> Iterator[Row]:
-    """The agent stands still meanwhile: the whole process, with the daemon's answer or with what it leaves behind."""
+    """Time of the whole hook process, for which the agent waits: with and without a daemon that answers."""
     session = instance.spawn()["session_id"]
     token = str(instance.home / f"state/launch/{session}.token")
     environ = instance.env | {"SM_SESSION_ID": session, "SM_TOKEN_FILE": token}
@@ -62,7 +62,7 @@ def _hooks(instance: Instance, own: str, times: int) -> Iterator[Row]:
         pairs = alternate(times, hook, partial(instance.run, *PASS))
         yield pairs.row(what, _FLOOR_IS, Judged.RATIO, gate, aim)
     if len(os.listdir(instance.home / f"away/spool/{session}")) != times + 1:
-        raise RuntimeError("sm hook did not leave its events in the spool")
+        raise RuntimeError("sm hook did not spool its events")
 
 
 def _hook(own: str, environ: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ def _hook(own: str, environ: Mapping[str, str]) -> None:
 
 
 def _report(instance: Instance, own: str, times: int) -> Row:
-    """An agent calls `sm checkpoint`; the clock stops when a waiting `sm events --follow` has printed it."""
+    """Time from `sm checkpoint` of an agent until a running `sm events --follow` prints the checkpoint."""
     session = instance.spawn()
     environ = instance.env | {"SM_SESSION_ID": session["session_id"], "SM_SOCKET": instance.socket}
     seen_ms, done_ms = [], []
@@ -89,7 +89,7 @@ def _report(instance: Instance, own: str, times: int) -> Row:
             os.close(pidfd)
             if child.wait() != 0:
                 raise RuntimeError("sm checkpoint failed")
-            if number:  # before the first one nobody knows whether the follower was waiting already
+            if number:  # the follower may not be ready for the first checkpoint
                 seen_ms.append((seen - begin) * 1000)
                 done_ms.append((done - begin) * 1000)
     return Row(
@@ -105,7 +105,7 @@ def _report(instance: Instance, own: str, times: int) -> Row:
 
 
 def _both(out: int, text: bytes, pidfd: int) -> tuple[float, float]:
-    """When `text` came out of `out`, and when the process of `pidfd` ended."""
+    """The times at which `text` was read from `out`, and at which the process of `pidfd` ended."""
     seen = done = 0.0
     read = b""
     poll = select.poll()

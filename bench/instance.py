@@ -1,4 +1,4 @@
-"""An instance of sm to measure: its own home and tmux server, and the real daemon. Removes everything at the end."""
+"""An instance of sm to measure: a separate home and tmux server, and the real daemon. Removes everything at the end."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,9 @@ from sm.core.statuses import Status
 from sm.store import Store
 
 SM = str(Path(sys.executable).with_name("sm"))
-"""The command as a person types it, of the installation that runs this."""
+"""The `sm` command of the installation that runs this."""
 PASS = (sys.executable, "-c", "pass")
-"""The floor of every command."""
+"""The floor of every command: the start of Python."""
 
 _CONFIG = """
 default_trust: direct
@@ -40,7 +40,7 @@ claude:
   default_command: %s
   agent_configs: {Claude: {}}
 """
-# Publishes its state as the real one does (claude-code 2.1.197, sessions/PID.json), and rests.
+# Publishes its state like the real claude (claude-code 2.1.197, sessions/PID.json), then sleeps.
 _STAND_IN = """\
 #!/bin/sh
 mkdir -p "$HOME/.claude/sessions"
@@ -49,7 +49,7 @@ printf '{"pid":%d,"sessionId":"%s","status":"idle","statusUpdatedAt":%d}' \\
 exec sleep 1000000
 """
 _DEADLINE_S = 60.0
-# aiohttp and aiosqlite with nothing in them: what a daemon of that kind costs at least.
+# An empty server with aiohttp and aiosqlite: the minimum cost of such a daemon.
 _BARE = """
 import asyncio, sys
 import aiosqlite
@@ -73,7 +73,7 @@ asyncio.run(main())
 
 
 class Connection:
-    """One kept HTTP connection, so that neither connecting nor an HTTP library is measured."""
+    """A persistent HTTP connection, so that neither connecting nor an HTTP library is measured."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -84,7 +84,7 @@ class Connection:
         self._socket.close()
 
     def raw(self, method: str, path: str, body: object = None) -> bytes:
-        """The answer's body as it came. Raises RuntimeError for a refusal."""
+        """The raw body of the answer. Raises RuntimeError for a refusal."""
         content = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: sm\r\nSM-Protocol: 1\r\nContent-Length: {len(content)}\r\n"
         key = f"Idempotency-Key: {new_key()}\r\n" if method == "POST" else ""
@@ -116,7 +116,7 @@ class Connection:
 class Instance:
     """A running daemon with `stored` ended sessions in its database. Use it as a context manager.
 
-    `daemon`: the module that is run as the daemon.
+    `daemon`: the module to run as the daemon.
     """
 
     def __init__(self, stored: int = 0, daemon: str = "sm.daemon") -> None:
@@ -141,7 +141,7 @@ class Instance:
 
     def __enter__(self) -> Self:
         try:
-            # Without anybody's tmux.conf, and started before the daemon can: both sides find the same server.
+            # Ignores the user's tmux.conf. Started before the daemon, so that both sides find the same server.
             self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "floor", "sleep", "1000000")
             if self._stored:
                 asyncio.run(self._store(self._stored))
@@ -155,7 +155,7 @@ class Instance:
         self._end()
 
     def _end(self) -> None:
-        """Return when everything is gone that was started here: servers, the tmux server, and so every agent."""
+        """Return when all started processes are gone: servers, the tmux server, and with it every agent."""
         for child in self._children:
             self.kill(child)
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -163,7 +163,7 @@ class Instance:
             for pid in {*map(int, pids)}:
                 with contextlib.suppress(ProcessLookupError):
                     pidfd = os.pidfd_open(pid)
-                    # Not kill-server: tmux 3.3a waits for ever for a control client whose reader was killed.
+                    # Not kill-server: tmux 3.3a waits forever for a control client whose reader was killed.
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                     select.select([pidfd], [], [], _DEADLINE_S)
                     os.close(pidfd)
@@ -177,15 +177,15 @@ class Instance:
     # The daemon
 
     def _until_answer(self, argv: Sequence[str], socket_path: str) -> subprocess.Popen[bytes]:
-        """Start a server that says when it is ready, and ask it something."""
+        """Start a server that reports when it is ready, and send it one request."""
         child = subprocess.Popen(
             argv, env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         )
         self._children.append(child)
         assert child.stdout is not None
         with child.stdout:
-            said = child.stdout.readline()
-        if b"ready" not in said:
+            line = child.stdout.readline()
+        if b"ready" not in line:
             raise RuntimeError(f"{argv[:3]} did not start")
         connection = Connection(socket_path)
         connection.raw("GET", "/v1/health")
@@ -193,18 +193,18 @@ class Instance:
         return child
 
     def start_daemon(self) -> None:
-        """Return after its first answer."""
+        """Start the daemon, and return after its first answer."""
         self.daemon = self._until_answer(
             (sys.executable, "-m", self._daemon_module, "--ready-fd", "1"), self.socket
         )
 
     def start_bare(self) -> subprocess.Popen[bytes]:
-        """The floor of a daemon: an empty server, after its first answer."""
+        """Start an empty server, the floor of a daemon, and return after its first answer."""
         path = str(self.home / f"bare{len(self._children)}")
         return self._until_answer((sys.executable, "-c", _BARE, path), path)
 
     def kill(self, child: subprocess.Popen[bytes]) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait for the end of the process."""
         child.kill()
         child.wait()
 
@@ -224,14 +224,14 @@ class Instance:
     def spawn_many(
         self, count: int, agent_type: str = "Sleep", prompts: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Start them eight at a time."""
+        """Start `count` agents, eight at a time."""
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(self.spawn, [agent_type] * count, prompts or [None] * count))
 
     # Commands
 
     def run(self, *argv: str) -> None:
-        """Run a command and throw its answer away. Raises CalledProcessError."""
+        """Run a command and discard its output. Raises CalledProcessError."""
         null = subprocess.DEVNULL
         subprocess.run(argv, env=self.env, cwd=self.home, stdin=null, stdout=null, check=True)
 
@@ -254,7 +254,7 @@ def _ended(number: int, working_dir: str) -> Session:
         provider="command",
         status=Status.COMPLETED,
         status_source="report",
-        status_reason="it said so (sm complete)",
+        status_reason="reported with sm complete",
         status_at=at,
         mode=Mode.AUTO,
         created_by="operator",
@@ -272,10 +272,10 @@ def _ended(number: int, working_dir: str) -> Session:
     )
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    """Ask again until it is so. Raises RuntimeError after a minute."""
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until the condition holds. Raises RuntimeError after a minute."""
     deadline = time.monotonic() + _DEADLINE_S
-    while not true():
+    while not condition():
         if time.monotonic() > deadline:
             raise RuntimeError(f"not within {_DEADLINE_S:.0f} s: {what}")
         time.sleep(0.01)
@@ -283,7 +283,7 @@ def until(true: Callable[[], bool], what: str) -> None:
 
 @contextlib.contextmanager
 def following(argv: Sequence[str], instance: Instance) -> Iterator[int]:
-    """Run a command that goes on for ever; the descriptor that its output can be read from."""
+    """Run a command that does not end by itself; yield the descriptor of its output."""
     child = subprocess.Popen(argv, env=instance.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""The list API over one kept connection."""
+"""Measures the list API over one persistent connection."""
 
 import statistics
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Sending: until the text is in the terminal, ten at once, and what else waits meanwhile."""
+"""Measures messages: until the text is in the terminal, ten senders at once, and the delay of other requests."""
 
 import os
 import select
@@ -24,7 +24,7 @@ def measure(effort: Effort) -> Iterator[Row]:
 
 
 def _visible(instance: Instance, times: int) -> Row:
-    """A send to an agent whose terminal is typed to, until the agent has the first byte; against tmux by hand."""
+    """Time from a send until the agent reads the first byte from its terminal, compared with tmux alone."""
     ours_fifo, floor_fifo = (str(instance.home / name) for name in ("ours", "floor"))
     for path in (ours_fifo, floor_fifo):
         os.mkfifo(path)
@@ -63,7 +63,7 @@ def _visible(instance: Instance, times: int) -> Row:
 
     ours, floor = [], []
     for number in range(times + 1):
-        until(none_is_open, "the last message is settled")
+        until(none_is_open, "the last message is finished")
         _drain(descriptors[0])
         ours.append(timed_ms(lambda: send(number)))  # noqa: B023 - called at once
         floor.append(timed_ms(paste))
@@ -77,11 +77,11 @@ def _visible(instance: Instance, times: int) -> Row:
 
 def _arrived(descriptor: int) -> None:
     if not select.select([descriptor], [], [], 60)[0]:
-        raise RuntimeError("no text has come within 60 s")
+        raise RuntimeError("no text arrived within 60 s")
 
 
 def _drain(descriptor: int) -> None:
-    # Longer than the pause that the daemon makes between two messages to one terminal: that is another matter.
+    # Longer than the pause of the daemon between two messages to one terminal, which must not be measured.
     while select.select([descriptor], [], [], 0.1)[0]:
         os.read(descriptor, 65536)
 
@@ -94,9 +94,11 @@ def _at_once(effort: Effort) -> Iterator[Row]:
         instance.daemon.send_signal(signal.SIGUSR2)
         with ThreadPoolExecutor(_SENDERS) as pool:
             begin = time.perf_counter()
-            each = list(pool.map(lambda n: _sender(instance, sessions, n, effort.pairs), range(_SENDERS)))
+            by_sender = list(
+                pool.map(lambda n: _sender(instance, sessions, n, effort.pairs), range(_SENDERS))
+            )
             took_s = time.perf_counter() - begin
-        all_ms = sorted(ms for times in each for ms in times)
+        all_ms = sorted(ms for times in by_sender for ms in times)
         yield Row(f"send, {_SENDERS} at once: stored, p50", "ms", statistics.median(all_ms))
         yield Row(f"send, {_SENDERS} at once: stored, p99", "ms", all_ms[int(len(all_ms) * 0.99)])
         yield Row(f"send, {_SENDERS} at once: messages in a second", "", len(all_ms) / took_s)

@@ -1,4 +1,4 @@
-"""How soon the daemon answers again after SIGKILL, with every session recovered."""
+"""Measures the time from SIGKILL until the daemon answers again, with every session recovered."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""One line of the answer: what was measured, its floor, and whether it is good enough."""
+"""A row of the result: the measurement, its floor, and the bounds that it must hold."""
 
 import statistics
 import time
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured. The numbers of sessions are part of what the rows promise."""
+    """The amount of work to measure. The names of rows contain the numbers of sessions."""
 
     pairs: int = 30
-    """How often a short thing is measured, each time beside its floor."""
+    """Repetitions of a short measurement, each next to its floor."""
     stored: int = 1000
     sessions: int = 100
     restored: int = 300
@@ -22,7 +22,7 @@ class Effort:
 
 
 class Judged(StrEnum):
-    """Which number gate and aim bound."""
+    """The number that gate and aim bound."""
 
     OURS = "ours"
     RATIO = "ratio"
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def value(self) -> float:
-        """The number that is judged."""
+        """The number that gate and aim bound."""
         if self.judged is Judged.RATIO and self.ratio is not None:
             return self.ratio
         if self.judged is Judged.ABOVE and self.floor is not None:
@@ -83,7 +83,7 @@ class Pairs:
 
     @property
     def ratio(self) -> float:
-        """The median of the ratios of neighbours: what disturbs the machine disturbs both of a pair."""
+        """The median of the ratios of pairs: a disturbance of the machine affects both numbers of a pair."""
         return statistics.median(a / b for a, b in zip(self.ours, self.floor, strict=True))
 
     def row(self, what: str, floor_is: str, judged: Judged, gate: float | None, aim: float | None) -> Row:
@@ -98,7 +98,7 @@ def timed_ms(act: Callable[[], object]) -> float:
 
 
 def alternate(times: int, ours: Callable[[], object], floor: Callable[[], object]) -> Pairs:
-    """Measure both in turn, after one of each that does not count."""
+    """Measure both in turn, after one uncounted call of each."""
     ours(), floor()
     pairs = [(timed_ms(ours), timed_ms(floor)) for _ in range(times)]
     return Pairs([a for a, _ in pairs], [b for _, b in pairs])
@@ -108,7 +108,7 @@ _HEADS = ("what", "ours", "floor", "ratio", "gate", "aim", "holds", "the floor i
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    """The rows as aligned text. `+` before a bound: it bounds what we add to the floor; `x` after it: the ratio."""
+    """The rows as aligned text. `+` before a bound: of the difference from the floor; `x` after it: of the ratio."""
     lines = [_HEADS, *(_cells(row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     first, last = 0, len(_HEADS) - 1

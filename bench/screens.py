@@ -1,6 +1,6 @@
-"""`python -m bench screens --dir DIR --provider claude [--json]`: how well screens are read.
+"""`python -m bench screens --dir DIR --provider claude [--json]`: measures how well screens are read.
 
-DIR holds captures: NAME.txt as `tmux capture-pane -p` printed it, and NAME.json with its label in `state`.
+DIR holds captures: NAME.txt with the output of `tmux capture-pane -p`, and NAME.json with the label in `state`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ READERS: Mapping[str, Callable[[Sequence[str]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One capture: how it is labelled, and how it was read."""
+    """The label of one capture, and the state that was read."""
 
     name: str
     label: str
@@ -27,13 +27,15 @@ class Reading:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when every capture is read as it is labelled, else 1; 2 when there is nothing to read."""
+    """Return 0 when every capture is read as labelled, else 1; 2 without captures."""
     parser = argparse.ArgumentParser(
         prog="python -m bench screens", description="Measure how well screens are read."
     )
-    parser.add_argument("--dir", type=Path, required=True, help="NAME.txt beside NAME.json")
+    parser.add_argument(
+        "--dir", type=Path, required=True, help="directory with pairs of NAME.txt and NAME.json"
+    )
     parser.add_argument("--provider", choices=sorted(READERS), required=True)
-    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     readings = read(options.dir, READERS[options.provider])
     if not readings:
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read(directory: Path, reader: Callable[[Sequence[str]], str]) -> list[Reading]:
-    """Every labelled capture of `directory`, by name."""
+    """Read every labelled capture of `directory`, in order of name."""
     readings = []
     for facts in sorted(directory.glob("*.json")):
         screen = facts.with_suffix(".txt")
@@ -58,15 +60,15 @@ def read(directory: Path, reader: Callable[[Sequence[str]], str]) -> list[Readin
 def score(readings: Sequence[Reading]) -> dict[str, object]:
     """`{n, accuracy, precision: {label: x}, recall: {label: x}, errors: [{name, label, read}]}`.
 
-    A label that was never read has no precision, one that no capture has no recall: both are left out.
+    Omits the precision of a label that was never read, and the recall of a label without captures.
     """
     right = Counter(reading.label for reading in readings if reading.read == reading.label)
     labelled = Counter(reading.label for reading in readings)
-    said = Counter(reading.read for reading in readings)
+    predicted = Counter(reading.read for reading in readings)
     return {
         "n": len(readings),
         "accuracy": right.total() / len(readings),
-        "precision": {label: right[label] / said[label] for label in sorted(said)},
+        "precision": {label: right[label] / predicted[label] for label in sorted(predicted)},
         "recall": {label: right[label] / labelled[label] for label in sorted(labelled)},
         "errors": [
             {"name": reading.name, "label": reading.label, "read": reading.read}
@@ -77,7 +79,7 @@ def score(readings: Sequence[Reading]) -> dict[str, object]:
 
 
 def table(scored: Mapping[str, object]) -> list[str]:
-    """The same for a person: a line for each label, then each error."""
+    """The score as text: a line for each label, then each error."""
     precision, recall, errors = scored["precision"], scored["recall"], scored["errors"]
     assert isinstance(precision, dict)
     assert isinstance(recall, dict)

@@ -1,4 +1,4 @@
-"""`python -m bench starts`: how long the real Claude Code takes to start under sm, and how often it fails to."""
+"""`python -m bench starts`: measures the start time of the real Claude Code under sm, and its failures."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ class Start:
 
 
 def start(client: Client, api: ScriptedApi, instance: ClaudeInstance, number: int) -> Start:
-    """One start with a prompt, from the spawn's request to the end of its first turn; then it is killed."""
+    """Start an agent with a prompt, measure until the end of its first turn, and kill the agent."""
     began = time.monotonic()
     found = Start()
     session_id = ""
@@ -66,8 +66,8 @@ def start(client: Client, api: ScriptedApi, instance: ClaudeInstance, number: in
             client.post(f"/v1/sessions/{session_id}/kill", {"force": True}, key=new_key())
 
 
-def measured(count: int, at_once: int) -> list[Start]:
-    """`count` starts, `at_once` of them side by side."""
+def measure(count: int, at_once: int) -> list[Start]:
+    """Measure `count` starts, `at_once` of them at the same time."""
     with ScriptedApi() as api, ClaudeInstance(api) as instance:
         instance.sm("daemon", "start")
 
@@ -79,8 +79,10 @@ def measured(count: int, at_once: int) -> list[Start]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when none has failed."""
-    parser = argparse.ArgumentParser(prog="python -m bench starts", description="Starts of the real claude.")
+    """Return 0 when no start failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench starts", description="Measure starts of the real claude."
+    )
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--at-once", type=int, nargs="*", default=[1, 3, 8])
     parser.add_argument("--json", action="store_true")
@@ -92,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     for at_once in options.at_once:
         print(f"{at_once} at a time ...", file=sys.stderr, flush=True)
-        starts = measured(options.count, at_once)
+        starts = measure(options.count, at_once)
         answers[at_once] = [asdict(each) for each in starts]
         if not options.json:
             failed = sum(each.failure is not None for each in starts)

@@ -1,7 +1,8 @@
-"""`python -m bench states`: is the status right? The real Claude Code through every state, sampled ten times a second.
+"""`python -m bench states`: measures how often the status is right, with the real Claude Code in every state.
 
-What is true is what the script does and sees itself: a prompt was entered, the API has answered to the end, a key
-was pressed. Samples within `AROUND_S` of a change are left out, as the agent itself takes a moment.
+The script knows the true state from its own actions: it entered a prompt, the API sent the whole answer, it pressed a
+key. The status is sampled ten times a second. Samples within `AROUND_S` of a change do not count, because the agent
+itself takes a moment.
 """
 
 import argparse
@@ -27,8 +28,8 @@ from tests.scripted_api import ScriptedApi, tool
 
 AROUND_S = 0.5
 EVERY_S = 0.1
-STANDS_S = 2.5
-"""How long each state is kept, so that most of its samples are not near a change."""
+KEEP_STATE_S = 2.5
+"""Time that each state is kept, so that most of its samples are not near a change."""
 STATES = ("starting", "running", "waiting_input", "idle", "ended")
 _ENDED = frozenset({"completed", "error", "killed", "abandoned"})
 
@@ -46,16 +47,16 @@ class Truth:
         if not self.changes or self.changes[-1][1] != state:
             self.changes.append((time.time(), state))
 
-    def at(self, moment: float) -> str | None:
-        """The true state at `moment`; None near a change."""
-        if any(abs(moment - changed) < AROUND_S for changed, _ in self.changes[1:]):
+    def state_at(self, time_s: float) -> str | None:
+        """The true state at `time_s`; None near a change."""
+        if any(abs(time_s - changed) < AROUND_S for changed, _ in self.changes[1:]):
             return None
-        true = [state for changed, state in self.changes if changed <= moment]
+        true = [state for changed, state in self.changes if changed <= time_s]
         return true[-1] if true else None
 
 
 class Run:
-    """One session of the real program under the script's hands."""
+    """One session of the real program, which the script controls."""
 
     def __init__(
         self, instance: ClaudeInstance, api: ScriptedApi, agent: str, prompt: str | None = None
@@ -82,13 +83,13 @@ class Run:
         self._over.set()
         self._sampler.join()
 
-    # What the script does
+    # Steps of the script
 
-    def stands(self, seconds: float = STANDS_S) -> None:
+    def keep_state(self, seconds: float = KEEP_STATE_S) -> None:
         time.sleep(seconds)
 
-    def is_ready(self) -> None:
-        """The prompt is on the screen."""
+    def wait_ready(self) -> None:
+        """Wait until the prompt is on the screen."""
         until(
             lambda: (
                 "? for shortcuts" in self.screen()
@@ -102,16 +103,16 @@ class Run:
     def screen(self) -> str:
         return self.instance.tmux("capture-pane", "-p", "-t", f"=claude-{self.id}:", check=False)
 
-    def prompts(self, text: str) -> None:
+    def prompt(self, text: str) -> None:
         self.instance.prompt(self.id, text)
         self.truth.now("running")
 
-    def presses(self, *keys: str, then: str) -> None:
+    def press(self, *keys: str, then: str) -> None:
         self.instance.keys(self.id, *keys)
         self.truth.now(then)
 
-    def answered(self, words: str, count: int, then: str) -> None:
-        """The API has given its `count`th answer in the turn with these words, to the end."""
+    def wait_answered(self, words: str, count: int, then: str) -> None:
+        """Wait until the API has sent the whole of its `count`th answer in the turn with these words."""
         self.api.wait_for(
             lambda: sum(one.over and one.status == 200 for one in self.api.turns(words)) >= count,
             f"answer {count} of {words}",
@@ -119,7 +120,7 @@ class Run:
         )
         self.truth.now(then)
 
-    def shows(self, words: str) -> None:
+    def wait_shown(self, words: str) -> None:
         try:
             until(lambda: words in self.screen(), f"{words} on the screen")
         except AssertionError as error:
@@ -130,156 +131,158 @@ class Run:
 
 
 def _text(run: Run) -> None:
-    run.prompts("step-alpha [[words:20:0.1]]")
-    run.answered("step-alpha", 1, "idle")
-    run.stands()
+    run.prompt("step-alpha [[words:20:0.1]]")
+    run.wait_answered("step-alpha", 1, "idle")
+    run.keep_state()
 
 
 def _thinks(run: Run) -> None:
-    run.prompts("step-beta [[think:Hm]][[wait:2]][[text:so]]")
-    run.answered("step-beta", 1, "idle")
-    run.stands()
+    run.prompt("step-beta [[think:Hm]][[wait:2]][[text:so]]")
+    run.wait_answered("step-beta", 1, "idle")
+    run.keep_state()
 
 
 def _tool(run: Run) -> None:
-    run.prompts(f"step-gamma {tool('Bash', command='sleep 3')}[[then]][[text:slept]]")
-    run.answered("step-gamma", 2, "idle")
-    run.stands()
+    run.prompt(f"step-gamma {tool('Bash', command='sleep 3')}[[then]][[text:slept]]")
+    run.wait_answered("step-gamma", 2, "idle")
+    run.keep_state()
 
 
 def _permission_granted(run: Run) -> None:
-    run.prompts(f"step-delta {tool('Bash', command='python3 -c pass')}[[then]][[wait:2]][[text:touched]]")
-    run.answered("step-delta", 1, "waiting_input")
-    run.shows("Do you want")
-    run.stands()
-    run.presses("Enter", then="running")
-    run.answered("step-delta", 2, "idle")
-    run.stands()
+    run.prompt(f"step-delta {tool('Bash', command='python3 -c pass')}[[then]][[wait:2]][[text:touched]]")
+    run.wait_answered("step-delta", 1, "waiting_input")
+    run.wait_shown("Do you want")
+    run.keep_state()
+    run.press("Enter", then="running")
+    run.wait_answered("step-delta", 2, "idle")
+    run.keep_state()
 
 
 def _permission_rejected(run: Run) -> None:
-    run.prompts(f"step-epsilon {tool('Bash', command='python3 -c pass')}[[then]][[text:no]]")
-    run.answered("step-epsilon", 1, "waiting_input")
-    run.shows("Do you want")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.prompt(f"step-epsilon {tool('Bash', command='python3 -c pass')}[[then]][[text:no]]")
+    run.wait_answered("step-epsilon", 1, "waiting_input")
+    run.wait_shown("Do you want")
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
 
 
 def _question(run: Run) -> None:
     options = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
     asked = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": options}]
-    run.prompts(f"step-zeta {tool('AskUserQuestion', questions=asked)}[[then]][[wait:2]][[text:red]]")
-    run.answered("step-zeta", 1, "waiting_input")
-    run.shows("Which colour?")
-    run.stands()
-    run.presses("Enter", then="running")
-    run.answered("step-zeta", 2, "idle")
-    run.stands()
+    run.prompt(f"step-zeta {tool('AskUserQuestion', questions=asked)}[[then]][[wait:2]][[text:red]]")
+    run.wait_answered("step-zeta", 1, "waiting_input")
+    run.wait_shown("Which colour?")
+    run.keep_state()
+    run.press("Enter", then="running")
+    run.wait_answered("step-zeta", 2, "idle")
+    run.keep_state()
 
 
 def _interrupted(run: Run) -> None:
-    run.prompts("step-eta [[text:first]][[hold:eta]]")
+    run.prompt("step-eta [[text:first]][[hold:eta]]")
     run.api.wait_for_hold("eta")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
     run.api.release("eta")
 
 
 def _interrupted_tool(run: Run) -> None:
-    run.prompts(f"step-theta {tool('Bash', command='sleep 30')}[[then]][[text:never]]")
-    run.answered("step-theta", 1, "running")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.prompt(f"step-theta {tool('Bash', command='sleep 30')}[[then]][[text:never]]")
+    run.wait_answered("step-theta", 1, "running")
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
 
 
 def _interrupted_early(run: Run) -> None:
-    run.prompts("step-iota [[hold:iota]]")
+    run.prompt("step-iota [[hold:iota]]")
     run.api.wait_for_hold("iota")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
-    run.presses("C-u", "C-u", "C-u", then="idle")  # the prompt is back in the box
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
+    run.press("C-u", "C-u", "C-u", then="idle")  # the prompt is back in the box
     run.api.release("iota")
 
 
 def _retries(run: Run) -> None:
-    run.prompts("step-kappa [[error:529:2]][[text:at last]]")
-    run.answered("step-kappa", 1, "idle")
-    run.stands()
+    run.prompt("step-kappa [[error:529:2]][[text:at last]]")
+    run.wait_answered("step-kappa", 1, "idle")
+    run.keep_state()
 
 
 def _fails(run: Run) -> None:
-    run.prompts("step-lambda [[error:400:*]]")
+    run.prompt("step-lambda [[error:400:*]]")
     run.api.wait_for(lambda: any(one.over for one in run.api.turns("step-lambda")), "a refusal")
     run.truth.now("idle")
-    run.stands()
+    run.keep_state()
 
 
 def _sub_agent(run: Run) -> None:
     part = tool(
         "Agent", description="part", prompt="mu-part [[wait:3]][[text:done]]", subagent_type="general-purpose"
     )
-    run.prompts(f"step-mu-main {part}[[then]][[text:all]]")
-    run.answered("step-mu-main", 2, "idle")
-    run.stands()
+    run.prompt(f"step-mu-main {part}[[then]][[text:all]]")
+    run.wait_answered("step-mu-main", 2, "idle")
+    run.keep_state()
 
 
 def _background_shell(run: Run) -> None:
     shell = tool("Bash", command="sleep 6", run_in_background=True)
-    run.prompts(f"step-nu {shell}[[then]][[text:started]]")
-    run.answered("step-nu", 2, "idle")
-    run.stands()
-    # When it ends claude begins a turn by itself.
+    run.prompt(f"step-nu {shell}[[then]][[text:started]]")
+    run.wait_answered("step-nu", 2, "idle")
+    run.keep_state()
+    # When the shell ends, claude begins a turn by itself.
     run.api.wait_for(lambda: len(run.api.turns("task-notification")) >= 1, "the notification", 30)
     run.truth.now("running")
     run.api.wait_for(lambda: any(one.over for one in run.api.turns("task-notification")), "its answer")
     run.truth.now("idle")
-    run.stands()
+    run.keep_state()
 
 
 def _queued(run: Run) -> None:
-    run.prompts(f"step-xi {tool('Bash', command='sleep 4')}[[then]][[text:one]]")
-    run.answered("step-xi", 1, "running")
-    run.stands(1)
+    run.prompt(f"step-xi {tool('Bash', command='sleep 4')}[[then]][[text:one]]")
+    run.wait_answered("step-xi", 1, "running")
+    run.keep_state(1)
     run.instance.prompt(run.id, "omicron")
-    run.answered("step-xi", 2, "idle")  # the queued one was read with the tool's result, in the same turn
-    run.stands()
+    run.wait_answered(
+        "step-xi", 2, "idle"
+    )  # the queued prompt was read with the result of the tool, in the same turn
+    run.keep_state()
 
 
 def _model_dialog(run: Run) -> None:
     run.instance.prompt(run.id, "/model")
-    run.shows("Esc to")
+    run.wait_shown("Esc to")
     run.truth.now("waiting_input")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
 
 
 def _rewind(run: Run) -> None:
-    run.presses("Escape", "Escape", then="waiting_input")
-    run.shows("Rewind")
-    run.stands(4)
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.press("Escape", "Escape", then="waiting_input")
+    run.wait_shown("Rewind")
+    run.keep_state(4)
+    run.press("Escape", then="idle")
+    run.keep_state()
 
 
 def _transcript_view(run: Run) -> None:
-    run.presses("C-o", then="waiting_input")
-    run.shows("Showing detailed transcript")
-    run.stands(4)
-    run.presses("C-o", then="idle")
-    run.stands()
+    run.press("C-o", then="waiting_input")
+    run.wait_shown("Showing detailed transcript")
+    run.keep_state(4)
+    run.press("C-o", then="idle")
+    run.keep_state()
 
 
 def _compacts(run: Run) -> None:
     run.instance.prompt(run.id, "/compact")
     run.truth.now("running")
-    run.shows("Compacted")
+    run.wait_shown("Compacted")
     run.truth.now("idle")
-    run.stands()
+    run.keep_state()
 
 
 def _clears(run: Run) -> None:
@@ -287,35 +290,35 @@ def _clears(run: Run) -> None:
     run.truth.now("running")
     until(lambda: "Compacted" not in run.screen() and "step-" not in run.screen(), "an empty screen")
     run.truth.now("idle")
-    run.stands()
-    run.prompts("step-pi [[words:15:0.1]]")
-    run.answered("step-pi", 1, "idle")
-    run.stands()
+    run.keep_state()
+    run.prompt("step-pi [[words:15:0.1]]")
+    run.wait_answered("step-pi", 1, "idle")
+    run.keep_state()
 
 
 def _exits(run: Run) -> None:
     run.instance.prompt(run.id, "/exit")
-    run.shows("Resume this session")
+    run.wait_shown("Resume this session")
     run.truth.now("ended")
-    run.stands()
+    run.keep_state()
 
 
 def _plan(run: Run) -> None:
-    run.prompts(f"step-rho {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:planned]]")
-    run.answered("step-rho", 1, "waiting_input")
-    run.stands()
-    run.presses("Escape", then="idle")
-    run.stands()
+    run.prompt(f"step-rho {tool('ExitPlanMode', plan='1. do it')}[[then]][[text:planned]]")
+    run.wait_answered("step-rho", 1, "waiting_input")
+    run.keep_state()
+    run.press("Escape", then="idle")
+    run.keep_state()
 
 
 def _killed(run: Run) -> None:
-    run.prompts("step-sigma [[text:x]][[hold:sigma]]")
+    run.prompt("step-sigma [[text:x]][[hold:sigma]]")
     run.api.wait_for_hold("sigma")
-    run.stands()
+    run.keep_state()
     pid = run.instance.session(run.id)["pid"]
     os.kill(pid, signal.SIGKILL)
     run.truth.now("ended")
-    run.stands()
+    run.keep_state()
     run.api.release("sigma")
 
 
@@ -330,13 +333,13 @@ SCRIPTS: tuple[tuple[str, tuple[Callable[[Run], None], ...]], ...] = (
     ),
     ("Planner", (_plan, _killed)),
 )  # fmt: skip
-"""Agent types and what is done with a session of each."""
+"""The steps for a session of each agent type."""
 
 
-def sampled(off: Source | None, scripts: Sequence[str] = (), record: Path | None = None) -> list[Truth]:
-    """Run everything with one source of evidence switched off, and return what was true and what was said.
+def run_scripts(off: Source | None, scripts: Sequence[str] = (), record: Path | None = None) -> list[Truth]:
+    """Run all steps without the source `off`, and return the true and the reported states.
 
-    `record`: a directory for what was observed and what was true, a file for each session, for tests to replay.
+    `record`: a directory for the observations and the true states, one file for each session, for tests to replay.
     """
     ignored = "" if off is None else f", ignore_evidence: [{off.value}]"
     more = f"daemon: {{log_level: debug{ignored}}}"
@@ -346,8 +349,8 @@ def sampled(off: Source | None, scripts: Sequence[str] = (), record: Path | None
             run = Run(instance, api, agent)
             truths.append(run.truth)
             try:
-                run.is_ready()
-                run.stands()
+                run.wait_ready()
+                run.keep_state()
                 for step in script:
                     if not scripts or step.__name__.lstrip("_") in scripts:
                         print(f"  {step.__name__.lstrip('_')}", file=sys.stderr, flush=True)
@@ -367,49 +370,51 @@ def _recording(instance: ClaudeInstance, run: Run) -> str:
         line = json.loads(text)
         if line["message"] == "observed" and line["sm_session"] == run.id:
             seen = datetime.fromisoformat(line["time"]).timestamp()
-            said = {name[3:]: value for name, value in line.items() if name.startswith("sm_")}
-            del said["session"]
-            lines.append({"t": seen, **{name: value for name, value in said.items() if value}})
+            reported = {name[3:]: value for name, value in line.items() if name.startswith("sm_")}
+            del reported["session"]
+            lines.append({"t": seen, **{name: value for name, value in reported.items() if value}})
     lines.sort(key=lambda line: float(str(line["t"])))
     return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
 def confusion(truths: Sequence[Truth]) -> Counter[tuple[str, str]]:
-    """(true, said) of every sample that is not near a change."""
+    """Counts of (true, reported) over all samples that are not near a change."""
     found: Counter[tuple[str, str]] = Counter()
     for truth in truths:
-        for at, said, _ in truth.samples:
-            true = truth.at(at)
+        for at, reported, _ in truth.samples:
+            true = truth.state_at(at)
             if true is not None:
-                found[true, "starting" if said == "spawned" else said] += 1
+                found[true, "starting" if reported == "spawned" else reported] += 1
     return found
 
 
 def accuracy(matrix: Counter[tuple[str, str]]) -> float:
-    right = sum(count for (true, said), count in matrix.items() if true == said)
+    right = sum(count for (true, reported), count in matrix.items() if true == reported)
     return right / max(1, matrix.total())
 
 
 def wrong(truths: Sequence[Truth]) -> Iterator[str]:
-    """The first sample of each stretch of wrong ones, with the reason that was given."""
+    """Describe the first sample of each run of wrong samples, with the reported reason."""
     for truth in truths:
         before = False
-        for at, said, reason in truth.samples:
-            true = truth.at(at)
-            is_wrong = true is not None and true != said
+        for at, reported, reason in truth.samples:
+            true = truth.state_at(at)
+            is_wrong = true is not None and true != reported
             if is_wrong and not before:
                 since = at - max(changed for changed, _ in truth.changes if changed <= at)
                 step = next((name for began, name in reversed(truth.steps) if began <= at), "start")
-                yield f"{step}: {true} for {since:.1f} s, said {said}: {reason}"
+                yield f"{step}: {true} for {since:.1f} s, reported {reported}: {reason}"
             before = is_wrong
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 when at least 99% of the samples are right in every run."""
-    parser = argparse.ArgumentParser(prog="python -m bench states", description="Is the status right?")
+    """Return 0 when at least 99% of the samples are right in every run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench states", description="Measure how often the status is right."
+    )
     parser.add_argument("--off", choices=[*(s.value for s in Source), "none", "each"], default="each")
-    parser.add_argument("--only", nargs="*", default=(), help="some of the steps, by name")
-    parser.add_argument("--record", type=Path, help="a directory for what was observed")
+    parser.add_argument("--only", nargs="*", default=(), help="names of the steps to run (default: all)")
+    parser.add_argument("--record", type=Path, help="directory for the recorded observations")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     wanted: list[Source | None] = [None, *Source]
@@ -418,14 +423,16 @@ def main(arguments: Sequence[str]) -> int:
     answers = []
     for off in wanted:
         print(f"without {off or 'nothing'} ...", file=sys.stderr, flush=True)
-        truths = sampled(off, options.only, options.record)
+        truths = run_scripts(off, options.only, options.record)
         matrix = confusion(truths)
         answers.append(
             {
                 "off": off,
                 "n": matrix.total(),
                 "accuracy": accuracy(matrix),
-                "matrix": {f"{true} -> {said}": count for (true, said), count in sorted(matrix.items())},
+                "matrix": {
+                    f"{true} -> {reported}": count for (true, reported), count in sorted(matrix.items())
+                },
                 "errors": list(wrong(truths)),
             }
         )
@@ -441,6 +448,6 @@ def _table(off: Source | None, matrix: Counter[tuple[str, str]]) -> Iterator[str
     yield ""
     title = "all sources" if off is None else f"without the {off}"
     yield f"{title}: {100 * accuracy(matrix):.2f}% of {matrix.total()} samples"
-    yield f"{'true / said':>14}" + "".join(f"{said:>14}" for said in STATES)
+    yield f"{'true / said':>14}" + "".join(f"{reported:>14}" for reported in STATES)
     for true in STATES:
-        yield f"{true:>14}" + "".join(f"{matrix[true, said]:>14}" for said in STATES)
+        yield f"{true:>14}" + "".join(f"{matrix[true, reported]:>14}" for reported in STATES)

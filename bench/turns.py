@@ -1,7 +1,7 @@
-"""The daemon with a clock at its event loop: `python -m bench.turns --ready-fd N`.
+"""Runs the daemon with a clock in its event loop: `python -m bench.turns --ready-fd N`.
 
-Writes the longest turn of the loop so far, in seconds as a double, to the file that BENCH_TURNS names; SIGUSR2
-begins anew. A turn is everything between two waits: so long nobody else is answered.
+Writes the longest turn of the loop so far, in seconds as a double, to the file in BENCH_TURNS. SIGUSR2 resets the
+measurement. A turn is the time between two waits, in which no other request is answered.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ class _Clocked(asyncio.SelectorEventLoop):
 
     def _process_events(self, event_list: Any) -> None:  # the wait is over (asyncio, base_events)
         self._began = time.perf_counter()
-        super()._process_events(event_list)  # type: ignore[misc]  # it is not in the stubs
+        super()._process_events(event_list)  # type: ignore[misc]  # not in the stubs
 
     def _run_once(self) -> None:
         turn = time.perf_counter() - self._began
         if turn > self._longest:
             self._longest = turn
             os.pwrite(self._file, struct.pack("d", turn), 0)
-        super()._run_once()  # type: ignore[misc]  # it is not in the stubs
+        super()._run_once()  # type: ignore[misc]  # not in the stubs
 
 
 class _Policy(asyncio.DefaultEventLoopPolicy):

@@ -8,8 +8,8 @@ from bench.instance import Instance
 from bench.row import Effort, Row
 from sm.client.http import Client
 
-_SETTLING_S = 10.0
-"""After their start agents are looked at more often."""
+_SETTLE_S = 10.0
+"""sm reads new agents more often for this time."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -38,11 +38,11 @@ def measure(effort: Effort) -> Iterator[Row]:
         ttys = instance.tmux("list-panes", "-a", "-f", "#{@sm_session_id}", "-F", "#{pane_tty}").split()
         if len(ttys) != count:
             raise RuntimeError(f"{len(ttys)} terminals instead of {count}")
-        idle = _watched(effort.watch_s, [], daemon, tmux)
-        printing = _watched(effort.watch_s, ttys, daemon, tmux)
-        instance.kill(instance.daemon)  # and with it our tmux client
-        (tmux_idle,) = _watched(effort.watch_s / 2, [], tmux)
-        (tmux_printing,) = _watched(effort.watch_s / 2, ttys, tmux)
+        idle = _cpu_percent(effort.watch_s, [], daemon, tmux)
+        printing = _cpu_percent(effort.watch_s, ttys, daemon, tmux)
+        instance.kill(instance.daemon)  # and with it the tmux client of sm
+        (tmux_idle,) = _cpu_percent(effort.watch_s / 2, [], tmux)
+        (tmux_printing,) = _cpu_percent(effort.watch_s / 2, ttys, tmux)
         for what, (by_daemon, by_tmux), alone in (
             ("idle", idle, tmux_idle),
             ("printing every second", printing, tmux_printing),
@@ -68,24 +68,24 @@ def _claudes(effort: Effort) -> Iterator[Row]:
         deadline = time.monotonic() + 60
         while sum(s["status"] == "idle" for s in client.get("/v1/sessions")) < count:
             if time.monotonic() > deadline:
-                raise RuntimeError("not all of them are idle")
+                raise RuntimeError("not all agents are idle")
             time.sleep(0.1)
-        time.sleep(_SETTLING_S)
-        (by_daemon,) = _watched(effort.watch_s, [], instance.daemon.pid)
+        time.sleep(_SETTLE_S)
+        (by_daemon,) = _cpu_percent(effort.watch_s, [], instance.daemon.pid)
         what = f"watching {count} claudes at rest (a stand-in): CPU of the daemon, of a core"
         yield Row(what, "%", by_daemon, gate=1, aim=0.3)
 
 
 def _memory_kb(pid: int) -> dict[str, int]:
-    """proc(5), smaps_rollup: each line is `Name: NUMBER kB`."""
+    """The values of proc(5), smaps_rollup: each line is `Name: NUMBER kB`."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         lines = [line.split() for line in file.readlines()[1:]]
     return {line[0].rstrip(":"): int(line[1]) for line in lines}
 
 
-def _watched(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
-    """Per cent of a core that each process took, while every terminal printed a line a second, one after the other."""
-    # Written to the terminals from here, so that no agent has to run for it.
+def _cpu_percent(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
+    """Measure the CPU use of each process, in per cent of a core, while each terminal prints a line every second."""
+    # This process writes to the terminals, so that no agent uses CPU time for it.
     fds = [os.open(tty, os.O_WRONLY | os.O_NOCTTY) for tty in ttys]
     try:
         before = [_cpu_s(pid) for pid in pids]
@@ -105,7 +105,7 @@ def _watched(seconds: float, ttys: list[str], *pids: int) -> tuple[float, ...]:
 
 
 def _cpu_s(pid: int) -> float:
-    """utime and stime of proc(5)."""
+    """The sum of utime and stime (proc(5))."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         fields = file.read().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

@@ -1,6 +1,6 @@
-"""The real Claude Code for tests: where it is, and a home and an environment in which it asks no model and nobody.
+"""The real Claude Code for tests: its path, and a home and an environment in which it reaches no real model.
 
-`./check` installs it (`setup_claude` in `scripts/setup.sh`).
+`./check` installs Claude Code (`setup_claude` in `scripts/setup.sh`).
 """
 
 import json
@@ -21,19 +21,21 @@ KEY = "sk-ant-api03-none-of-any-account-0123456789"
 
 @cache
 def missing() -> str:
-    """Why it cannot be run here; empty where it can."""
+    """The reason why Claude Code cannot run here; empty if it can."""
     if not BINARY.exists():
-        return f"there is no claude {VERSION}: ./check installs it into node_modules"
-    asked = subprocess.run(
+        return f"claude {VERSION} is not installed: ./check installs it into node_modules"
+    version = subprocess.run(
         [BINARY, "--version"], capture_output=True, text=True, timeout=scaled(60), check=False
     )
-    if asked.stdout.split(" ")[0] != VERSION:
-        return f"claude {VERSION} is wanted, and `claude --version` says {asked.stdout or asked.stderr!r}"
+    if version.stdout.split(" ")[0] != VERSION:
+        return (
+            f"claude {VERSION} is required, but `claude --version` says {version.stdout or version.stderr!r}"
+        )
     return ""
 
 
 def binary() -> str:
-    """The path of the program. Without it the test is skipped, but fails in CI: nothing may be lost there unseen."""
+    """The path of the program. Skips the test if the program is missing; in CI, fails it."""
     reason = missing()
     if reason and os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
@@ -43,10 +45,11 @@ def binary() -> str:
 
 
 def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: bool = True) -> Path:
-    """Make a home whose owner has answered what claude asks at its first start, and return its configuration.
+    """Make a home with the answers to claude's first-start dialogs, and return its configuration directory.
 
-    Each answer can be left out, and then the dialog comes: the theme, the key, whether to trust `home` and all
-    below it. One entry for the parent, because running claudes rewrite the file and lose what others add.
+    A False argument leaves an answer out, so that claude opens the dialog: the theme, the API key, trust in `home`
+    and everything below. Trust is one entry for the parent directory, because running claudes rewrite the file and
+    would drop entries added later.
     """
     config = home / ".claude"
     config.mkdir(parents=True)
@@ -62,14 +65,14 @@ def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: 
 
 
 def environment(home: Path, api: ScriptedApi) -> dict[str, str]:
-    """All of the environment: nothing of the caller's, who may well be a claude himself, but the path."""
+    """The whole environment. Only PATH comes from the caller, which may itself run inside a claude."""
     return {
         "PATH": os.environ["PATH"],
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
-        "CLAUDE_CODE_TMPDIR": str(home / ".claude" / "tmp"),  # else what tools print stays in /tmp
+        "CLAUDE_CODE_TMPDIR": str(home / ".claude" / "tmp"),  # otherwise the output of tools stays in /tmp
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": api.url,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -1,4 +1,4 @@
-"""The fixtures of tests with the real Claude Code, each test file choosing for how long one lasts.
+"""Fixtures of tests with the real Claude Code. Each test file chooses their scope:
 
 api = scripted_api("module")
 claudes = claude_instance("module")
@@ -13,18 +13,18 @@ from tests.claude_instance import ClaudeInstance
 from tests.scripted_api import Request, ScriptedApi
 
 Scope = Literal["function", "module"]
-"""One for each test, or one for all the tests of a file."""
+"""One fixture value per test, or one for all tests of a file."""
 
 
 def scripted_api(scope: Scope, *models: Callable[[Request], str | None]) -> Any:
-    """A fixture, to be named `api`: what claude talks to; `models` are asked first what it answers."""
+    """A fixture, to be named `api`: the model API for claude. `models` are asked for an answer before the API's own."""
 
     @pytest.fixture(scope=scope)
     def api() -> Iterator[ScriptedApi]:
-        with ScriptedApi() as made:
+        with ScriptedApi() as scripted:
             for model in models:
-                made.when(model)
-            yield made
+                scripted.when(model)
+            yield scripted
 
     return api
 
@@ -36,8 +36,21 @@ def claude_instance(
 
     @pytest.fixture(scope=scope)
     def claudes(api: ScriptedApi) -> Iterator[ClaudeInstance]:
-        made = kind(api, **options)
-        yield made
-        made.end()
+        instance = kind(api, **options)
+        yield instance
+        instance.end()
 
     return claudes
+
+
+def shared_sessions() -> Any:
+    """A fixture, to be named `shared`: sessions that tests pass on to later tests.
+
+    A run may split the tests of a file, so it lasts as long as the instance.
+    """
+
+    @pytest.fixture(scope="module")
+    def shared() -> dict[str, Any]:
+        return {}
+
+    return shared

@@ -1,6 +1,7 @@
-"""An instance of sm whose agents are the real Claude Code, talking to the scripted API."""
+"""An instance of sm whose agents are the real Claude Code, connected to the scripted API."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,19 @@ claude:
 """
 
 
-def whose(asked: Request) -> str:
-    """The session that asks, by its briefing; empty where it has none, as sub-agents."""
-    found = re.search(r"\(session ([0-9a-f]{8})\), an agent of type ", asked.system)
+def calling_session(request: Request) -> str:
+    """The id of the session that sent the request, from its briefing; empty for sub-agents, which have none."""
+    found = re.search(r"\(session ([0-9a-f]{8})\), an agent of type ", request.system)
     return found[1] if found else ""
 
 
-def _first_line(shown: str, behind: str) -> str:
-    return shown.rpartition(behind)[2].partition("\n")[0].strip()
+def _first_line(screen: str, marker: str) -> str:
+    """The rest of the line after the last `marker`."""
+    return screen.rpartition(marker)[2].partition("\n")[0].strip()
 
 
 class ClaudeInstance(Instance):
-    """`home` is the home of a user who has answered claude's first questions (but for what `seed` leaves out)."""
+    """`home` is the home of a user who has answered claude's first questions, except those that `seed` leaves out."""
 
     def __init__(self, api: ScriptedApi, *, more: str = "", claude_more: str = "", **seed: bool) -> None:
         binary = claude_cli.binary()
@@ -70,7 +72,7 @@ class ClaudeInstance(Instance):
         return found
 
     def says(self, session_id: str, status: str, words: str) -> dict[str, Any]:
-        """The session once it is in this status for a reason with these words."""
+        """Wait until the session has this status with `words` in its reason; return the session."""
 
         def look() -> dict[str, Any] | None:
             found = self.session(session_id)
@@ -79,53 +81,72 @@ class ClaudeInstance(Instance):
         try:
             return until(look, f"{status}: {words}", 60)
         except AssertionError as error:
-            shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:", check=False)
-            raise AssertionError(f"{error}\n{self.why(session_id)}\n{shown}") from None
+            screen = self.screen(session_id)
+            raise AssertionError(f"{error}\n{self.why(session_id)}\n{screen}") from None
 
     def idle(self, session_id: str) -> dict[str, Any]:
         return self.says(session_id, "idle", "")
 
+    def screen(self, session_id: str, *options: str) -> str:
+        """The text on the agent's terminal; `options` as for tmux's capture-pane."""
+        return self.tmux("capture-pane", "-p", *options, "-t", f"=claude-{session_id}:", check=False)
+
+    def redraw(self, session_id: str) -> None:
+        """Make claude draw its screen anew: on a busy machine it may have drawn one thing over another."""
+        self.keys(session_id, "C-l")
+
+    def start_in_user_pane(self, prompt: str) -> str:
+        """Start a claude that sm does not know, in a shell in the tmux session `mine`; return its pane."""
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "120", "-y", "40", "sh")
+        (pane,) = self.tmux("list-panes", "-t", "=mine:", "-F", "#{pane_id}").split()
+        environment = claude_cli.environment(self.home, self.api)
+        words = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+        line = f"cd {self.work} && env -i {words} {claude_cli.binary()} {shlex.quote(prompt)}"
+        self.tmux("send-keys", "-t", pane, "-l", line)
+        self.tmux("send-keys", "-t", pane, "Enter")
+        return pane
+
     def keys(self, session_id: str, *keys: str) -> None:
-        """Press keys as a person at the terminal."""
+        """Press keys as a person at the terminal does."""
         self.tmux("send-keys", "-t", f"=claude-{session_id}:", *keys)
 
     def prompt(self, session_id: str, text: str) -> None:
-        """Type a prompt as a person: pasted, and Enter once it stands in the input box, until it has been taken."""
+        """Paste a prompt as a person does, then press Enter until the input box accepts the prompt."""
         before = self._typed(session_id)
         self.tmux("set-buffer", "-b", "person", "--", text)
         self.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{session_id}:")
 
-        def stands() -> str | None:
+        def draft() -> str | None:
             now = self._typed(session_id)
             return now if now != before else None
 
-        typed = until(stands, "the prompt stands in the input box", 60)
+        typed = until(draft, "the input box shows the prompt", 60)
 
-        def taken() -> bool:
-            gone = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
-            shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
-            if gone == "1" or _BOX in shown:
-                return gone == "1" or _first_line(shown, _BOX) != typed
-            # A dialog has taken its place, or it is being drawn: then the text is still the last behind a pointer. That
-            # is so below the dialog of a command too, and a second Enter would answer that.
-            return text.startswith("/") or _first_line(shown, _POINTER) != typed
+        def accepted() -> bool:
+            dead = self.tmux("display-message", "-p", "-t", f"=claude-{session_id}:", "#{pane_dead}").strip()
+            screen = self.screen(session_id)
+            if dead == "1" or _BOX in screen:
+                return dead == "1" or _first_line(screen, _BOX) != typed
+            # A dialog has replaced the box, or the box is being drawn: then the last pointer still has the text
+            # behind it. A command's dialog looks the same, and a second Enter would answer that dialog.
+            return text.startswith("/") or _first_line(screen, _POINTER) != typed
 
         for _ in range(5):
             self.keys(session_id, "Enter")
             try:
-                until(taken, "the prompt is taken", 2)
+                until(accepted, "the input box accepts the prompt", 2)
             except AssertionError:
-                continue  # claude loses an Enter that comes right after a paste; the text still stands there
+                continue  # claude loses an Enter right after a paste; the box still shows the text
             return
-        raise AssertionError(f"the prompt was not taken: {text}")
+        raise AssertionError(f"the input box did not accept the prompt: {text}")
 
     def _typed(self, session_id: str) -> str:
-        """The first line of the input box, or what an empty one shows: behind a pointer right below a rule.
+        """The first line of the input box: the text after a pointer right below a horizontal rule.
 
-        A command that opens a dialog stands above it behind a pointer too, and a second Enter would answer the dialog.
+        A command that opened a dialog has a pointer too, but no rule above.
         """
-        shown = self.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:")
-        return _first_line(shown, _BOX) if _BOX in shown else "no input box"
+        screen = self.screen(session_id)
+        return _first_line(screen, _BOX) if _BOX in screen else "no input box"
 
     def transcript(self, session_id: str) -> Path:
         (path,) = (self.home / ".claude" / "projects").glob(f"*/{session_id}*.jsonl")

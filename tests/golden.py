@@ -1,6 +1,6 @@
-"""Writes `tests/data/v5.db`, a database as sm of today leaves it: `python -m tests.golden`.
+"""Writes `tests/data/v5.db`, a database of the current schema version: `python -m tests.golden`.
 
-Only until version 5 is shipped: from then on the file stays as it is, whatever the code becomes.
+Run only until version 5 is released. After that the file never changes, so that later versions prove they can read it.
 """
 
 import asyncio
@@ -120,9 +120,9 @@ async def write(path: str) -> None:
         for request in (OFFERED, RULED):
             tx.mail.add_request(request)
         for name, position in TRANSCRIPTS.items():
-            tx.measures.read_to(RUNNING.id, name, position)
-        tx.measures.used(RUNNING.id, USAGE)
-        tx.measures.used(COMPLETED.id, USAGE[:1])
+            tx.measures.set_position(RUNNING.id, name, position)
+        tx.measures.add_usage(RUNNING.id, USAGE)
+        tx.measures.add_usage(COMPLETED.id, USAGE[:1])
         tx.measures.tools(RUNNING.id, TOOLS)
         tx.measures.facts(RUNNING.id, FACTS)
 

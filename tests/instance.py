@@ -1,4 +1,4 @@
-"""A whole instance of sm for a test: its own home, its own tmux server, the real command, the real daemon."""
+"""A complete instance of sm for a test: its own home and tmux server, the real command and the real daemon."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ from sm.client.http import Client
 from sm.core.models import Process
 from sm.errors import SmError
 from sm.linux.processes import is_alive
-from tests.load import scaled, until, watched
-from tests.nursery import ForkedDaemon, nursery
+from tests.fork_server import ForkedDaemon, fork_server
+from tests.load import failure_checks, scaled, until
 from tests.private_tmux import private_server
 
 SM = str(Path(sys.executable).with_name("sm"))
@@ -37,12 +37,12 @@ commands:
 
 
 class Instance:
-    """Everything lies below `home`; `end` leaves nothing behind and says so if something was."""
+    """All files are below `home`. `end` removes everything, and fails if processes were left."""
 
     starts_processes = True
 
     def __init__(self, more: str = "", *, config: str | None = None, forked: bool = True) -> None:
-        """`forked`: the first command finds a daemon that the nursery has forked, and need not start one."""
+        """`forked`: the fork server starts the daemon before the first command, which is faster."""
         self.home = Path(tempfile.mkdtemp(prefix="sm-", dir="/tmp"))
         self.tmux_dir = self.home / "tmux"
         self.tmux_dir.mkdir(mode=0o700)
@@ -64,7 +64,7 @@ class Instance:
         self.tmux_server = private_server(self.socket_name, self.tmux_dir, self.env)
         self._daemons: list[subprocess.Popen[bytes] | ForkedDaemon] = []
         self._forked = forked
-        watched.append(self._crash)
+        failure_checks.append(self._crash)
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +82,7 @@ class Instance:
         cwd: Path | None = None,
         timeout_s: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the real `sm` and return how it ended."""
+        """Run the real `sm`."""
         if self._forked and arguments[:1] in (("spawn",), ("all",), ("workspace",)):
             self._forked = False
             if not self._daemons and not self.state.exists():
@@ -100,7 +100,7 @@ class Instance:
         )
 
     def sm(self, *arguments: str, **options: Any) -> str:
-        """What `sm` prints; it must succeed."""
+        """The output of `sm`, which must succeed."""
         ended = self.run(*arguments, **options)
         assert ended.returncode == 0, f"sm {arguments}: exit {ended.returncode}\n{ended.stdout}{ended.stderr}"
         return ended.stdout
@@ -109,7 +109,7 @@ class Instance:
         return json.loads(self.sm(*arguments, "--json", **options))
 
     def refused(self, *arguments: str, exit_code: int, **options: Any) -> str:
-        """What `sm` says on stderr; it must end with this exit code and print nothing on stdout."""
+        """The stderr of `sm`, which must fail with this exit code and print nothing on stdout."""
         ended = self.run(*arguments, **options)
         assert (ended.returncode, ended.stdout) == (exit_code, ""), f"{ended}"
         return ended.stderr
@@ -119,15 +119,15 @@ class Instance:
         return spawned
 
     def session(self, session_id: str) -> dict[str, Any]:
-        """As `sm status ID --json` shows it; without the command, for which tests would wait most of their time."""
+        """The session as in `sm status SESSION --json`, but without starting a command, which is slow."""
         try:
             found: dict[str, Any] = Client(str(self.socket)).get(f"/v1/sessions/{session_id}")
-        except SmError:  # the command says it better, and starts a daemon when there is none
+        except SmError:  # the command starts a daemon if none runs, and reports errors better
             found = self.json("status", session_id)
         return found
 
     def ended(self, session_id: str) -> dict[str, Any]:
-        """The session once its process is gone and how it ended is known."""
+        """Wait until the session's process is gone and its final status is known; return the session."""
 
         def look() -> dict[str, Any] | None:
             found = self.session(session_id)
@@ -154,35 +154,35 @@ class Instance:
         return int(Client(str(self.socket)).get("/v1/health")["pid"])
 
     def start_daemon(self, crash_point: str = "") -> ForkedDaemon:
-        """A daemon that the nursery has forked, once it serves."""
+        """Fork a daemon, and return it when it serves requests."""
         daemon, line = self._fork_daemon(self.env, crash_point)
         self._check_ready(line)
         return daemon
 
     def run_daemon(self, *argv: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[bytes]":
-        """A daemon as a child of the test (or what `argv` runs in its place), once it serves."""
-        told, tell = os.pipe()
+        """Start a daemon (or `argv` in its place) as a child of the test, and return it when it serves requests."""
+        read_end, write_end = os.pipe()
         command = list(argv) or [sys.executable, "-m", "sm.daemon"]
         daemon = subprocess.Popen(
-            [*command, "--ready-fd", str(tell)],
+            [*command, "--ready-fd", str(write_end)],
             env={**self.env, **(env or {})},
-            pass_fds=[tell],
+            pass_fds=[write_end],
             cwd="/",
             stdin=subprocess.DEVNULL,
         )
         self._daemons.append(daemon)
-        os.close(tell)
-        self._check_ready(_line(told))
+        os.close(write_end)
+        self._check_ready(_line(read_end))
         return daemon
 
     def _fork_daemon(
         self, environment: Mapping[str, str], crash_point: str = ""
     ) -> tuple[ForkedDaemon, bytes]:
-        """The daemon, and the line that it says when it serves or cannot run."""
-        told, tell = os.pipe()
-        daemon = nursery().fork(environment, tell, 2, crash_point)
-        os.close(tell)
-        line = _line(told)
+        """The daemon, and the line it writes when it serves requests or cannot run."""
+        read_end, write_end = os.pipe()
+        daemon = fork_server().fork(environment, write_end, 2, crash_point)
+        os.close(write_end)
+        line = _line(read_end)
         if orjson.loads(line or b"null") == {"ready": True}:
             self._daemons.append(daemon)
         else:
@@ -197,13 +197,13 @@ class Instance:
         """The end of the log."""
         with contextlib.suppress(OSError):
             return (self.state / "log" / "daemon.log").read_text()[-4000:]
-        return "there is none"
+        return "there is no log"
 
     def _crash(self) -> str | None:
-        """How a daemon has ended that neither stopped nor was killed by a test."""
+        """Describe a daemon that crashed: one that neither stopped nor was killed by a test."""
         for daemon in self._daemons:
             if (code := daemon.poll()) not in (None, 0, -signal.SIGKILL):
-                return f"daemon {daemon.pid} has ended with {code}; its log: {self._log()}"
+                return f"daemon {daemon.pid} ended with exit code {code}; its log: {self._log()}"
         return None
 
     def kill_daemon(self) -> None:
@@ -212,7 +212,7 @@ class Instance:
         process = os.pidfd_open(pid)
         os.kill(pid, signal.SIGKILL)
         poll = select.poll()
-        # Readable once the last thread has ended: until then the daemon holds the lock.
+        # The pidfd is readable when the last thread has ended. Until then the daemon holds the lock.
         poll.register(process, select.POLLIN)
         assert poll.poll(scaled() * 1000), f"daemon {pid} is not gone"
         os.close(process)
@@ -230,40 +230,40 @@ class Instance:
 
     def end(self) -> None:
         """Stop the daemon, every agent and the tmux server of this instance, and remove its home."""
-        watched.remove(self._crash)
+        failure_checks.remove(self._crash)
         try:
-            # Exit code 9: on a busy machine hundreds of agents may not end within the time of one kill.
+            # Exit code 9: on a busy machine hundreds of agents may not end within the time limit of one kill.
             until(lambda: self.run("daemon", "stop", "--all").returncode != 9, "all agents have ended")
             for daemon in self._daemons:
                 if daemon.poll() is None:
                     daemon.kill()
                 daemon.wait()
-            # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and then does not end.
+            # Not kill-server: tmux 3.3a may keep the client of a killed daemon, and would not exit.
             server = self.tmux("display-message", "-p", "#{pid}", check=False).strip()
             if server:
                 _kill(int(server))
             until(lambda: not _of_instance(self.home), "all processes of the instance have ended")
         except AssertionError as error:
-            left = [_command_line(each) for each in _of_instance(self.home)]
-            raise AssertionError(f"{error}; these are left: {left}") from None
+            left = [_command_line(pid) for pid in _of_instance(self.home)]
+            raise AssertionError(f"{error}; processes left: {left}") from None
         finally:
-            for process in _of_instance(self.home):
-                _kill(process)
+            for pid in _of_instance(self.home):
+                _kill(pid)
             shutil.rmtree(self.home, ignore_errors=True)
 
 
-def _line(told: int) -> bytes:
-    with open(told, "rb") as file:
+def _line(fd: int) -> bytes:
+    with open(fd, "rb") as file:
         return file.readline()
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # a process that is gone already is as good
+    with contextlib.suppress(ProcessLookupError):  # the process is already gone
         os.kill(pid, signal.SIGKILL)
 
 
 def _command_line(pid: int) -> bytes:
-    """The arguments, each ended by NUL; empty for a process that is gone."""
+    """The arguments, each terminated by NUL; empty for a process that is gone."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""

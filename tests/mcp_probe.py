@@ -1,4 +1,4 @@
-"""A small MCP server over stdio whose one tool says what the server was started with.
+"""A small MCP server over stdio. Its one tool reports the arguments and environment that the server was started with.
 
 Run by its path with the standard library alone: `python3 mcp_probe.py LABEL`.
 """
@@ -15,10 +15,12 @@ TOOL = {
 }
 
 
-def told() -> dict[str, Any]:
-    """The environment as far as tests look at it."""
-    ours = {name: value for name, value in os.environ.items() if name.startswith(("SM_", "PROBE_", "LD_"))}
-    return {"label": sys.argv[1], "environment": ours}
+def description() -> dict[str, Any]:
+    """The label, and the environment variables that tests look at."""
+    environment = {
+        name: value for name, value in os.environ.items() if name.startswith(("SM_", "PROBE_", "LD_"))
+    }
+    return {"label": sys.argv[1], "environment": environment}
 
 
 def answer(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
@@ -32,7 +34,7 @@ def answer(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/list":
             return {"tools": [TOOL]}
         case "tools/call":
-            return {"content": [{"type": "text", "text": json.dumps(told())}]}
+            return {"content": [{"type": "text", "text": json.dumps(description())}]}
         case "ping":
             return {}
         case _:
@@ -42,16 +44,16 @@ def answer(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
 def serve() -> None:
     if "PROBE_LOG" in os.environ:
         with open(os.environ["PROBE_LOG"], "a", encoding="utf-8") as log:
-            log.write(json.dumps(told()) + "\n")
+            log.write(json.dumps(description()) + "\n")
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "id" not in asked:
+        request = json.loads(line)
+        if "id" not in request:
             continue
-        result = answer(asked["method"], asked.get("params") or {})
-        said = (
+        result = answer(request["method"], request.get("params") or {})
+        outcome = (
             {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
         )
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}) + "\n")
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], **outcome}) + "\n")
         sys.stdout.flush()
 
 

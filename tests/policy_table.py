@@ -1,4 +1,4 @@
-"""The table in docs/security.md of who may do what: `python -m tests.policy_table` writes it, out of policy.py."""
+"""Writes the permission table in docs/security.md from `sm.policy`: `python -m tests.policy_table`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ DOCUMENT = Path("docs/security.md")
 BEGIN, END = "<!-- begin: python -m tests.policy_table -->", "<!-- end -->"
 COLUMNS = {
     Position.SELF: "a session to itself",
-    Position.DESCENDANT: "to what is below it",
+    Position.DESCENDANT: "to its descendants",
     Position.TEAM: "to its team",
     Position.FOREIGN: "to another workspace",
 }
@@ -18,7 +18,7 @@ _MODES = [(mine, theirs) for mine in TrustLevel for theirs in TrustLevel]
 
 
 def cell(action: Action, position: Position) -> str:
-    """What sessions may do. Raises AssertionError for what the words of the table do not cover."""
+    """The entry for sessions. Raises AssertionError if the table has no word for the combination."""
     allowed = {
         modes for modes in _MODES if may(Relation(CallerKind.SESSION, modes[0], position, modes[1]), action)
     }
@@ -38,10 +38,10 @@ def table() -> str:
 
 
 def written(document: str) -> str:
-    """The document with the table as it is now."""
+    """The document with the current table."""
     before, begin, rest = document.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
-    assert begin and end, f"{DOCUMENT} has lost its marks"
+    assert begin and end, f"{DOCUMENT} has no lines {BEGIN} and {END}"
     return f"{before}{begin}{table()}{end}{after}"
 
 

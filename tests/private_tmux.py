@@ -1,4 +1,4 @@
-"""tmux servers of tests, run by libtmux: a witness that is independent of the code under test."""
+"""Private tmux servers for tests. libtmux drives them, so that checks are independent of the code under test."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from libtmux import Server
 
 
 def private_server(socket_name: str, directory: Path, environment: Mapping[str, str]) -> Server:
-    """A tmux server whose clients run with exactly this environment, in `/`.
+    """A tmux server whose clients run in `/` with exactly this environment.
 
-    libtmux passes the environment of the tests to tmux, and takes another program than tmux: a script in `directory`.
+    libtmux would pass the environment of the tests to tmux, so it runs a script in `directory` in place of tmux.
     """
     program = directory / "tmux-client"
     assignments = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())

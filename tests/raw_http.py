@@ -1,4 +1,4 @@
-"""HTTP byte by byte, for what no client of ours would send."""
+"""HTTP byte by byte, for requests that sm's own client never sends."""
 
 import json
 import socket
@@ -15,16 +15,16 @@ def connected(path: str, timeout_s: float | None = None) -> socket.socket:
     return connection
 
 
-class Silent(Exception):
-    """The peer neither says more nor closes the connection."""
+class NoResponse(Exception):
+    """The peer neither sends more bytes nor closes the connection."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__(answer[:500])
         self.answer = answer
 
 
-def rest_of(connection: socket.socket) -> bytes:
-    """What comes until the peer closes the connection. Raises Silent."""
+def read_to_end(connection: socket.socket) -> bytes:
+    """All bytes until the peer closes the connection. Raises NoResponse."""
     answer = b""
     try:
         while piece := connection.recv(65536):
@@ -32,23 +32,23 @@ def rest_of(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     except TimeoutError:
-        raise Silent(answer) from None
+        raise NoResponse(answer) from None
     return answer
 
 
 def exchange(path: str, sent: bytes, *, silence_s: float | None = None) -> bytes:
-    """Everything that is answered to these bytes.
+    """The complete response to these bytes.
 
-    `silence_s`: how long to wait for a peer that may itself wait for more; without it that is a failure.
+    `silence_s`: how long to wait for a peer that may itself wait for more bytes. None: such a peer is a failure.
     """
     with connected(path) as connection:
-        with suppress(OSError):  # it has refused before it had read everything
+        with suppress(OSError):  # the peer may refuse the request before it has read everything
             connection.sendall(sent)
         if silence_s is not None:
             connection.settimeout(silence_s)
         try:
-            return rest_of(connection)
-        except Silent as silent:
+            return read_to_end(connection)
+        except NoResponse as silent:
             if silence_s is None:
                 raise
             return silent.answer
@@ -65,13 +65,13 @@ def request(line: str, *headers: str, body: bytes = b"", host: str = "sm", close
     return ("\r\n".join(head) + "\r\n\r\n").encode("latin-1") + body
 
 
-def answered(answer: bytes) -> tuple[int, Any]:
-    """The status and the JSON of an answer of ours."""
+def parse_response(answer: bytes) -> tuple[int, Any]:
+    """The HTTP status and the JSON of a response of sm."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"sm-protocol: 1" in head.lower(), answer[:500]
     return int(head.split()[1]), json.loads(body)
 
 
-def refusal(answer: bytes) -> tuple[int, str]:
-    status, body = answered(answer)
+def parse_error(answer: bytes) -> tuple[int, str]:
+    status, body = parse_response(answer)
     return status, body["error"]["code"]

@@ -1,7 +1,7 @@
-"""The picture of the rooms in docs/architecture.md: `python -m tests.room_picture` writes it.
+"""Writes the picture of the rooms in docs/architecture.md: `python -m tests.room_picture`.
 
-The rooms and their order are those of the `layers` contract in pyproject.toml, what each is for is the first line
-of its docstring, and the arrows are the imports of the code. An arrow that a path of other arrows implies is left out.
+The rooms and their order come from the `layers` contract in pyproject.toml, a room's purpose from the first line of its
+docstring, and the arrows from the imports of the code. Arrows that a path of other arrows implies are omitted.
 """
 
 import ast
@@ -15,18 +15,18 @@ DOCUMENT = Path("docs/architecture.md")
 BEGIN, END = "<!-- begin: python -m tests.room_picture -->", "<!-- end: python -m tests.room_picture -->"
 BANDS: Mapping[str, tuple[str, ...]] = {
     "Front doors": ("cli", "server", "api"),
-    "The process": ("daemon",),
-    "What sm does": ("services", "messaging", "monitor", "requests", "sessions", "capabilities"),
-    "What is kept": ("state", "store"),
-    "What the daemon drives": ("notifiers", "providers", "sandboxes", "terminals"),
-    "The ground": ("config", "linux", "policy", "client", "core"),
+    "Process": ("daemon",),
+    "Use cases": ("services", "messaging", "monitor", "requests", "sessions", "capabilities"),
+    "Storage": ("state", "store"),
+    "Drivers": ("notifiers", "providers", "sandboxes", "terminals"),
+    "Foundation": ("config", "linux", "policy", "client", "core"),
 }
 LEAVES = {"errors", "paths", "wire"}
-"""Modules that any room may import: the picture leaves them out, the table has them."""
+"""Modules that any room may import: only the table shows them, not the picture."""
 
 
 def rooms() -> list[str]:
-    """Every room of the layers contract that exists, from top to bottom."""
+    """Every existing room of the layers contract, from top to bottom."""
     settings = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = (
         contract["layers"]
@@ -50,17 +50,17 @@ def imports(names: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
-def reduced(found: Mapping[str, set[str]]) -> list[tuple[str, str]]:
+def reduce_edges(edges: Mapping[str, set[str]]) -> list[tuple[str, str]]:
     """The arrows of an acyclic graph without those that a path of other arrows implies."""
 
-    def below(name: str) -> set[str]:
-        return {room for target in found[name] for room in (target, *below(target))}
+    def reachable(name: str) -> set[str]:
+        return {room for target in edges[name] for room in (target, *reachable(target))}
 
     return [
         (name, target)
-        for name in found
-        for target in sorted(found[name])
-        if not any(target in below(other) for other in found[name] - {target})
+        for name in edges
+        for target in sorted(edges[name])
+        if not any(target in reachable(other) for other in edges[name] - {target})
     ]
 
 
@@ -80,14 +80,16 @@ def picture() -> str:
         lines.append(f'    subgraph band{number}["{band}"]')
         lines += [f"        {name}" for name in members if name in names]
         lines.append("    end")
-    lines += [f"    {name} --> {target}" for name, target in reduced(imports(names)) if target not in LEAVES]
-    lines += ["```", "", "| room | what it is for |", "|---|---|"]
+    lines += [
+        f"    {name} --> {target}" for name, target in reduce_edges(imports(names)) if target not in LEAVES
+    ]
+    lines += ["```", "", "| room | purpose |", "|---|---|"]
     lines += [f"| `{name}` | {purpose(name)} |" for name in names]
     return "".join(f"{line}\n" for line in lines)
 
 
 def written(document: str) -> str:
-    """The document with the picture as it is now. Raises AssertionError for a document without the marks."""
+    """The document with the current picture. Raises AssertionError for a document without the marks."""
     before, begin, rest = document.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     assert begin, f"{DOCUMENT} has no line {BEGIN}"

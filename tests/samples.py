@@ -1,4 +1,4 @@
-"""Sessions as data, for tests of pure modules and of the store."""
+"""Sample sessions for tests of pure modules and of the store."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -44,6 +44,6 @@ LAUNCH = Launch(
 
 
 async def commit(store: Store, change: Callable[[Transaction], Awaitable[T]]) -> T:
-    """Run `change` in a transaction of its own."""
+    """Run `change` in its own transaction."""
     async with store.transaction() as tx:
         return await change(tx)

@@ -1,6 +1,6 @@
-"""Sandboxed sessions of two workspaces, as they call: on their workspace's socket, with the token of their process.
+"""Sandboxed sessions of two workspaces, which call their workspace's socket with the token of their process.
 
-No sandbox is there to start them in yet, so they are made direct and their rows are changed while no daemon runs.
+There is no sandbox to start them in yet: they start as direct sessions, and their rows change while no daemon runs.
 """
 
 import json
@@ -11,26 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sm.paths import Places
+from sm.paths import InstancePaths
 from tests.instance import Instance
-from tests.raw_http import answered, exchange, request
+from tests.raw_http import exchange, parse_response, request
 
 CONFIG = "limits: {spawn_interval_s: 0}"
 
 
 @dataclass(frozen=True)
-class Asker:
+class AgentClient:
     """A caller on one socket."""
 
     socket: str
     token: str | None
 
     def ask(self, method: str, path: str, body: object = None, *headers: str) -> tuple[int, Any]:
-        """The status and the JSON of the answer."""
-        shown = [] if self.token is None else [f"Authorization: Bearer {self.token}"]
-        sent = b"" if body is None else json.dumps(body).encode()
-        return answered(
-            exchange(self.socket, request(f"{method} {path} HTTP/1.1", *shown, *headers, body=sent))
+        """The HTTP status and the JSON of the response."""
+        authorization = [] if self.token is None else [f"Authorization: Bearer {self.token}"]
+        content = b"" if body is None else json.dumps(body).encode()
+        return parse_response(
+            exchange(
+                self.socket, request(f"{method} {path} HTTP/1.1", *authorization, *headers, body=content)
+            )
         )
 
     def get(self, path: str) -> Any:
@@ -39,15 +41,16 @@ class Asker:
         return answer
 
     def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
-        """The status and the code of a refusal."""
+        """The HTTP status and the code of an error."""
         status, answer = self.ask(method, path, body)
         assert status >= 400, (path, answer)
         return status, answer["error"]["code"]
 
 
 class Team:
-    """Workspaces `shop` and `bank`: in `shop` a parent with a child, a sibling, and one that is direct; in `bank` one;
-    one sandboxed session that is in none.
+    """Workspace `shop` has a parent with a child, a sibling and a direct session; `bank` has one session.
+
+    One more sandboxed session has no workspace.
     """
 
     starts_processes = True
@@ -82,7 +85,7 @@ class Team:
         self.sandbox(*(name for name in self.ids if name != "direct"))
 
     def sandbox(self, *names: str) -> None:
-        """Make these sessions sandboxed ones, and start the daemon again."""
+        """Make these sessions sandboxed, and restart the daemon."""
         self.instance.sm("daemon", "stop")
         with closing(sqlite3.connect(self.instance.state / "sm.db")) as db, db:
             for name in names:
@@ -95,7 +98,7 @@ class Team:
         self._start(self.instance)
 
     def socket(self, workspace: str | None) -> str:
-        return Places("", str(self.instance.state)).agent_socket(workspace)
+        return InstancePaths("", str(self.instance.state)).agent_socket(workspace)
 
     def token(self, name: str) -> str:
         return Path(self.token_file(name)).read_text().strip()
@@ -103,11 +106,11 @@ class Team:
     def token_file(self, name: str) -> str:
         return str(self.instance.state / "launch" / f"{self.ids[name]}.token")
 
-    def asker(self, name: str, workspace: str | None = "shop") -> Asker:
-        return Asker(self.socket(workspace), self.token(name))
+    def client(self, name: str, workspace: str | None = "shop") -> AgentClient:
+        return AgentClient(self.socket(workspace), self.token(name))
 
     def environment(self, name: str, workspace: str | None = "shop") -> dict[str, str]:
-        """What a command of that session has in its environment."""
+        """The environment variables of a command of that session."""
         return {
             "SM_SESSION_ID": self.ids[name],
             "SM_SOCKET": self.socket(workspace),

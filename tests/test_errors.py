@@ -9,18 +9,18 @@ EXIT_CODES = {
 
 
 @pytest.mark.parametrize("error", errors.BY_CODE.values())
-def test_every_error_ends_with_the_exit_code_of_its_family(error: type[errors.SmError]) -> None:
+def test_error_has_the_exit_code_of_its_family(error: type[errors.SmError]) -> None:
     families = [EXIT_CODES[c.__name__] for c in error.__mro__ if c.__name__ in EXIT_CODES]
     assert families == ([error.exit_code] if error is not errors.SmError else [])
 
 
-def test_every_error_stands_in_the_documented_tree() -> None:
+def test_docstring_tree_lists_every_error() -> None:
     assert errors.__doc__ is not None
     drawn = errors.__doc__.split()
     assert {e.__name__ for e in errors.BY_CODE.values()} <= set(drawn)
 
 
-def test_codes_are_unique_and_an_error_survives_the_wire() -> None:
+def test_error_codes_are_unique_and_restore_the_same_error_class() -> None:
     def below(error: type[errors.SmError]) -> list[type[errors.SmError]]:
         children = [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
         return [error, *(e for child in children for e in below(child))]
@@ -32,5 +32,5 @@ def test_codes_are_unique_and_an_error_survives_the_wire() -> None:
         assert (restored.message, restored.hint) == ("what", "hint")
 
 
-def test_an_error_of_a_newer_daemon_is_shown_as_it_is() -> None:
+def test_from_wire_keeps_the_message_when_the_code_is_unknown() -> None:
     assert errors.from_wire("brand_new", "what", None).message == "what"

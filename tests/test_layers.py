@@ -1,4 +1,4 @@
-"""What import-linter cannot say of `src/sm`: who reads /proc, and what starting the command loads."""
+"""Layering rules of `src/sm` that import-linter cannot express."""
 
 import ast
 import subprocess
@@ -14,7 +14,7 @@ MODULES = {
 }
 
 
-def test_only_linux_reads_proc() -> None:
+def test_only_linux_modules_name_paths_in_proc() -> None:
     def literals(path: Path) -> list[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         strings = [
@@ -26,7 +26,7 @@ def test_only_linux_reads_proc() -> None:
 
 
 @pytest.mark.processes
-def test_the_command_starts_without_heavy_modules() -> None:
+def test_cli_start_imports_no_heavy_modules() -> None:
     code = (
         "import sys; import sm.cli, sm.client.http, sm.cli.commands.children, sm.cli.display.text\n"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}))"

@@ -1,4 +1,4 @@
-"""Names in `src/sm`: one class has one name."""
+"""Class names in `src/sm` are unique."""
 
 import ast
 from collections import Counter
@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parents[1] / "src" / "sm"
 
 
-def test_a_class_name_is_used_once() -> None:
+def test_public_class_names_are_unique() -> None:
     names = Counter(
         node.name
         for path in SOURCES.rglob("*.py")

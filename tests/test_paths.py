@@ -1,6 +1,6 @@
 import pytest
 
-from sm.paths import places
+from sm.paths import instance_paths
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ from sm.paths import places
         ),
     ],
 )
-def test_an_instance_is_found_from_the_environment(environ: dict[str, str], config: str, socket: str) -> None:
-    found = places(environ)
+def test_places_come_from_the_environment(environ: dict[str, str], config: str, socket: str) -> None:
+    found = instance_paths(environ)
     assert (found.config, found.socket) == (config, socket)

@@ -1,4 +1,4 @@
-"""What the body of a transaction must not do: it holds up every other writer, and it can be carried out again."""
+"""The body of a transaction does no I/O: it blocks every other writer, and it may run again."""
 
 import ast
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import sm
 
 SOURCE = Path(sm.__file__).parent
 OUTSIDE = {"os", "shutil", "subprocess", "asyncio", "_terminals", "_sandbox", "_archives", "audit", "_audit"}
-"""The file system, processes, terminals and the audit log, by the names under which rooms have them."""
+"""The file system, processes, terminals and the audit log, by the names that rooms use for them."""
 AUDITED = {"find", "require", "record_allowed"}
-"""The methods of the manager that write lines of the audit log."""
+"""Methods of the manager that write to the audit log."""
 
 
 def bodies(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -29,16 +29,20 @@ def outside(statement: ast.stmt) -> Iterator[str]:
                 yield f"line {node.lineno}: {'.'.join(words)}"
 
 
-def test_no_transaction_touches_files_processes_or_terminals() -> None:
+def test_transaction_bodies_use_no_files_processes_or_terminals() -> None:
     found = {
         str(path.relative_to(SOURCE)): calls
         for path in SOURCE.rglob("*.py")
-        if (calls := [call for each in bodies(ast.parse(path.read_text())) for call in outside(each)])
+        if (
+            calls := [
+                call for statement in bodies(ast.parse(path.read_text())) for call in outside(statement)
+            ]
+        )
     }
     assert found == {}
 
 
-def test_a_call_to_the_outside_is_found() -> None:
+def test_outside_finds_a_call_to_the_session_manager() -> None:
     body = "async with self._store.transaction(caller, key) as tx:\n    self._manager.find(caller, name)"
     (statement,) = bodies(ast.parse(f"async def kill():\n    {body}".replace("\n    self", "\n        self")))
     assert list(outside(statement)) == ["line 3: self._manager.find"]

@@ -16,7 +16,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_encoded_is_the_json_that_others_read(value: object) -> None:
+def test_encode_writes_ascii_json_on_one_line(value: object) -> None:
     text = wire.encode(value)
     assert json.loads(text) == value
     assert text.isascii()
@@ -24,22 +24,22 @@ def test_what_is_encoded_is_the_json_that_others_read(value: object) -> None:
 
 
 @given(VALUES, st.sampled_from(["", " ", "\n", "\t\r\n"]))
-def test_what_others_write_is_decoded(value: object, space: str) -> None:
+def test_decode_reads_json_of_other_encoders(value: object, space: str) -> None:
     assert wire.decode(space + json.dumps(value, ensure_ascii=False) + space) == value
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", "[1,]", "1 2", "nul", '{"a" 1}', '"\x01"', '"\\u12"', "{}}"])
-def test_what_is_no_json_is_a_value_error(text: str) -> None:
+def test_decode_raises_value_error_when_the_text_is_not_json(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|Expecting|Invalid"):
         wire.decode(text)
 
 
-def test_the_tests_compare_the_scanner_in_c() -> None:
+def test_wire_uses_the_c_scanner_of_the_json_module() -> None:
     assert type(wire._scan).__module__ == "_json", sys.version
 
 
 @pytest.mark.processes
-def test_what_is_no_json_is_a_value_error_where_nobody_imported_json() -> None:
+def test_decode_raises_value_error_without_importing_json() -> None:
     code = """
 import subprocess
 import sys

@@ -1,17 +1,17 @@
-"""An event loop in which no time passes but what is waited for: pauses and time-outs cost nothing, in their order."""
+"""An event loop with virtual time: it skips every pause and time-out at once, in their order."""
 
 import asyncio
 import selectors
 
 
 class _Skipping(selectors.DefaultSelector):
-    """Does not wait; `skipped_s` is what it would have waited in all."""
+    """Does not wait. `skipped_s` adds up the skipped time."""
 
     skipped_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise AssertionError("everything waits, and nothing can happen any more")
+            raise AssertionError("deadlock: every task waits, and no timer is set")
         self.skipped_s += max(0.0, timeout)
         return super().select(0)
 

@@ -30,7 +30,7 @@
     │       ├── TerminalUnreachable  no answer: the state of the terminal is unknown
     │       ├── NoTerminal           the server runs, this terminal does not exist
     │       └── TerminalBusy         the terminal takes no keys now, and no key was sent
-    └── WaitTimeout             10  the operation itself goes on
+    └── WaitTimeout             10  the operation itself continues
 
 The hook loads this module, so it imports nothing.
 """

@@ -1,4 +1,4 @@
-"""Paths of the files of an instance (design section 13, Places). Pure: the caller passes the environment."""
+"""Paths of the files of an instance. Pure: the caller passes the environment."""
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 SOCKET_PATH_MAX_BYTES = 104
 
 
-class Places:
+class InstancePaths:
     """The paths of one instance. `state` has mode 0700."""
 
     def __init__(self, config: str, state: str) -> None:
@@ -51,7 +51,7 @@ class Places:
         return f"{self.launch}/{session_id}.mcp.json"
 
 
-def places(environ: "Mapping[str, str]") -> Places:
+def instance_paths(environ: "Mapping[str, str]") -> InstancePaths:
     """Find the instance: `SM_HOME`, else the XDG directories of the user (XDG Base Directory 0.8).
 
     Ignores a relative `SM_HOME` or XDG path, as the specification demands.
@@ -59,10 +59,10 @@ def places(environ: "Mapping[str, str]") -> Places:
     home = environ.get("SM_HOME", "")
     if home.startswith("/"):
         home = home.rstrip("/") or "/"
-        return Places(home + "/config.yaml", home + "/state")
+        return InstancePaths(home + "/config.yaml", home + "/state")
     user = environ.get("HOME", "/")
     config = environ.get("XDG_CONFIG_HOME", "")
     state = environ.get("XDG_STATE_HOME", "")
     config = config if config.startswith("/") else user + "/.config"
     state = state if state.startswith("/") else user + "/.local/state"
-    return Places(config + "/sm/config.yaml", state + "/sm")
+    return InstancePaths(config + "/sm/config.yaml", state + "/sm")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from sm.core.lifecycle import is_ended, is_live, reached
+from sm.core.lifecycle import has_reached, is_ended, is_live
 from sm.core.messages import Message
 from sm.core.models import NO_WORKSPACE, Caller, RequestKey, Session, SpawnRequest
 from sm.core.requests import Request
@@ -34,7 +34,7 @@ from sm.sessions.workspaces import Workspaces
 from sm.store import Store
 from sm.terminals.base import Lifecycle, Screen
 
-Hold = Callable[[Callable[[], bool], float], Awaitable[bool]]
+LongPoll = Callable[[Callable[[], bool], float], Awaitable[bool]]
 """Waits until a condition holds or a number of seconds has passed, and returns the condition.
 
 Each front door provides its own, which raises when the caller has gone.
@@ -90,8 +90,8 @@ class Sessions:
         sessions = self._store.sessions.values()
         return [s for s in sessions if visible(caller_session, s) and (archived or not s.archived)]
 
-    def listed(self, caller: Caller, filter: SessionFilter) -> list[Session]:
-        return self.narrowed(caller, self.visible(caller, archived=filter.archived), filter)
+    def list_sessions(self, caller: Caller, filter: SessionFilter) -> list[Session]:
+        return self.apply_filter(caller, self.visible(caller, archived=filter.archived), filter)
 
     def siblings(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         """The other children of the caller's parent; for the operator the sessions without a parent."""
@@ -102,7 +102,7 @@ class Sessions:
     def others(self, caller: Caller, filter: SessionFilter) -> list[Session]:
         caller_session = self.caller_session(caller)
         seen = self.visible(caller, archived=filter.archived)
-        return self.narrowed(caller, [s for s in seen if s is not caller_session], filter)
+        return self.apply_filter(caller, [s for s in seen if s is not caller_session], filter)
 
     def children(self, caller: Caller, reference: str, *, archived: bool) -> list[Session]:
         """The children of the named session; of the caller where `reference` is `-`."""
@@ -118,7 +118,9 @@ class Sessions:
         caller_session = self.caller_session(caller)
         return [s for s in self._manager.tree.descendants(session_id) if visible(caller_session, s)]
 
-    def narrowed(self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter) -> list[Session]:
+    def apply_filter(
+        self, caller: Caller, sessions: Iterable[Session], filter: SessionFilter
+    ) -> list[Session]:
         """The sessions that pass the filter. Raises NotFound for an unknown workspace."""
         if filter.search:
             sessions = [s for s in sessions if matches(s, filter.search)]
@@ -139,7 +141,7 @@ class Sessions:
             if workspace is None:
                 return None
             everything = self._store.sessions.values()
-            return [s.id for s in self.narrowed(caller, everything, SessionFilter(workspace=workspace))]
+            return [s.id for s in self.apply_filter(caller, everything, SessionFilter(workspace=workspace))]
         session = self.find(caller, reference or "me")
         tree = self._manager.tree
         below = tree.descendants(session.id) if recursive else tree.children(session.id)
@@ -147,7 +149,7 @@ class Sessions:
 
     # One session
 
-    def reads(self, caller: Caller, session: Session) -> bool:
+    def may_read(self, caller: Caller, session: Session) -> bool:
         """True when the caller may read the contents of a visible session. A session may read its own."""
         relation = self._manager.tree.relation(self.caller_session(caller), session)
         return relation.is_self or may(relation, Action.READ)
@@ -182,13 +184,13 @@ class Sessions:
         wanted: SpawnRequest,
         key: RequestKey | None,
         wait_s: float | None,
-        listens: Callable[[], bool],
+        is_connected: Callable[[], bool],
     ) -> SessionResult:
         """Start an agent; with `wait_s` return when the agent is ready, or after that time."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + (wait_s or 0.0)
         start_wait_s = START_WAIT_S if wait_s is None else wait_s
-        answer = await self._spawner.spawn(caller, wanted, key, start_wait_s, listens)
+        answer = await self._spawner.spawn(caller, wanted, key, start_wait_s, is_connected)
         if wait_s is None:
             return answer
         ready = await self._spawner.ready(answer.session.id, max(0.0, until_s - loop.time()))
@@ -202,13 +204,13 @@ class Sessions:
         *,
         force: bool,
         tree: bool,
-        listens: Callable[[], bool],
+        is_connected: Callable[[], bool],
     ) -> list[Session]:
         """End the session's process, with `tree` also the processes of its descendants."""
         killed = await self._kills.kill(caller, reference, key, force=force, tree=tree)
         for session in killed:
-            self._timers.hold(session.id, caller.session_id)
-        if listens():
+            self._timers.hold_notice(session.id, caller.session_id)
+        if is_connected():
             await self._manager.acknowledge_endings(caller, [s.id for s in killed])
         return killed
 
@@ -234,7 +236,7 @@ class WaitResult:
 
 
 class Waits:
-    """Waits for sessions, messages and answers. `hold` is the wait function of the front door."""
+    """Waits for sessions, messages and answers. `long_poll` is the wait function of the front door."""
 
     def __init__(
         self,
@@ -257,7 +259,7 @@ class Waits:
         caller: Caller,
         references: Sequence[str],
         until: str,
-        hold: Hold,
+        long_poll: LongPoll,
         wait_s: float,
         *,
         any_of: bool,
@@ -265,10 +267,12 @@ class Waits:
         """Wait until all of the named sessions, or with `any_of` one of them, have the status `until`."""
         named = dict.fromkeys(references)
         if len(named) > _WAITED_MAX:
-            raise UsageError(f"{len(named)} sessions, at most {_WAITED_MAX} are waited for at once")
+            raise UsageError(
+                f"too many sessions: {len(named)}, at most {_WAITED_MAX} are allowed in one wait"
+            )
         wanted = [self._manager.find(caller, reference).id for reference in named]
         if not wanted:
-            raise UsageError("no session is named")
+            raise UsageError("no session given")
         if caller.session_id in wanted:
             raise UsageError("a session cannot wait for itself")
 
@@ -276,31 +280,29 @@ class Waits:
             verdict = self._verdict(wanted, until, any_of=any_of)
             return verdict is not None or self._messages.is_gone(caller)
 
-        with self._waiting.of(caller.session_id, WaitKind.SESSIONS):
-            await hold(is_over, wait_s)
+        with self._waiting.count_wait(caller.session_id, WaitKind.SESSIONS):
+            await long_poll(is_over, wait_s)
         if self._messages.is_gone(caller):
-            raise IllegalState(
-                f"session {caller.session_id} has ended, its process is gone; nobody waits any more"
-            )
+            raise IllegalState(f"session {caller.session_id} has ended: its wait was cancelled")
         sessions = [self._store.sessions[s] for s in wanted if s in self._store.sessions]
         for session in sessions:
             if is_ended(session.status):
-                self._timers.hold(session.id, caller.session_id)
+                self._timers.hold_notice(session.id, caller.session_id)
         verdict = self._verdict(wanted, until, any_of=any_of)
         if verdict is not None:
-            self._waiting.over(caller.session_id)
+            self._waiting.end_wait(caller.session_id)
         return WaitResult(verdict, sessions)
 
     def _verdict(self, session_ids: Sequence[str], until: str, *, any_of: bool) -> bool | None:
         sessions = self._store.sessions
-        verdicts = [reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
+        verdicts = [has_reached(sessions[s].status, until) if s in sessions else False for s in session_ids]
         if any_of in verdicts:  # one True decides for any, one False for all
             return any_of
         return None if None in verdicts else not any_of
 
-    async def message(self, caller: Caller, message: Message, hold: Hold, wait_s: float) -> Message:
+    async def message(self, caller: Caller, message: Message, long_poll: LongPoll, wait_s: float) -> Message:
         """The message when it is final, or after `wait_s`. A caller that gets a failure here gets no notice of it."""
-        if not await hold(lambda: message.id not in self._store.mail.open.messages, wait_s):
+        if not await long_poll(lambda: message.id not in self._store.mail.open.messages, wait_s):
             return await self._store.mail.message(message.id)
         message = await self._store.mail.message(message.id)
         if message.state in _NOT_ARRIVED:
@@ -308,24 +310,30 @@ class Waits:
         return message
 
     async def inbox(
-        self, caller: Caller, limit: int | None, key: RequestKey | None, hold: Hold, wait_s: float | None
+        self,
+        caller: Caller,
+        limit: int | None,
+        key: RequestKey | None,
+        long_poll: LongPoll,
+        wait_s: float | None,
     ) -> list[RenderedMessage]:
         """Take the waiting messages of the caller; with `wait_s` wait for the first one."""
         count, idle = min(limit or BATCH_MAX, BATCH_MAX), wait_s is not None
         # Wait while a restored session restarts: an orphan of the old process must not take messages.
-        await hold(lambda: not self._messages.starts_again(caller), _RUNS_WITHIN_S)
+        await long_poll(lambda: not self._messages.is_restarting(caller), _RUNS_WITHIN_S)
         # Take before the wait: a reader that repeats its request did not get the first answer.
         taken = await self._messages.take(caller, count, key, idle=idle)
         if idle and not taken:
             messages = self._messages
-            with self._waiting.of(caller.session_id, WaitKind.MESSAGES):
-                await hold(
-                    lambda: bool(messages.waiting(caller, idle=True)) or messages.is_gone(caller), wait_s or 0
+            with self._waiting.count_wait(caller.session_id, WaitKind.MESSAGES):
+                await long_poll(
+                    lambda: bool(messages.available(caller, idle=True)) or messages.is_gone(caller),
+                    wait_s or 0,
                 )
             taken = await self._messages.take(caller, count, key, idle=idle)
         return taken
 
-    async def answer(self, caller: Caller, reference: str, hold: Hold, wait_s: float) -> Request:
+    async def answer(self, caller: Caller, reference: str, long_poll: LongPoll, wait_s: float) -> Request:
         """The named request when it is closed, or after `wait_s`."""
         request = await self._requests.find(caller, reference)
 
@@ -335,10 +343,10 @@ class Waits:
 
         if wait_s:
             asker_id = caller.session_id if caller.session_id == request.session_id else None
-            with self._waiting.of(asker_id, WaitKind.ANSWER):
-                answered = await hold(is_over, wait_s)
+            with self._waiting.count_wait(asker_id, WaitKind.ANSWER):
+                answered = await long_poll(is_over, wait_s)
             if answered:
-                self._waiting.over(asker_id)
+                self._waiting.end_wait(asker_id)
         return await self._store.mail.request(request.id)
 
 
@@ -347,7 +355,7 @@ class Reads:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.changed = store.changed
+        self.wait_until = store.wait_until
         self.events = store.events
         self.checkpoints = store.checkpoints
         self.dead_letters = store.dead_letters

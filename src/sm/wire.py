@@ -17,7 +17,7 @@ SPOOL_MAX_BYTES = 1 << 20
 TOKEN_MAX_BYTES = 4096
 """Limit of the file that SM_TOKEN_FILE names."""
 AGENT_SOCKET_NAME = "/s"
-"""Suffix of the path of an agent socket (`Places.agent_socket`), on which every caller needs a token."""
+"""Suffix of the path of an agent socket (`InstancePaths.agent_socket`), on which every caller needs a token."""
 
 TYPE_CHECKING = False  # `typing` would cost two milliseconds; type checkers know this name
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Who shows which token on an agent socket: every condition by itself."""
+"""Tokens on an agent socket: each condition on its own."""
 
 import os
 from dataclasses import replace
@@ -17,37 +17,40 @@ from tests.samples import session
 TOKEN = "5a" * 32
 HERE = identify(os.getpid())
 PEER = Peer(0, os.geteuid(), os.getegid())
-SHOWN = [f"Bearer {TOKEN}"]
+HEADER = [f"Bearer {TOKEN}"]
 
 
 @pytest.fixture
 def holder() -> Session:
     assert HERE is not None
-    made = session("1a2b3c4d", status=Status.RUNNING)
     return replace(
-        made, workspace="shop", effective_mode=TrustLevel.SANDBOXED, process=HERE, token_hash=digest(TOKEN)
+        session("1a2b3c4d", status=Status.RUNNING),
+        workspace="shop",
+        effective_mode=TrustLevel.SANDBOXED,
+        process=HERE,
+        token_hash=digest(TOKEN),
     )
 
 
-def tokens(found: Session | None, *, contained: bool = True) -> Tokens:
-    return Tokens(lambda token_hash: found, "shop", lambda peer, session: contained)
+def tokens(holder: Session | None, *, contained: bool = True) -> Tokens:
+    return Tokens(lambda token_hash: holder, "shop", lambda peer, session: contained)
 
 
-def test_the_session_whose_token_is_shown_is_let_in(holder: Session) -> None:
-    let_in = tokens(holder).holder(PEER, SHOWN)
-    assert let_in.id == holder.id
-    assert not tokens(holder).is_over(let_in)
+def test_token_admits_its_session(holder: Session) -> None:
+    token = tokens(holder).authenticate(PEER, HEADER)
+    assert token.id == holder.id
+    assert not tokens(holder).has_ended(token)
 
 
 @pytest.mark.parametrize("status", Status)
-def test_an_ended_session_whose_process_lives_may_still_call(holder: Session, status: Status) -> None:
-    assert tokens(replace(holder, status=status)).holder(PEER, SHOWN).id == holder.id
+def test_token_admits_session_in_any_status_while_its_process_runs(holder: Session, status: Status) -> None:
+    assert tokens(replace(holder, status=status)).authenticate(PEER, HEADER).id == holder.id
 
 
 @pytest.mark.parametrize("status", [Status.SPAWNED, Status.STARTING])
-def test_an_agent_may_call_before_anybody_knows_that_it_runs(holder: Session, status: Status) -> None:
+def test_token_admits_starting_session_before_its_process_is_known(holder: Session, status: Status) -> None:
     starting = replace(holder, status=status, process=None)
-    assert tokens(starting).holder(PEER, SHOWN).id == holder.id
+    assert tokens(starting).authenticate(PEER, HEADER).id == holder.id
 
 
 @pytest.mark.parametrize(
@@ -64,28 +67,31 @@ def test_an_agent_may_call_before_anybody_knows_that_it_runs(holder: Session, st
         {"token_hash": None},
         {"token_hash": digest("5b" * 32)},
     ],
-    ids=range(10),
+    ids=[
+        *("other workspace", "no workspace", "direct", "exited", "exited without code", "other boot"),
+        *("dead process", "no process", "no token", "other token"),
+    ],
 )
-def test_whoever_is_not_the_living_process_of_a_sandboxed_session_here_is_refused(
+def test_token_is_refused_when_session_does_not_match_or_its_process_is_gone(
     holder: Session, changes: dict[str, object]
 ) -> None:
-    changed = replace(holder, **changes)  # type: ignore[arg-type]  # fields of it
-    with pytest.raises(Unauthenticated) as refused:
-        tokens(changed).holder(PEER, SHOWN)
-    with pytest.raises(Unauthenticated) as nonsense:
-        tokens(None).holder(PEER, [])
-    assert str(refused.value) == str(nonsense.value)
+    changed = replace(holder, **changes)  # type: ignore[arg-type]  # fields of the session
+    with pytest.raises(Unauthenticated) as refusal:
+        tokens(changed).authenticate(PEER, HEADER)
+    with pytest.raises(Unauthenticated) as without_token:
+        tokens(None).authenticate(PEER, [])
+    assert str(refusal.value) == str(without_token.value)
 
 
-def test_another_user_and_another_container_are_refused(holder: Session) -> None:
+def test_token_is_refused_when_peer_has_another_user_or_container(holder: Session) -> None:
     with pytest.raises(Unauthenticated):
-        tokens(holder).holder(replace(PEER, uid=os.geteuid() + 1), SHOWN)
+        tokens(holder).authenticate(replace(PEER, uid=os.geteuid() + 1), HEADER)
     with pytest.raises(Unauthenticated):
-        tokens(holder, contained=False).holder(PEER, SHOWN)
+        tokens(holder, contained=False).authenticate(PEER, HEADER)
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "headers",
     [
         [],
         [""],
@@ -98,15 +104,15 @@ def test_another_user_and_another_container_are_refused(holder: Session) -> None
         [f"Bearer {TOKEN}0"],
         [f"Bearer {TOKEN.upper()}"],
         ["Bearer " + "\N{FULLWIDTH DIGIT FIVE}" * 64],
-        [*SHOWN, *SHOWN],
+        [*HEADER, *HEADER],
     ],
 )
-def test_what_is_no_token_makes_nobody(holder: Session, shown: list[str]) -> None:
+def test_token_is_refused_when_authorization_header_is_malformed(holder: Session, headers: list[str]) -> None:
     with pytest.raises(Unauthenticated):
-        tokens(holder).holder(PEER, shown)
+        tokens(holder).authenticate(PEER, headers)
 
 
-def test_a_token_is_over_when_its_process_is_or_another_has_its_place(holder: Session) -> None:
-    let_in = tokens(holder).holder(PEER, SHOWN)
-    assert tokens(replace(holder, exit=Exit(0))).is_over(let_in)
-    assert tokens(None).is_over(let_in)
+def test_token_expires_when_its_process_exits_or_its_session_is_gone(holder: Session) -> None:
+    token = tokens(holder).authenticate(PEER, HEADER)
+    assert tokens(replace(holder, exit=Exit(0))).has_ended(token)
+    assert tokens(None).has_ended(token)

@@ -1,4 +1,4 @@
-"""Whatever JSON or query a route gets, its models read the values or refuse them with a UsageError."""
+"""Models of route inputs read any JSON or query, or refuse the input with a UsageError."""
 
 from contextlib import suppress
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.parametrize("model", sorted(BODIES, key=str), ids=str)
-def test_a_body_is_read_or_refused(model: type[Body]) -> None:
+def test_body_of_any_json_is_read_or_refused(model: type[Body]) -> None:
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @given(st.dictionaries(st.sampled_from([*model.model_fields, "unknown"]), VALUES))
     def read(value: dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ def test_a_body_is_read_or_refused(model: type[Body]) -> None:
 
 
 @pytest.mark.parametrize("model", sorted(QUERIES, key=str), ids=str)
-def test_a_query_is_read_or_refused(model: type[Query]) -> None:
+def test_query_of_any_text_is_read_or_refused(model: type[Query]) -> None:
     texts = st.one_of(st.text(max_size=8), st.integers(-(10**20), 10**20).map(str))
 
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)

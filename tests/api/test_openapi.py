@@ -1,4 +1,4 @@
-"""docs/openapi.json is generated from the route table, valid, and has every route of the applications."""
+"""docs/openapi.json is generated from the route table, valid, and complete."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 @pytest.mark.processes
-def test_the_document_is_the_generated_one() -> None:
+def test_openapi_file_equals_the_generated_document() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "sm.api.openapi"],
         capture_output=True,
@@ -38,14 +38,14 @@ def test_the_document_is_the_generated_one() -> None:
     assert documented == printed, "python -m sm.api.openapi > docs/openapi.json"
 
 
-def test_it_is_valid() -> None:
+def test_openapi_document_is_valid_with_unique_operation_ids() -> None:
     schemathesis.openapi.from_path("docs/openapi.json").validate()
     ids = [operation["operationId"] for _, _, operation in operations()]
     assert len(set(ids)) == len(ids)
 
 
-def test_a_handler_reads_only_its_models() -> None:
-    """A field or parameter that is read past the models would be missing in the document."""
+def test_route_handlers_read_input_only_through_models() -> None:
+    """A field read without a model would be missing from the document."""
     for file in Path("src/sm/api/routes").glob("*.py"):
         source = file.read_text(encoding="utf-8")
         assert not {
@@ -54,28 +54,36 @@ def test_a_handler_reads_only_its_models() -> None:
 
 
 def routes(app: web.Application) -> set[tuple[str, str]]:
-    """(method, path) of each of its routes; aiohttp adds a HEAD to every GET."""
-    found = [(r.method.lower(), r.resource.canonical) for r in app.router.routes() if r.resource is not None]
-    return {(method, path) for method, path in found if method != "head"}
+    """The (method, path) pairs without HEAD, which aiohttp adds to every GET."""
+    pairs = [(r.method.lower(), r.resource.canonical) for r in app.router.routes() if r.resource is not None]
+    return {(method, path) for method, path in pairs if method != "head"}
 
 
-class Nothing:
-    """In the place of a daemon, of which nothing is asked before a request comes."""
+class Stub:
+    """Replaces the services, which the server uses only when a request arrives."""
 
     def __getattr__(self, name: str) -> Any:
         return self
 
-    def __call__(self, *given: Any, **more: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self
 
 
-SERVER = ApiServer(cast(Any, Nothing()), lambda *given: None)
+SERVER = ApiServer(cast(Any, Stub()), lambda *args: None)
 
 
 @pytest.mark.parametrize(
-    ("make", "asked"), [(SERVER.app, 0), (SERVER.agent_app, 1)], ids=["operator's socket", "agents' sockets"]
+    ("make", "least_security"),
+    [(SERVER.app, 0), (SERVER.agent_app, 1)],
+    ids=["operator's socket", "agents' sockets"],
 )
-def test_the_routes_are_those_of(make: Callable[[], web.Application], asked: int) -> None:
-    """Those of agents are told to take a token."""
-    told = {(method, path) for method, path, operation in operations() if len(operation["security"]) >= asked}
-    assert told == routes(make())
+def test_openapi_document_has_exactly_the_routes_of(
+    make: Callable[[], web.Application], least_security: int
+) -> None:
+    """Routes for agents document a token as their security."""
+    documented = {
+        (method, path)
+        for method, path, operation in operations()
+        if len(operation["security"]) >= least_security
+    }
+    assert documented == routes(make())

@@ -54,7 +54,7 @@ async def key_without_body(request: ApiRequest, key: RequestKey | None) -> Empty
     return {}
 
 
-def test_a_route_reads_its_inputs_from_the_annotations_of_its_handler() -> None:
+def test_route_takes_its_inputs_from_the_annotations_of_its_handler() -> None:
     table = RouteTable()
     table.route("POST", "/v1/x", agents=True)(report_done)
     (route,) = table
@@ -76,17 +76,17 @@ def test_a_route_reads_its_inputs_from_the_annotations_of_its_handler() -> None:
     ],
     ids=lambda handler: handler.__name__,
 )
-def test_a_route_is_refused_when_its_handler_has(handler: Any) -> None:
+def test_route_is_refused_when_handler_is(handler: Any) -> None:
     with pytest.raises(TypeError, match="/v1/x"):
         RouteTable().route("POST", "/v1/x", agents=True)(handler)
 
 
-def test_a_route_without_an_audience_is_refused() -> None:
+def test_route_is_refused_when_audience_is_missing() -> None:
     with pytest.raises(TypeError, match="agents"):
         RouteTable().route("GET", "/v1/x")(report_done)  # type: ignore[call-arg]  # the defect
 
 
-def test_a_path_and_an_id_are_used_once() -> None:
+def test_routes_have_unique_paths_and_ids_and_a_summary() -> None:
     routes = [route for routes in ROUTES.values() for route in routes]
     assert len({(route.method, route.path) for route in routes}) == len(routes)
     assert len({route.id for route in routes}) == len(routes)

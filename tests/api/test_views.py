@@ -1,7 +1,7 @@
 from dataclasses import fields, replace
 
 from sm.api.answers import EventView
-from sm.api.views import nest, session_json, shaped
+from sm.api.views import build_view, nest, session_json
 from sm.core.models import Event, Exit, Process, Session
 from sm.core.states import EventType
 from sm.core.timestamps import iso
@@ -15,16 +15,16 @@ DOCUMENTED = (
 ).split()
 
 
-def test_a_session_is_shown_with_exactly_the_documented_fields() -> None:
+def test_session_json_has_exactly_the_documented_fields() -> None:
     assert list(session_json(session("aaaa1111"))) == DOCUMENTED
 
 
-def test_how_it_ended_and_where_it_runs_are_flat_fields() -> None:
+def test_session_json_has_flat_fields_for_exit_and_process() -> None:
     shown = session_json(replace(session("aaaa1111"), process=Process(7, "b/1"), exit=Exit(None, 9)))
     assert (shown["pid"], shown["exit_code"], shown["exit_signal"]) == (7, None, 9)
 
 
-def test_no_secret_of_a_session_is_shown() -> None:
+def test_session_json_contains_no_secret_field() -> None:
     assert {f.name for f in fields(Session)} - set(DOCUMENTED) == {
         "id", "terminal", "parent_id", "process", "exit", "runs", "token_hash", "conversation", "transcript",
         "branch",
@@ -32,15 +32,15 @@ def test_no_secret_of_a_session_is_shown() -> None:
     assert "hash" not in str(session_json(replace(session("aaaa1111"), token_hash="the hash")).values())
 
 
-def test_the_last_activity_is_the_terminals_or_the_last_move_whichever_is_later() -> None:
-    moved = replace(session("aaaa1111"), status_at="2026-01-27T15:10:00.000Z")
-    assert session_json(moved, 1)["last_activity_at"] == "2026-01-27T15:10:00.000Z"
-    assert session_json(moved, 1_769_530_000)["last_activity_at"] == iso(1_769_530_000) > moved.status_at
+def test_last_activity_is_the_later_of_terminal_output_and_status_change() -> None:
+    changed = replace(session("aaaa1111"), status_at="2026-01-27T15:10:00.000Z")
+    assert session_json(changed, 1)["last_activity_at"] == "2026-01-27T15:10:00.000Z"
+    assert session_json(changed, 1_769_530_000)["last_activity_at"] == iso(1_769_530_000) > changed.status_at
 
 
-def test_an_event_is_shown_with_exactly_the_documented_fields() -> None:
+def test_event_json_has_exactly_the_documented_fields() -> None:
     event = Event(7, EventType.CHECKPOINT, "aaaa1111", None, AT, "half", {"coverage": "0"})
-    assert shaped(EventView, event) == {
+    assert build_view(EventView, event) == {
         "seq": 7,
         "type": "checkpoint",
         "session_id": "aaaa1111",
@@ -51,18 +51,18 @@ def test_an_event_is_shown_with_exactly_the_documented_fields() -> None:
     }
 
 
-def test_a_narrowed_tree_keeps_what_is_above_what_is_wanted() -> None:
-    top = [session("aaaa1111"), session("dddd4444")]
+def test_filtered_tree_keeps_the_ancestors_of_matching_sessions() -> None:
+    roots = [session("aaaa1111"), session("dddd4444")]
     child, grandchild = session("bbbb2222", parent="aaaa1111"), session("cccc3333", parent="bbbb2222")
     children = {"aaaa1111": [child], "bbbb2222": [grandchild]}
-    tree = nest(top, children, {"cccc3333", "dddd4444"}, session_json)
+    tree = nest(roots, children, {"cccc3333", "dddd4444"}, session_json)
     assert [s["session_id"] for s in tree] == ["aaaa1111", "dddd4444"]
     assert tree[0]["children"][0]["children"][0]["session_id"] == "cccc3333"
-    (kept,) = nest(top, children, {"bbbb2222"}, session_json)
-    assert [s["session_id"] for s in kept["children"]] == ["bbbb2222"]
-    assert kept["children"][0]["children"] == []
+    (parent,) = nest(roots, children, {"bbbb2222"}, session_json)
+    assert [s["session_id"] for s in parent["children"]] == ["bbbb2222"]
+    assert parent["children"][0]["children"] == []
 
 
-def test_times_are_utc_with_z() -> None:
+def test_iso_time_is_utc_with_z() -> None:
     assert iso(0) == "1970-01-01T00:00:00.000Z"
     assert iso(1769526600.25) == "2026-01-27T15:10:00.250Z"

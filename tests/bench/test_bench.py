@@ -1,4 +1,4 @@
-"""The benchmarks run, clean up and have the documented shape. How fast sm is, is no test's business."""
+"""Benchmarks run, clean up and yield the documented rows. Speed itself is not tested."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TINY = Effort(pairs=1, stored=3, sessions=2, restored=2, restarts=1, watch_s=0.2
 
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.processes
-def test_every_benchmark_yields_documented_rows_and_leaves_nothing(
+def test_benchmark_yields_documented_rows_and_removes_its_files(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="sm-b-", dir="/tmp") as homes:  # a socket's path must be short
@@ -35,6 +35,6 @@ def test_every_benchmark_yields_documented_rows_and_leaves_nothing(
     ("judged", "value", "holds"),
     [(Judged.OURS, 30, False), (Judged.RATIO, 3, True), (Judged.ABOVE, 20, False)],
 )
-def test_a_row_is_judged_by_what_its_bounds_bound(judged: Judged, value: float, holds: bool) -> None:
+def test_row_compares_the_value_that_its_bounds_apply_to(judged: Judged, value: float, holds: bool) -> None:
     row = Row("what", "ms", 30, 10, "the floor", 3, judged, gate=10, aim=1)
     assert (row.value, row.holds(row.gate), row.holds(row.aim)) == (value, holds, False)

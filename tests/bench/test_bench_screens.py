@@ -1,4 +1,4 @@
-"""`python -m bench screens`: what it prints of captures that are read rightly and wrongly."""
+"""`python -m bench screens`: scores of correctly and wrongly classified captures."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def put(directory: Path, name: str, state: str, capture: str) -> None:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Two that are read as they are labelled, and an idle one that is labelled as working."""
+    """Two correctly labelled captures, and an idle capture that is labelled as working."""
     put(tmp_path, "a", "idle", "idle-fresh-01")
     put(tmp_path, "b", "working", "idle-fresh-01")
     put(tmp_path, "c", "question", "ask-one-01")
@@ -30,7 +30,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.processes
-def test_the_captures_of_the_tests_are_all_read_rightly() -> None:
+def test_screens_classifies_every_capture_of_the_tests_correctly() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "screens", "--dir", str(CAPTURES), "--provider", "claude", "--json"],
         capture_output=True,
@@ -43,7 +43,7 @@ def test_the_captures_of_the_tests_are_all_read_rightly() -> None:
     assert len(scored["recall"]) == 7
 
 
-def test_one_object_tells_what_was_wrong(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_screens_prints_scores_and_errors_as_json(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["screens", "--dir", str(mixed), "--provider", "claude", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "n": 3,
@@ -54,7 +54,7 @@ def test_one_object_tells_what_was_wrong(mixed: Path, capsys: pytest.CaptureFixt
     }
 
 
-def test_a_table_tells_a_person_the_same(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_screens_prints_scores_and_errors_as_a_table(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["screens", "--dir", str(mixed), "--provider", "claude"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "3 screens, accuracy 0.667"
@@ -70,14 +70,14 @@ def test_a_table_tells_a_person_the_same(mixed: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     "arguments", [["--provider", "claude"], ["--dir", "."], ["--dir", "{empty}", "--provider", "claude"]]
 )
-def test_wrong_arguments_are_refused(arguments: list[str], tmp_path: Path) -> None:
+def test_screens_refuses_missing_or_wrong_arguments(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as refused:
         main(["screens", *(argument.format(empty=tmp_path) for argument in arguments)])
     assert refused.value.code == 2
 
 
-def test_the_other_benchmarks_are_still_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_lists_benchmarks_when_name_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main(["nothing-of-that-name"])
     assert refused.value.code == 2
-    assert "there are: commands listing" in capsys.readouterr().err
+    assert "known: commands listing" in capsys.readouterr().err

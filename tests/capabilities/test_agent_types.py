@@ -1,4 +1,4 @@
-"""Finding agent types: whose definition counts, and what an agent's own files cannot do."""
+"""Agent types: precedence of definitions, and limits of files that agents can write."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from sm.config import AgentConfig, Config, Definition, read_definition
 from sm.config.model import Claude, Command, DefaultCapabilities
 from sm.core.models import Capabilities, Workspace
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
 from tests import samples
 from tests.load import scaled
@@ -27,46 +27,45 @@ class World:
 
     def __init__(self, path: Path, **config: Any) -> None:
         self.shop, self.home, self.sm = path / "shop", path / "home", path / "sm"
-        self.of_sm = self.shop / ".sm" / "agents"
-        self.of_claude = self.shop / ".claude" / "agents"
-        self.own = self.sm / "agents"
-        self.own_of_claude = self.home / ".claude" / "agents"
-        for directory in (self.of_sm, self.of_claude, self.own, self.own_of_claude):
+        self.shop_sm = self.shop / ".sm" / "agents"
+        self.shop_claude = self.shop / ".claude" / "agents"
+        self.user_sm = self.sm / "agents"
+        self.user_claude = self.home / ".claude" / "agents"
+        for directory in (self.shop_sm, self.shop_claude, self.user_sm, self.user_claude):
             directory.mkdir(parents=True)
         config.setdefault(
             "claude", Claude(agent_configs={"Engineer": AgentConfig(model="sonnet", description="codes")})
         )
         config.setdefault("commands", {"Sh": Command(command=("sh",))})
-        made = Config(**config)
+        loaded = Config(**config)
         self.types = AgentTypes(
-            made,
-            Places(str(self.sm / "config.yaml"), str(self.sm / "state")),
-            {name: make(made) for name, make in PROVIDERS.items()},
+            loaded,
+            InstancePaths(str(self.sm / "config.yaml"), str(self.sm / "state")),
+            {name: make(loaded) for name, make in PROVIDERS.items()},
         )
 
     def workspace(self, *agents: str) -> Workspace:
-        given = Capabilities(agents=agents or None)
-        return Workspace("shop", str(self.shop), samples.AT, capabilities=given)
+        return Workspace("shop", str(self.shop), samples.AT, capabilities=Capabilities(agents=agents or None))
 
-    async def ask(
+    async def catalog_of(
         self,
         *agents: str,
-        anywhere: bool = False,
+        no_workspace: bool = False,
         environment: Mapping[str, str] | None = None,
         wanted: str | None = None,
     ) -> Catalog:
         async with asyncio.timeout(scaled()):
-            return await self.types.found(
-                None if anywhere else self.workspace(*agents),
+            return await self.types.catalog(
+                None if no_workspace else self.workspace(*agents),
                 {"HOME": str(self.home)} if environment is None else environment,
                 wanted=wanted,
             )
 
-    def found(self, *agents: str, **options: Any) -> Catalog:
-        return asyncio.run(self.ask(*agents, **options))
+    def catalog(self, *agents: str, **options: Any) -> Catalog:
+        return asyncio.run(self.catalog_of(*agents, **options))
 
     def origins(self, **options: Any) -> dict[str, str]:
-        return {each.name: each.origin for each in self.found(**options).usable}
+        return {kind.name: kind.origin for kind in self.catalog(**options).usable}
 
 
 @pytest.fixture
@@ -81,60 +80,60 @@ def define(directory: Path, name: str, settings: str = "", prompt: str = "Do it.
 
 
 def only(catalog: Catalog, name: str) -> AgentType:
-    (found,) = [each for each in catalog.types if each.name == name]
-    return found
+    (kind,) = [kind for kind in catalog.types if kind.name == name]
+    return kind
 
 
-# ------------------------------------------------------------------------------------------------------ whose counts
+# ------------------------------------------------------------------------------------------------- precedence
 
 
-def test_configured_types_are_there_without_any_file(world: World) -> None:
+def test_catalog_has_configured_types_without_any_file(world: World) -> None:
     assert world.origins() == {"Engineer": "config", "Sh": "config"}
-    engineer, sh = world.found().types
+    engineer, sh = world.catalog().types
     assert (engineer.provider, engineer.agent.model) == ("claude", "sonnet")
     assert (sh.provider, sh.agent) == ("command", AgentConfig())
 
 
-def test_first_directory_counts_and_the_others_are_told(world: World) -> None:
-    directories = (world.of_sm, world.of_claude, world.own, world.own_of_claude)
+def test_definition_in_first_directory_shadows_the_others(world: World) -> None:
+    directories = (world.shop_sm, world.shop_claude, world.user_sm, world.user_claude)
     paths = [define(directory, "reviewer", f"model: m{n}") for n, directory in enumerate(directories)]
     for n, path in enumerate(paths):
-        found = [each for each in world.found().types if each.name == "reviewer"]
-        assert [each.origin for each in found] == paths[n:]
-        assert [each.shadowed_by for each in found] == [None, *[path] * (len(paths) - n - 1)]
-        assert world.found().pick("reviewer").agent.model == f"m{n}"
+        reviewers = [kind for kind in world.catalog().types if kind.name == "reviewer"]
+        assert [kind.origin for kind in reviewers] == paths[n:]
+        assert [kind.shadowed_by for kind in reviewers] == [None, *[path] * (len(paths) - n - 1)]
+        assert world.catalog().pick("reviewer").agent.model == f"m{n}"
         os.unlink(path)
     assert "reviewer" not in world.origins()
 
 
 @pytest.mark.parametrize("name", ["Engineer", "engineer", "Sh", "SH"])
-def test_no_file_replaces_what_is_configured_however_it_is_spelt(world: World, name: str) -> None:
-    for directory in (world.of_sm, world.own):
+def test_file_never_replaces_a_configured_type_whatever_the_case(world: World, name: str) -> None:
+    for directory in (world.shop_sm, world.user_sm):
         define(directory, name, "model: opus")
     assert world.origins() == {"Engineer": "config", "Sh": "config"}
-    assert {each.shadowed_by for each in world.found().types} == {None, "config"}
+    assert {kind.shadowed_by for kind in world.catalog().types} == {None, "config"}
 
 
-def test_definitions_of_a_workspace_are_for_its_sessions_only(world: World) -> None:
-    define(world.of_sm, "reviewer")
-    mine = define(world.own, "writer")
-    assert world.origins(anywhere=True) == {"Engineer": "config", "Sh": "config", "writer": mine}
+def test_workspace_definitions_apply_to_its_sessions_only(world: World) -> None:
+    define(world.shop_sm, "reviewer")
+    writer = define(world.user_sm, "writer")
+    assert world.origins(no_workspace=True) == {"Engineer": "config", "Sh": "config", "writer": writer}
 
 
-def test_directory_of_claude_is_that_of_the_session(world: World, tmp_path: Path) -> None:
-    define(world.own_of_claude, "at-home")
+def test_claude_directory_follows_the_environment_of_the_session(world: World, tmp_path: Path) -> None:
+    define(world.user_claude, "at-home")
     other = tmp_path / "other" / "agents"
     other.mkdir(parents=True)
     define(other, "elsewhere")
-    there = {"HOME": str(world.home), "CLAUDE_CONFIG_DIR": str(other.parent)}
+    environment = {"HOME": str(world.home), "CLAUDE_CONFIG_DIR": str(other.parent)}
     assert "at-home" in world.origins()
-    assert "elsewhere" in world.origins(environment=there)
-    assert "at-home" not in world.origins(environment=there)
-    for nowhere in ({}, {"CLAUDE_CONFIG_DIR": "relative"}, {"HOME": ""}):
-        assert set(world.origins(environment=nowhere)) == {"Engineer", "Sh"}
+    assert "elsewhere" in world.origins(environment=environment)
+    assert "at-home" not in world.origins(environment=environment)
+    for without_home in ({}, {"CLAUDE_CONFIG_DIR": "relative"}, {"HOME": ""}):
+        assert set(world.origins(environment=without_home)) == {"Engineer", "Sh"}
 
 
-def test_environment_that_is_configured_for_claude_counts(tmp_path: Path) -> None:
+def test_claude_directory_follows_the_configured_environment(tmp_path: Path) -> None:
     other = tmp_path / "other" / "agents"
     other.mkdir(parents=True)
     define(other, "elsewhere")
@@ -142,104 +141,102 @@ def test_environment_that_is_configured_for_claude_counts(tmp_path: Path) -> Non
     assert "elsewhere" in world.origins()
 
 
-def test_operators_directory_inside_a_workspace_is_one_that_agents_can_write_to(world: World) -> None:
-    define(world.of_claude, "reviewer", "spawnable: true")
-    found = world.found(environment={"HOME": str(world.shop)})
-    assert not only(found, "reviewer").agent.spawnable
+def test_spawnable_is_ignored_when_claude_directory_is_inside_the_workspace(world: World) -> None:
+    define(world.shop_claude, "reviewer", "spawnable: true")
+    catalog = world.catalog(environment={"HOME": str(world.shop)})
+    assert not only(catalog, "reviewer").agent.spawnable
 
 
-def test_spawnable_is_for_the_operator_to_say(world: World) -> None:
-    for n, directory in enumerate((world.of_sm, world.of_claude, world.own, world.own_of_claude)):
+def test_spawnable_takes_effect_only_in_directories_of_the_operator(world: World) -> None:
+    for n, directory in enumerate((world.shop_sm, world.shop_claude, world.user_sm, world.user_claude)):
         define(directory, f"agent{n}", "spawnable: true")
-    found = world.found()
-    assert [only(found, f"agent{n}").agent.spawnable for n in range(4)] == [False, False, True, True]
-    assert "`spawnable` has no effect" in only(found, "agent0").warnings[0]
-    assert only(found, "agent2").warnings == ()
+    catalog = world.catalog()
+    assert [only(catalog, f"agent{n}").agent.spawnable for n in range(4)] == [False, False, True, True]
+    assert "`spawnable` has no effect" in only(catalog, "agent0").warnings[0]
+    assert only(catalog, "agent2").warnings == ()
 
 
-def test_agent_that_could_not_report_is_warned_of(world: World) -> None:
-    define(world.own, "reader", "tools: Read")
-    define(world.own, "worker", "tools: Read, Bash")
-    assert "it cannot report" in only(world.found(), "reader").warnings[0]
-    assert only(world.found(), "worker").warnings == ()
+def test_definition_warns_when_its_tools_do_not_allow_reports(world: World) -> None:
+    define(world.user_sm, "reader", "tools: Read")
+    define(world.user_sm, "worker", "tools: Read, Bash")
+    assert "it cannot report" in only(world.catalog(), "reader").warnings[0]
+    assert only(world.catalog(), "worker").warnings == ()
 
 
-# ---------------------------------------------------------------------------------------------------- what is given
+# -------------------------------------------------------------------------------------------------- filters
 
 
-def test_workspace_gives_what_its_setting_names(world: World) -> None:
-    define(world.of_sm, "reviewer")
-    found = world.found("reviewer", "Sh")
-    assert {each.name for each in found.usable} == {"reviewer", "Sh"}
-    assert found.pick("reviewer").name == "reviewer"
+def test_workspace_offers_only_the_types_of_its_setting(world: World) -> None:
+    define(world.shop_sm, "reviewer")
+    catalog = world.catalog("reviewer", "Sh")
+    assert {kind.name for kind in catalog.usable} == {"reviewer", "Sh"}
+    assert catalog.pick("reviewer").name == "reviewer"
     with pytest.raises(UnknownAgentType, match="unknown agent type Engineer") as caught:
-        found.pick("Engineer")
-    assert caught.value.hint == (
-        "workspace shop does not give it to its sessions: sm workspace set shop --agents NAMES"
-    )
-    # What a session was started as stays known: its briefing is made again when it is restored.
-    known = found.known("Engineer")
+        catalog.pick("Engineer")
+    assert caught.value.hint == ("to allow Engineer in workspace shop: sm workspace set shop --agents NAMES")
+    # The type of an existing session stays known, because a restore writes the briefing again.
+    known = catalog.find("Engineer")
     assert known is not None
     assert known.agent.model == "sonnet"
 
 
-def test_sessions_without_a_workspace_are_given_what_is_configured(tmp_path: Path) -> None:
+def test_default_capabilities_apply_to_sessions_without_a_workspace(tmp_path: Path) -> None:
     world = World(tmp_path, default_capabilities=DefaultCapabilities(agents=("Sh",)))
-    assert set(world.origins(anywhere=True)) == {"Sh"}
+    assert set(world.origins(no_workspace=True)) == {"Sh"}
     assert set(world.origins()) == {"Engineer", "Sh"}
     with pytest.raises(UnknownAgentType) as caught:
-        world.found(anywhere=True).pick("Engineer")
+        world.catalog(no_workspace=True).pick("Engineer")
     assert "default_capabilities.agents" in str(caught.value.hint)
 
 
-# ------------------------------------------------------------------------------------------------------- what it says
+# -------------------------------------------------------------------------------------------------- errors
 
 
-def test_unknown_type_is_answered_with_one_that_is_spelt_alike(world: World) -> None:
-    define(world.of_sm, "reviewer")
+def test_unknown_type_error_hints_at_a_similar_name(world: World) -> None:
+    define(world.shop_sm, "reviewer")
     for name, hint in (("engineer", "did you mean Engineer?"), ("Reviewr", "did you mean reviewer?")):
         with pytest.raises(UnknownAgentType) as caught:
-            world.found().pick(name)
+            world.catalog().pick(name)
         assert caught.value.hint == hint
     with pytest.raises(UnknownAgentType) as caught:
-        world.found().pick("zzz")
-    assert str(caught.value.hint).startswith("known are: Engineer, Sh, reviewer; ")
+        world.catalog().pick("zzz")
+    assert str(caught.value.hint).startswith("known agent types: Engineer, Sh, reviewer; ")
 
 
-def test_broken_file_is_told_and_breaks_nothing_else(world: World) -> None:
-    path = define(world.of_sm, "broken", "model: -x\nspawnable: 5")
-    define(world.own, "broken", "model: opus")
-    define(world.of_sm, "reviewer")
-    found = world.found()
-    assert {each.name for each in found.usable} == {"Engineer", "Sh", "reviewer"}
+def test_broken_definition_is_reported_without_affecting_others(world: World) -> None:
+    path = define(world.shop_sm, "broken", "model: -x\nspawnable: 5")
+    define(world.user_sm, "broken", "model: opus")
+    define(world.shop_sm, "reviewer")
+    catalog = world.catalog()
+    assert {kind.name for kind in catalog.usable} == {"Engineer", "Sh", "reviewer"}
     with pytest.raises(ConfigError) as caught:
-        found.pick("broken")
+        catalog.pick("broken")
     assert caught.value.message == (
         "agent type broken cannot be used:\n"
-        f"{path}:2:8: model: is no name of a model: opus, sonnet, haiku, or a full name\n"
-        f"{path}:3:12: spawnable: must be true or false, and is 5"
+        f"{path}:2:8: model: is not a valid model name: use opus, sonnet, haiku or a full model name\n"
+        f"{path}:3:12: spawnable: must be true or false, not 5"
     )
-    (second,) = [each for each in found.types if each.shadowed_by == path]
+    (second,) = [kind for kind in catalog.types if kind.shadowed_by == path]
     assert second.problem is None
 
 
-def test_changed_file_is_seen_at_once(world: World) -> None:
-    path = Path(define(world.of_sm, "reviewer", "model: aaaa"))
+def test_changed_definition_is_read_again_when_its_mtime_is_the_same(world: World) -> None:
+    path = Path(define(world.shop_sm, "reviewer", "model: aaaa"))
     for model in ("bbbb", "cccc", "dddd"):
         before = path.stat()
         path.write_text(
             path.read_text().replace(
-                f"model: {world.found().pick('reviewer').agent.model}", f"model: {model}"
+                f"model: {world.catalog().pick('reviewer').agent.model}", f"model: {model}"
             )
         )
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as within one tick of a coarse clock
-        assert world.found().pick("reviewer").agent.model == model
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as with a coarse clock
+        assert world.catalog().pick("reviewer").agent.model == model
     path.unlink()
     assert "reviewer" not in world.origins()
 
 
-def test_text_that_is_as_before_is_parsed_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = Path(define(world.of_sm, "reviewer", "model: opus"))
+def test_unchanged_definition_is_parsed_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(define(world.shop_sm, "reviewer", "model: opus"))
     parsed: list[str] = []
 
     def parse(content: bytes, name: str, providers: Sequence[str]) -> Definition:
@@ -249,38 +246,38 @@ def test_text_that_is_as_before_is_parsed_once(world: World, monkeypatch: pytest
     monkeypatch.setattr(directories, "read_definition", parse)
     for _ in range(3):
         path.touch()
-        assert world.found().pick("reviewer").agent.model == "opus"
+        assert world.catalog().pick("reviewer").agent.model == "opus"
     assert parsed == ["reviewer"]
 
 
-# -------------------------------------------------------------------------------- what an agent may have put there
+# --------------------------------------------------------------------------------------- hostile files
 
 
 @pytest.mark.parametrize(
     "name",
     ["", "../x", "a/b", "a\0b", "a" * 65, ".", "..", "-x", "a.md", "a b", "ä", "a\n", "/etc/passwd", "*"],
 )
-def test_name_that_could_be_a_path_is_refused_before_anything_is_looked_at(name: str) -> None:
+def test_check_name_refuses_name_that_could_be_a_path(name: str) -> None:
     with pytest.raises(UnknownAgentType):
         check_name(name)
 
 
 @pytest.mark.parametrize("name", ["a", "A" * 64, "general-purpose", "x_1"])
-def test_other_names_are_looked_for(name: str) -> None:
+def test_check_name_accepts_plain_names(name: str) -> None:
     check_name(name)
 
 
-def test_number_of_too_many_digits_is_a_mistake_of_its_own_file(world: World) -> None:
+def test_huge_number_is_reported_for_its_definition_only(world: World) -> None:
     for name, number in (("broken", "0x" + "f" * 8000), ("sixty", "1" + ":1" * 4000)):
-        define(world.of_sm, name, f"name: {number}")
-    define(world.of_sm, "reviewer")
-    found = world.found()
+        define(world.shop_sm, name, f"name: {number}")
+    define(world.shop_sm, "reviewer")
+    catalog = world.catalog()
     for name in ("broken", "sixty"):
-        assert "too many digits" in str(only(found, name).problem)
-    assert found.pick("reviewer").usable
+        assert "too many digits" in str(only(catalog, name).problem)
+    assert catalog.pick("reviewer").usable
 
 
-def test_file_that_cannot_be_read_for_any_reason_breaks_nothing_else(
+def test_definition_with_unexpected_error_is_reported_without_affecting_others(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(content: bytes, name: str, providers: Sequence[str]) -> Definition:
@@ -289,36 +286,38 @@ def test_file_that_cannot_be_read_for_any_reason_breaks_nothing_else(
         return read_definition(content, name, providers)
 
     monkeypatch.setattr("sm.capabilities.directories.read_definition", broken)
-    define(world.of_sm, "broken", "model: opus")
-    define(world.of_sm, "reviewer")
-    found = world.found()
-    assert only(found, "broken").problem == "1:1: cannot be understood: an error of sm (sm daemon logs)"
-    assert found.pick("reviewer").usable
-    assert ["definition could not be read" in each.message for each in caplog.records] == [True]
+    define(world.shop_sm, "broken", "model: opus")
+    define(world.shop_sm, "reviewer")
+    catalog = world.catalog()
+    assert only(catalog, "broken").problem == "1:1: cannot be read: internal error of sm (see sm daemon logs)"
+    assert catalog.pick("reviewer").usable
+    assert [
+        "could not read the definition of an agent type" in record.message for record in caplog.records
+    ] == [True]
     assert "model: opus" not in caplog.text
 
 
-def test_settings_of_one_directory_are_read_up_to_a_bound(world: World) -> None:
+def test_definitions_of_one_directory_are_read_up_to_a_total_size(world: World) -> None:
     for n in range(12):
-        define(world.of_sm, f"agent{n:02}", f"description: {'a' * 8000}")
-    (world.of_sm / "unclosed.md").write_text("---\n" + "a: b\n" * 1600)
-    define(world.own, "mine", "description: mine")
-    for _ in range(2):  # also when some of them need not be read again
-        found = world.found()
-        read = [only(found, f"agent{n:02}").problem is None for n in range(12)]
+        define(world.shop_sm, f"agent{n:02}", f"description: {'a' * 8000}")
+    (world.shop_sm / "unclosed.md").write_text("---\n" + "a: b\n" * 1600)
+    define(world.user_sm, "mine", "description: mine")
+    for _ in range(2):  # the second round uses cached definitions
+        catalog = world.catalog()
+        read = [only(catalog, f"agent{n:02}").problem is None for n in range(12)]
         assert read == [True] * 8 + [False] * 4
-        assert only(found, "agent08").problem == (
-            "1:1: is not read: with it the settings in this directory are longer than 65,536 characters"
+        assert only(catalog, "agent08").problem == (
+            "1:1: is ignored: the settings in this directory are longer than 65,536 characters in total"
         )
-        assert only(found, "mine").usable
+        assert only(catalog, "mine").usable
     for n in range(4):
-        (world.of_sm / f"agent{n:02}.md").unlink()
-    found = world.found()
-    assert all(only(found, f"agent{n:02}").problem is None for n in range(4, 12))
+        (world.shop_sm / f"agent{n:02}.md").unlink()
+    catalog = world.catalog()
+    assert all(only(catalog, f"agent{n:02}").problem is None for n in range(4, 12))
 
 
 class Held:
-    """Holds up the reading of definitions whose name begins with `held`."""
+    """Blocks the read of definitions whose name begins with `held`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read: list[str] = []
@@ -330,7 +329,7 @@ class Held:
         self.limit(0.5)
 
     def limit(self, within_s: float) -> None:
-        """How long each caller waits for the files from now on. A short limit may end before anything was read."""
+        """Set the time that callers wait for files. A short limit may pass before anything was read."""
         self.within_s = within_s
         self._monkeypatch.setattr("sm.capabilities.agent_types._READ_WITHIN_S", within_s)
         self._monkeypatch.setattr("sm.capabilities.agent_types._BRIEFING_WITHIN_S", within_s)
@@ -346,129 +345,121 @@ class Held:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    made = Held(monkeypatch)
-    yield made
-    made.go_on.set()
+    blocker = Held(monkeypatch)
+    yield blocker
+    blocker.go_on.set()
 
 
-def test_many_who_ask_at_once_share_what_is_read(world: World, held: Held) -> None:
-    held.limit(scaled())  # nobody gives up
-    define(world.of_sm, "held1")
-
-    async def ask() -> None:
-        async with asyncio.TaskGroup() as group:
-            first = group.create_task(world.ask())
-            await asyncio.to_thread(held.begun.wait, scaled())
-            define(world.of_sm, "later")
-            others = [group.create_task(world.ask()) for _ in range(20)]
-            for _ in range(10):
-                await asyncio.sleep(0)  # each of them runs up to where it waits
-            held.go_on.set()
-        assert "later" not in {each.name for each in first.result().types}
-        for other in others:  # what was there when they asked
-            assert only(other.result(), "later").usable
-
-    asyncio.run(ask())
+async def test_concurrent_callers_share_one_read_of_the_directories(world: World, held: Held) -> None:
+    held.limit(scaled())  # no caller times out
+    define(world.shop_sm, "held1")
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(world.catalog_of())
+        await asyncio.to_thread(held.begun.wait, scaled())
+        define(world.shop_sm, "later")
+        others = [group.create_task(world.catalog_of()) for _ in range(20)]
+        for _ in range(10):
+            await asyncio.sleep(0)  # each task runs until its first wait
+        held.go_on.set()
+    assert "later" not in {kind.name for kind in first.result().types}
+    for other in others:  # includes the file that existed when the caller came
+        assert only(other.result(), "later").usable
     assert held.read.count("held1") == 2
 
 
-def test_who_gives_up_waiting_leaves_one_read_behind_and_not_one_each(world: World, held: Held) -> None:
-    define(world.of_sm, "held1")
-
-    async def ask() -> None:
-        held.limit(scaled())
-        first = asyncio.create_task(world.ask())
-        assert await asyncio.to_thread(held.begun.wait, scaled())
-        held.limit(0.5)
-        asked = await asyncio.gather(*(world.ask() for _ in range(8)), return_exceptions=True)
-        assert {type(each) for each in asked} == {ExternalError}
-        first.cancel()  # the first caller gives up too
-        await asyncio.wait([first])
-        assert held.read == ["held1"]
-        assert sum(each.name.startswith("sm-definitions") for each in threading.enumerate()) <= 2
-        held.limit(scaled())
-        other = World(world.shop / "elsewhere")
-        define(other.of_sm, "reviewer")
-        workspace = Workspace("other", str(other.shop), samples.AT)
-        found = await world.types.found(workspace, {"HOME": str(other.home)})
-        assert found.pick("reviewer").usable
-        held.go_on.set()
-
-    asyncio.run(ask())
-
-
-def test_configured_type_does_not_wait_for_files(world: World, held: Held) -> None:
-    define(world.of_sm, "held1")
-    define(world.own, "mine")
-
-    async def ask() -> None:
-        found = await world.ask(wanted="Engineer")
-        assert found.pick("Engineer").agent.model == "sonnet"
-        assert found.unread == (
-            "the agent types that files define are not told to it: "
-            f"their directories do not answer within {held.within_s:g} s",
-        )
-        command = await world.ask(wanted="Sh")
-        assert command.pick("Sh").provider == "command"
-        assert command.unread == ()
-        for wanted in ("held1", "mine", "engineer", None):
-            with pytest.raises(ExternalError):
-                await world.ask(wanted=wanted)
-        held.limit(scaled())
-        held.go_on.set()
-        assert (await world.ask(wanted="held1")).pick("held1").usable
-        assert (await world.ask(wanted="Engineer")).unread == ()
-
-    asyncio.run(ask())
-
-
-def test_type_that_is_not_given_is_refused_without_waiting_for_files(world: World, held: Held) -> None:
-    define(world.of_sm, "held1")
-    with pytest.raises(UnknownAgentType):
-        world.found("Sh", wanted="Engineer").pick("Engineer")
+async def test_callers_that_time_out_leave_only_one_reading_thread_behind(world: World, held: Held) -> None:
+    before = set(threading.enumerate())
+    define(world.shop_sm, "held1")
+    held.limit(scaled())
+    first = asyncio.create_task(world.catalog_of())
+    assert await asyncio.to_thread(held.begun.wait, scaled())
+    held.limit(0.5)
+    results = await asyncio.gather(*(world.catalog_of() for _ in range(8)), return_exceptions=True)
+    assert {type(error) for error in results} == {ExternalError}
+    first.cancel()  # the first caller stops waiting too
+    await asyncio.wait([first])
+    assert held.read == ["held1"]
+    started = set(threading.enumerate()) - before
+    assert sum(thread.name.startswith("sm-definitions") for thread in started) <= 2
+    held.limit(scaled())
+    other = World(world.shop / "elsewhere")
+    define(other.shop_sm, "reviewer")
+    workspace = Workspace("other", str(other.shop), samples.AT)
+    catalog = await world.types.catalog(workspace, {"HOME": str(other.home)})
+    assert catalog.pick("reviewer").usable
     held.go_on.set()
 
 
-def test_names_that_nothing_has_are_told_with_the_nearest(world: World) -> None:
-    define(world.of_sm, "reviewer")
-    define(world.own, "broken", "model: -x")
-    found = world.found("reviewer")
-    assert found.unmatched(("Engineer", "Sh", "reviewer", "broken")) == ()
-    assert found.unmatched(("Engineeer", "engineer", "zzz")) == (
-        "there is no agent type Engineeer now; did you mean Engineer?",
-        "there is no agent type engineer now; did you mean Engineer?",
-        "there is no agent type zzz now",
+async def test_configured_type_is_found_while_directories_do_not_answer(world: World, held: Held) -> None:
+    define(world.shop_sm, "held1")
+    define(world.user_sm, "mine")
+    catalog = await world.catalog_of(wanted="Engineer")
+    assert catalog.pick("Engineer").agent.model == "sonnet"
+    assert catalog.unread == (
+        "the agent does not know the agent types that files define: "
+        f"their directories did not respond within {held.within_s:g} s",
+    )
+    command = await world.catalog_of(wanted="Sh")
+    assert command.pick("Sh").provider == "command"
+    assert command.unread == ()
+    for wanted in ("held1", "mine", "engineer", None):
+        with pytest.raises(ExternalError):
+            await world.catalog_of(wanted=wanted)
+    held.limit(scaled())
+    held.go_on.set()
+    assert (await world.catalog_of(wanted="held1")).pick("held1").usable
+    assert (await world.catalog_of(wanted="Engineer")).unread == ()
+
+
+def test_type_that_is_not_allowed_is_refused_while_directories_do_not_answer(
+    world: World, held: Held
+) -> None:
+    define(world.shop_sm, "held1")
+    with pytest.raises(UnknownAgentType):
+        world.catalog("Sh", wanted="Engineer").pick("Engineer")
+    held.go_on.set()
+
+
+def test_unmatched_names_are_reported_with_the_nearest_type(world: World) -> None:
+    define(world.shop_sm, "reviewer")
+    define(world.user_sm, "broken", "model: -x")
+    catalog = world.catalog("reviewer")
+    assert catalog.unknown_name_warnings(("Engineer", "Sh", "reviewer", "broken")) == ()
+    assert catalog.unknown_name_warnings(("Engineeer", "engineer", "zzz")) == (
+        "agent type Engineeer does not exist; did you mean Engineer?",
+        "agent type engineer does not exist; did you mean Engineer?",
+        "agent type zzz does not exist",
     )
 
 
-def test_named_pipe_holds_nobody_up(world: World) -> None:
-    os.mkfifo(world.of_sm / "pipe.md")
-    define(world.of_sm, "reviewer")
-    os.mkfifo(world.own / "mine.md")
+def test_named_pipe_in_a_directory_does_not_block_the_read(world: World) -> None:
+    os.mkfifo(world.shop_sm / "pipe.md")
+    define(world.shop_sm, "reviewer")
+    os.mkfifo(world.user_sm / "mine.md")
     before = threading.active_count()
-    found = world.found()
-    assert only(found, "pipe").problem == "1:1: is not a file"
-    assert only(found, "mine").problem == "1:1: is not a file"
-    assert found.pick("reviewer").usable
+    catalog = world.catalog()
+    assert only(catalog, "pipe").problem == "1:1: is not a regular file"
+    assert only(catalog, "mine").problem == "1:1: is not a regular file"
+    assert catalog.pick("reviewer").usable
     assert threading.active_count() <= before + 2
 
 
-def test_link_out_of_a_workspace_leaks_nothing(world: World, tmp_path: Path) -> None:
+def test_link_in_workspace_directory_is_not_followed(world: World, tmp_path: Path) -> None:
     secret = define(tmp_path, "secret", "description: SECRET", "SECRET")
-    os.symlink(secret, world.of_sm / "leak.md")
-    os.symlink("missing", world.of_sm / "dangling.md")
-    os.symlink(secret, world.own / "mine.md")
-    found = world.found()
-    assert only(found, "leak").problem == (
+    os.symlink(secret, world.shop_sm / "leak.md")
+    os.symlink("missing", world.shop_sm / "dangling.md")
+    os.symlink(secret, world.user_sm / "mine.md")
+    catalog = world.catalog()
+    assert only(catalog, "leak").problem == (
         "1:1: cannot be read: links are not followed in the directory of a workspace"
     )
-    assert only(found, "leak").agent == AgentConfig()
-    assert only(found, "dangling").problem is not None
-    assert only(found, "mine").agent.prompt == "SECRET"  # dotfiles are links as a rule
+    assert only(catalog, "leak").agent == AgentConfig()
+    assert only(catalog, "dangling").problem is not None
+    assert only(catalog, "mine").agent.prompt == "SECRET"  # dotfiles are often links
 
 
 @pytest.mark.parametrize("linked", [".sm", ".sm/agents", ".claude", ".claude/agents"])
-def test_directory_that_is_a_link_is_not_entered(world: World, tmp_path: Path, linked: str) -> None:
+def test_linked_workspace_directory_is_not_read(world: World, tmp_path: Path, linked: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "agents").mkdir(parents=True)
     define(elsewhere, "leak")
@@ -476,47 +467,51 @@ def test_directory_that_is_a_link_is_not_entered(world: World, tmp_path: Path, l
     path = world.shop / linked
     path.rename(tmp_path / "away")
     path.symlink_to(elsewhere)
-    found = world.found()
-    assert "leak" not in {each.name for each in found.types}
-    (warning,) = found.warnings
+    catalog = world.catalog()
+    assert "leak" not in {kind.name for kind in catalog.types}
+    (warning,) = catalog.warnings
     assert "links are not followed" in warning
 
 
-def test_own_directories_may_be_links(world: World, tmp_path: Path) -> None:
+def test_linked_directory_of_the_operator_is_read(world: World, tmp_path: Path) -> None:
     dotfiles = tmp_path / "dotfiles"
-    world.own.rename(dotfiles)
-    world.own.symlink_to(dotfiles)
+    world.user_sm.rename(dotfiles)
+    world.user_sm.symlink_to(dotfiles)
     define(dotfiles, "writer")
     assert "writer" in world.origins()
 
 
-def test_huge_files_many_files_and_odd_ones(world: World) -> None:
-    (world.of_sm / "huge.md").write_bytes(b"---\n---\n" + b"a" * 70_000)
-    with open(world.of_sm / "sparse.md", "wb") as file:
+def test_huge_invalid_and_surplus_files_are_reported(world: World) -> None:
+    (world.shop_sm / "huge.md").write_bytes(b"---\n---\n" + b"a" * 70_000)
+    with open(world.shop_sm / "sparse.md", "wb") as file:
         file.truncate(1 << 40)
-    (world.of_sm / "directory.md").mkdir()
-    (world.of_sm / "notes.txt").write_text("nothing")
-    (world.of_sm / "my agent.md").write_text("nothing")
-    (world.of_sm / ".md").write_text("nothing")
-    (world.of_sm / os.fsdecode(b"\xff.md")).write_text("nothing")
-    found = world.found()
-    assert only(found, "huge").problem == only(found, "sparse").problem == "1:1: is larger than 64 KiB"
-    assert only(found, "directory").problem == "1:1: is not a file"
-    (warning,) = found.warnings
+    (world.shop_sm / "directory.md").mkdir()
+    (world.shop_sm / "notes.txt").write_text("nothing")
+    (world.shop_sm / "my agent.md").write_text("nothing")
+    (world.shop_sm / ".md").write_text("nothing")
+    (world.shop_sm / os.fsdecode(b"\xff.md")).write_text("nothing")
+    catalog = world.catalog()
+    assert (
+        only(catalog, "huge").problem
+        == only(catalog, "sparse").problem
+        == "1:1: the file is larger than 64 KiB"
+    )
+    assert only(catalog, "directory").problem == "1:1: is not a regular file"
+    (warning,) = catalog.warnings
     assert "my agent.md" in warning
     warning.encode()
     for n in range(150):
-        define(world.of_claude, f"agent{n:03}")
-    found = world.found()
-    assert sum(each.origin.startswith(str(world.of_claude)) for each in found.types) == 100
-    assert any("150 definitions: the first 100 count" in each for each in found.warnings)
+        define(world.shop_claude, f"agent{n:03}")
+    catalog = world.catalog()
+    assert sum(kind.origin.startswith(str(world.shop_claude)) for kind in catalog.types) == 100
+    assert any("150 definitions: sm reads only the first 100" in warning for warning in catalog.warnings)
 
 
-def test_what_cannot_be_read_is_told(world: World) -> None:
-    world.of_sm.rmdir()
-    world.of_sm.write_text("no directory")
-    (warning,) = world.found().warnings
-    assert warning.startswith(f"{world.of_sm} cannot be read: ")
-    world.of_sm.unlink()
+def test_unreadable_directory_is_reported_as_a_warning(world: World) -> None:
+    world.shop_sm.rmdir()
+    world.shop_sm.write_text("no directory")
+    (warning,) = world.catalog().warnings
+    assert warning.startswith(f"cannot read {world.shop_sm}: ")
+    world.shop_sm.unlink()
     world.shop.rename(world.shop.with_name("gone"))
-    assert world.found().warnings == ()
+    assert world.catalog().warnings == ()

@@ -1,4 +1,4 @@
-"""Which MCP servers and skills a session is given, and who each server is told that it serves."""
+"""Grants of MCP servers and skills to a session, and the identity in the environment of each server."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ LOADED = {
 
 
 class Team:
-    """A user's home and a workspace, in one directory, with the files that lie about in them."""
+    """A home directory and a workspace with their MCP server files and skills."""
 
     def __init__(self, root: Path, *, defaults: Capabilities | None = None) -> None:
         self.home = root / "home"
@@ -54,7 +54,7 @@ class Team:
         ((where or self.shop) / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     def settle(self) -> None:
-        """Until what was written lately is no more what may change again within the same tick of the clock."""
+        """Wait until the files are older than one tick of the clock, so that they may be cached."""
         for file in (self.user_file, self.shop_file):
             os.utime(file, (1_700_000_000, 1_700_000_000))
         until(lambda: time.time_ns() - self.shop_file.stat().st_ctime_ns > 200_000_000, "the files are old")
@@ -82,8 +82,8 @@ class Team:
 
 
 def in_dir(session_id: str, directory: str, mode: TrustLevel, workspace: str | None) -> Session:
-    made = samples.session(session_id)
-    return replace(made, working_dir=directory, effective_mode=mode, workspace=workspace)
+    session = samples.session(session_id)
+    return replace(session, working_dir=directory, effective_mode=mode, workspace=workspace)
 
 
 def identity(session_id: str = "1a2b3c4d", trust: str = "direct") -> Mapping[str, str]:
@@ -96,7 +96,7 @@ def stdio(label: str = "x", **environment: str) -> dict[str, Any]:
 
 
 def written(grants: Grants, **more: str) -> dict[str, Any]:
-    """The servers of the session's own file."""
+    """The servers in the MCP file of the session."""
     text = grants.mcp_config({**identity(), "PATH": "/bin", "SECRET": "of the agent", **more})
     servers: dict[str, Any] = {} if text is None else json.loads(text)["mcpServers"]
     return servers
@@ -108,10 +108,10 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     return Team(tmp_path)
 
 
-# ----------------------------------------------------------------------------------------------- who is told what
+# ------------------------------------------------------------------------------------------------ identity
 
 
-def test_servers_are_the_users_and_over_them_those_of_the_workspace(team: Team) -> None:
+def test_servers_of_the_workspace_override_servers_of_the_user(team: Team) -> None:
     team.user(files=stdio("user"), web=stdio("user"))
     team.project(web=stdio("shop"), shop={"type": "http", "url": "https://shop.example/mcp"})
     servers = written(team.grants())
@@ -124,41 +124,41 @@ def test_servers_are_the_users_and_over_them_those_of_the_workspace(team: Team) 
     assert servers["files"] == {"command": "python3", "args": ["user"], "env": identity()}
 
 
-def test_a_file_cannot_say_who_the_session_is(team: Team) -> None:
+def test_server_env_cannot_override_the_identity_of_the_session(team: Team) -> None:
     team.project(a=stdio(**LIES, **LOADED))
     (server,) = written(team.grants()).values()
-    # The user of a direct session may load what he likes; nobody may say who it is.
+    # A direct session keeps code-loading variables, but its identity cannot be changed.
     assert server["env"] == {**LOADED, **identity()}
     (server,) = written(team.grants(mode=TrustLevel.SANDBOXED), SM_TRUST_LEVEL="sandboxed").values()
     assert server["env"] == {"KEY": "kept", **identity(trust="sandboxed")}
 
 
 @pytest.mark.parametrize(
-    "name", [each.replace("*", "X") for each in DENIED_IN_SANDBOX] + ["LD_AUDIT", "PYTHONSTARTUP", "PERL5OPT"]
+    "name", [name.replace("*", "X") for name in DENIED_IN_SANDBOX] + ["LD_AUDIT", "PYTHONSTARTUP", "PERL5OPT"]
 )
-def test_no_server_in_a_sandbox_is_given_what_loads_other_code(team: Team, name: str) -> None:
+def test_server_env_drops_code_loading_variables_when_session_is_sandboxed(team: Team, name: str) -> None:
     team.project(a=stdio(**{name: "x", "ENVIRONMENT": "test", "GITHUB_TOKEN": "t"}))
     (server,) = written(team.grants(mode=TrustLevel.SANDBOXED)).values()
     assert server["env"] == {"ENVIRONMENT": "test", "GITHUB_TOKEN": "t", **identity()}
 
 
-def test_sessions_in_turn_get_their_own_identity_and_what_is_kept_stays_as_it_was(team: Team) -> None:
+def test_sessions_get_their_own_identity_from_cached_servers(team: Team) -> None:
     team.user(u=stdio("user", **LIES))
     team.project(a=stdio("shop", **LIES))
     team.settle()
     before = team.shop_file.read_bytes(), team.user_file.read_bytes()
     first, second = team.grants("11111111"), team.grants("22222222")
-    kept = json.dumps(dict(first.servers))
+    cached = json.dumps(dict(first.servers))
     for _ in range(3):
         for session_id, grants in (("11111111", first), ("22222222", second)):
-            told = [s["env"] for s in written(grants, **identity(session_id)).values()]
-            assert told == [identity(session_id)] * 2
-    assert json.dumps(dict(team.grants().servers)) == kept
+            environments = [s["env"] for s in written(grants, **identity(session_id)).values()]
+            assert environments == [identity(session_id)] * 2
+    assert json.dumps(dict(team.grants().servers)) == cached
     assert first.servers["a"] == stdio("shop", **LIES)
     assert (team.shop_file.read_bytes(), team.user_file.read_bytes()) == before
 
 
-def test_variables_in_a_file_are_left_to_the_agent(team: Team) -> None:
+def test_variables_in_server_settings_are_not_expanded(team: Team) -> None:
     team.project(a={"command": "${BIN:-run}", "args": ["${HOME}"], "env": {"TOKEN": "${TOKEN}"}})
     server = written(team.grants())["a"]
     assert (server["command"], server["args"], server["env"]["TOKEN"]) == (
@@ -168,14 +168,14 @@ def test_variables_in_a_file_are_left_to_the_agent(team: Team) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------ when it is read
+# --------------------------------------------------------------------------------------------------- reads
 
 
-def test_changed_file_counts_for_the_next_session(team: Team) -> None:
+def test_changed_server_file_applies_to_the_next_session(team: Team) -> None:
     team.user()
     team.project(a=stdio("one"))
     assert written(team.grants())["a"]["args"] == ["one"]
-    for change in ("two", "six") * 20:  # of the same size, and so soon that the file's time may be the same
+    for change in ("two", "six") * 20:  # same size, and possibly the same mtime
         team.project(a=stdio(change))
         assert written(team.grants())["a"]["args"] == [change]
     team.project(a=stdio("two"))
@@ -184,60 +184,62 @@ def test_changed_file_counts_for_the_next_session(team: Team) -> None:
     other = team.shop / "other"
     other.write_text(team.shop_file.read_text().replace("two", "six"))
     os.utime(other, ns=(team.shop_file.stat().st_atime_ns, team.shop_file.stat().st_mtime_ns))
-    other.rename(team.shop_file)  # of the same time
+    other.rename(team.shop_file)  # same mtime
     assert written(team.grants())["a"]["args"] == ["six"]
     team.settle()
     assert written(team.grants())["a"]["args"] == ["six"]
-    with team.shop_file.open("r+") as same:  # the same file, of the same size and time
-        same.write(team.shop_file.read_text().replace("six", "two"))
+    with team.shop_file.open("r+") as file:  # same inode, size and mtime
+        file.write(team.shop_file.read_text().replace("six", "two"))
     os.utime(team.shop_file, (1_700_000_000, 1_700_000_000))
     assert written(team.grants())["a"]["args"] == ["two"]
     team.shop_file.unlink()
     assert written(team.grants()) == {}
 
 
-def test_agents_that_take_no_servers_have_nothing_read(team: Team) -> None:
+def test_server_files_are_not_read_when_provider_has_no_servers(team: Team) -> None:
     team.shop_file.write_text("no JSON")
     os.mkfifo(team.user_file)
     command = CommandProvider({})
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, None)
-    found = asyncio.run(team.granter.grants(session, None, command, {"HOME": str(team.home)}))
-    assert found == Grants()
+    grants = asyncio.run(team.granter.grants(session, None, command, {"HOME": str(team.home)}))
+    assert grants == Grants()
 
 
-def test_servers_are_those_of_the_home_that_the_agent_has(team: Team, tmp_path: Path) -> None:
+def test_user_servers_come_from_the_config_directory_of_the_agent(team: Team, tmp_path: Path) -> None:
     team.user(u=stdio("of HOME"))
     other = tmp_path / "other"
     other.mkdir()
     (other / ".claude.json").write_text(json.dumps({"mcpServers": {"u": stdio("of CLAUDE_CONFIG_DIR")}}))
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, None)
     environment = {"HOME": str(team.home), "CLAUDE_CONFIG_DIR": str(other)}
-    found = asyncio.run(team.granter.grants(session, None, team.provider, environment))
-    assert found.servers["u"]["args"] == ["of CLAUDE_CONFIG_DIR"]
+    grants = asyncio.run(team.granter.grants(session, None, team.provider, environment))
+    assert grants.servers["u"]["args"] == ["of CLAUDE_CONFIG_DIR"]
 
 
-def test_users_servers_for_one_project_are_given_there(team: Team) -> None:
+def test_user_servers_of_a_project_apply_in_its_subdirectories(team: Team) -> None:
     (team.shop / ".git").mkdir()
-    below = team.shop / "src"
-    below.mkdir()
+    src = team.shop / "src"
+    src.mkdir()
     projects = {
         str(team.shop): {"mcpServers": {"u": stdio("here")}},
-        str(below): {"mcpServers": {"v": stdio()}},
+        str(src): {"mcpServers": {"v": stdio()}},
     }
     everywhere = {"u": stdio("everywhere"), "w": stdio()}
     team.user_file.write_text(json.dumps({"mcpServers": everywhere, "projects": projects}))
-    servers = written(team.grants(where=below))  # claude keeps them for the repository (measured)
+    servers = written(team.grants(where=src))  # claude stores them under the repository (measured)
     assert {name: server["args"] for name, server in servers.items()} == {"u": ["here"], "w": ["x"]}
 
 
 def git(where: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=x", "-c", "user.email=x@x")
-    subprocess.run(["git", *who, *arguments], cwd=where, check=True, capture_output=True, timeout=scaled(60))
+    author = ("-c", "user.name=x", "-c", "user.email=x@x")
+    subprocess.run(
+        ["git", *author, *arguments], cwd=where, check=True, capture_output=True, timeout=scaled(60)
+    )
 
 
 @pytest.mark.parametrize("place", ["shop/.sm/worktrees/w", "beside"])
 @pytest.mark.processes
-def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, place: str) -> None:
+def test_user_servers_and_commands_of_a_project_apply_in_its_worktrees(team: Team, place: str) -> None:
     git(team.shop, "init")
     git(team.shop, "commit", "--allow-empty", "-m", "first")
     tree = team.shop.parent / place
@@ -248,14 +250,14 @@ def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, plac
     }
     team.user_file.write_text(json.dumps({"projects": projects}))
     assert written(team.grants(where=tree)).keys() == {"u"}  # measured
-    # A worktree has the commands of its repository, too (measured).
+    # A worktree also has the commands of its repository (measured).
     team.skill("shop/.claude/commands")
     (team.shop / ".claude/commands/fix.md").write_text("Fix it.")
-    assert team.grants(where=tree, skills=()).given.skills_off == ("fix",)
+    assert team.grants(where=tree, skills=()).granted.skills_off == ("fix",)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "content",
     [
         "gitdir: SHOP/.git",
         "gitdir: SHOP/.git/worktrees/w",
@@ -263,19 +265,17 @@ def test_users_servers_for_a_project_are_given_in_its_worktrees(team: Team, plac
         "gitdir: ",
         "gitdir: a\0b",
         "gitdir: " + "x" * 100_000,
-        "no word of it",
+        "not a gitdir line",
     ],
 )
 @pytest.mark.processes
-def test_directory_that_says_it_is_a_worktree_is_believed_when_the_repository_says_so(
-    team: Team, said: str
-) -> None:
+def test_forged_worktree_does_not_get_the_servers_of_the_repository(team: Team, content: str) -> None:
     git(team.shop, "init")
     git(team.shop, "commit", "--allow-empty", "-m", "first")
     git(team.shop, "worktree", "add", str(team.home / "w"))
     other = team.shop.parent / "other"
     (other / "forged").mkdir(parents=True)
-    (other / ".git").write_text(said.replace("SHOP", str(team.shop)))
+    (other / ".git").write_text(content.replace("SHOP", str(team.shop)))
     (other / "forged/commondir").write_text(f"{team.shop}/.git\n")
     (other / "forged/gitdir").write_text(f"{other}/.git\n")
     projects = {
@@ -286,11 +286,11 @@ def test_directory_that_says_it_is_a_worktree_is_believed_when_the_repository_sa
     assert written(team.grants(where=other)).keys() == {"own"}  # as claude does (measured)
 
 
-def test_what_is_wrong_with_servers_of_another_project_is_of_no_account(team: Team) -> None:
+def test_invalid_servers_of_another_project_are_ignored(team: Team) -> None:
     bad = {
         "command": "x",
         "env": {"PORT": 8080},
-    }  # claude leaves such a server out, and says nothing (measured)
+    }  # claude skips this server silently (measured)
     projects: dict[str, Any] = {
         str(team.home): {"mcpServers": {"bad": bad}},
         "/": {"mcpServers": []},
@@ -301,112 +301,112 @@ def test_what_is_wrong_with_servers_of_another_project_is_of_no_account(team: Te
     assert team.grants().servers.keys() == {"good"}
     projects[str(team.shop)] = {"mcpServers": {"bad": bad}}
     team.user_file.write_text(json.dumps({"projects": projects}))
-    with pytest.raises(UsageError, match="'bad' whose env"):
+    with pytest.raises(UsageError, match="'bad' must have an object of strings as env"):
         team.grants()
 
 
-def test_byte_order_mark_is_none_of_the_json(team: Team) -> None:
+def test_byte_order_mark_in_server_file_is_skipped(team: Team) -> None:
     team.user_file.write_text("\ufeff" + json.dumps({"mcpServers": {"u": stdio()}}))
     team.shop_file.write_text("\ufeff" + json.dumps({"mcpServers": {"a": stdio()}}))
     assert team.grants().servers.keys() == {"u", "a"}  # claude reads both (measured)
 
 
-def test_file_above_the_workspace_may_be_a_link_and_is_read_for_its_names_only(team: Team) -> None:
-    above = team.shop.parent / ".mcp.json"
+def test_linked_server_file_above_the_workspace_only_switches_its_servers_off(team: Team) -> None:
+    parent_file = team.shop.parent / ".mcp.json"
     dotfiles = team.home / "dotfiles.json"
     dotfiles.write_text('{"mcpServers": {"dots": {"command": 1}}}')
-    above.symlink_to(dotfiles)
-    found = team.grants()
-    assert (found.servers, found.given.mcps_off) == ({}, ("dots",))
-    below = team.shop / "src"
-    below.mkdir()
-    (below / ".mcp.json").symlink_to(dotfiles)
-    with pytest.raises(UsageError, match="is a link, and agents can write there"):
-        team.grants(where=below)
+    parent_file.symlink_to(dotfiles)
+    grants = team.grants()
+    assert (grants.servers, grants.granted.mcps_off) == ({}, ("dots",))
+    src = team.shop / "src"
+    src.mkdir()
+    (src / ".mcp.json").symlink_to(dotfiles)
+    with pytest.raises(UsageError, match="is a link that agents can change"):
+        team.grants(where=src)
 
 
-def test_what_is_kept_of_files_is_bounded_by_their_bytes(team: Team) -> None:
+def test_memory_for_cached_server_files_is_bounded(team: Team) -> None:
     servers = {"mcpServers": {f"s{number}": {"command": "x"} for number in range(2_000)}}
-    at = team.shop
+    directory = team.shop
     for _ in range(12):
-        (at / ".mcp.json").write_text(json.dumps(servers | {"padding": "x" * 900_000}))
-        at = at / "d"
-        at.mkdir()
+        (directory / ".mcp.json").write_text(json.dumps(servers | {"padding": "x" * 900_000}))
+        directory = directory / "d"
+        directory.mkdir()
     team.user_file.write_text(json.dumps({"padding": [[]] * 300_000}))
     until(lambda: time.time_ns() - team.user_file.stat().st_ctime_ns > 200_000_000, "the files are old")
     tracemalloc.start()
     try:
-        team.grants(where=at)
+        team.grants(where=directory)
         assert tracemalloc.get_traced_memory()[0] < 8 * 1024 * 1024
     finally:
         tracemalloc.stop()
 
 
-# ------------------------------------------------------------------------------------------------ what is let through
+# ------------------------------------------------------------------------------------------------- filters
 
 
-def test_only_the_named_servers_are_given_and_then_no_others_are_used(team: Team) -> None:
+def test_server_filter_grants_only_the_named_servers(team: Team) -> None:
     team.user(files=stdio(), mail=stdio())
     team.project(web=stdio(), shell=stdio())
-    found = team.grants(mcps=("files", "web", "wep"))
-    assert found.servers.keys() == {"files", "web"}
-    assert found.warnings == ("there is no MCP server wep; did you mean web?",)
-    # claude would load `mail` by itself, and ask a person about `shell`.
-    assert found.given.strict_mcps
-    assert set(found.given.mcps_off) == {"web", "shell"}
+    grants = team.grants(mcps=("files", "web", "wep"))
+    assert grants.servers.keys() == {"files", "web"}
+    assert grants.warnings == ("there is no MCP server wep; did you mean web?",)
+    # Without the filter claude would load `mail`, and ask the user about `shell`.
+    assert grants.granted.strict_mcps
+    assert set(grants.granted.mcps_off) == {"web", "shell"}
     nothing = team.grants(mcps=())
-    assert (nothing.servers, nothing.given.strict_mcps, nothing.mcp_config(identity())) == ({}, True, None)
+    assert (nothing.servers, nothing.granted.strict_mcps, nothing.mcp_config(identity())) == ({}, True, None)
 
 
-def test_without_a_filter_the_agent_keeps_what_else_it_finds(team: Team) -> None:
-    found = team.grants()
-    assert found == Grants()
+def test_agent_keeps_other_servers_when_there_is_no_filter(team: Team) -> None:
+    grants = team.grants()
+    assert grants == Grants()
     team.project(web=stdio())
-    found = team.grants()
-    assert (found.given.strict_mcps, found.given.mcps_off) == (
+    grants = team.grants()
+    assert (grants.granted.strict_mcps, grants.granted.mcps_off) == (
         False,
         ("web",),
-    )  # given, so that nobody is asked
-    assert team.grants(strict=True).given.strict_mcps
+    )  # granted by sm, so that claude does not ask about the server
+    assert team.grants(strict=True).granted.strict_mcps
     assert team.grants(strict=True).servers.keys() == {"web"}
 
 
-def test_session_without_a_workspace_has_the_users_servers_by_the_configuration(tmp_path: Path) -> None:
+def test_session_without_workspace_gets_user_servers_by_default_capabilities(tmp_path: Path) -> None:
     team = Team(tmp_path, defaults=Capabilities(mcps=("files",)))
     team.user(files=stdio(), mail=stdio())
     team.project(web=stdio())
-    found = team.grants(inside=False, where=team.shop)
-    assert found.servers.keys() == {"files"}
-    assert (found.given.strict_mcps, found.given.mcps_off) == (True, ("web",))
-    every = Team(tmp_path / "shop")
-    every.user(files=stdio())
-    every.project(web=stdio())
-    found = every.grants(inside=False)
-    # What a project brings along is between claude and whoever approves it.
-    assert found.servers.keys() == {"files"}
-    assert (found.given.strict_mcps, found.given.mcps_off) == (False, ())
+    grants = team.grants(inside=False, where=team.shop)
+    assert grants.servers.keys() == {"files"}
+    assert (grants.granted.strict_mcps, grants.granted.mcps_off) == (True, ("web",))
+    unfiltered = Team(tmp_path / "shop")
+    unfiltered.user(files=stdio())
+    unfiltered.project(web=stdio())
+    grants = unfiltered.grants(inside=False)
+    # Servers of a project are left to claude and its approval dialog.
+    assert grants.servers.keys() == {"files"}
+    assert (grants.granted.strict_mcps, grants.granted.mcps_off) == (False, ())
 
 
-def test_session_of_a_workspace_that_cannot_be_read_is_given_nothing(team: Team) -> None:
+def test_session_gets_no_servers_when_its_workspace_is_unknown(team: Team) -> None:
     team.user(files=stdio())
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, "gone")
-    found = asyncio.run(team.granter.grants(session, None, team.provider, {"HOME": str(team.home)}))
-    assert (found.servers, found.given.strict_mcps, found.given.skills) == ({}, True, False)
+    grants = asyncio.run(team.granter.grants(session, None, team.provider, {"HOME": str(team.home)}))
+    assert (grants.servers, grants.granted.strict_mcps, grants.granted.skills) == ({}, True, False)
 
 
-def test_files_between_the_workspace_and_the_working_directory_ask_nobody(team: Team) -> None:
-    below = team.shop / "src"
-    below.mkdir()
+def test_server_files_below_the_workspace_are_switched_off_with_a_warning(team: Team) -> None:
+    src = team.shop / "src"
+    src.mkdir()
     team.project(web=stdio())
-    team.project(below, lint=stdio(), web=stdio("another"))
-    found = team.grants(where=below)
-    assert (found.servers["web"]["args"], set(found.given.mcps_off)) == (["x"], {"web", "lint"})
-    (warning,) = found.warnings
-    assert warning.startswith(f"not used from {below}/.mcp.json: lint (")
+    team.project(src, lint=stdio(), web=stdio("another"))
+    grants = team.grants(where=src)
+    assert (grants.servers["web"]["args"], set(grants.granted.mcps_off)) == (["x"], {"web", "lint"})
+    (warning,) = grants.warnings
+    assert warning.startswith(f"MCP servers not used from {src}/.mcp.json: lint (")
 
 
 @pytest.mark.parametrize(
-    ("program", "stays"),
+    ("program", "kept"),
     [
         ("python3", True),
         ("./server", True),
@@ -417,96 +417,98 @@ def test_files_between_the_workspace_and_the_working_directory_ask_nobody(team: 
         ("${HOME}/server", False),
     ],
 )
-def test_program_of_the_host_is_left_out_in_a_sandbox(team: Team, program: str, *, stays: bool) -> None:
+def test_server_is_dropped_in_sandbox_when_its_program_is_on_the_host(
+    team: Team, program: str, *, kept: bool
+) -> None:
     team.project(a={"command": program.replace("SHOP", str(team.shop))}, b={"type": "sse", "url": "http://b"})
     assert team.grants().servers.keys() == {"a", "b"}
-    found = team.grants(mode=TrustLevel.SANDBOXED)
-    assert found.servers.keys() == ({"a", "b"} if stays else {"b"})
-    assert found.given.strict_mcps is not stays
-    assert ["MCP server a is left out" in warning for warning in found.warnings] == ([] if stays else [True])
+    grants = team.grants(mode=TrustLevel.SANDBOXED)
+    assert grants.servers.keys() == ({"a", "b"} if kept else {"b"})
+    assert grants.granted.strict_mcps is not kept
+    assert ["MCP server a is left out" in warning for warning in grants.warnings] == ([] if kept else [True])
 
 
-def test_users_own_programs_are_left_out_in_a_sandbox(team: Team) -> None:
+def test_user_server_with_a_program_is_dropped_in_sandbox(team: Team) -> None:
     team.user(a=stdio(), b={"type": "http", "url": "https://b"})
     assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"b"}
     team.project(a=stdio())
     assert team.grants(mode=TrustLevel.SANDBOXED).servers.keys() == {"a", "b"}
 
 
-# ------------------------------------------------------------------------------------------------ what cannot be used
+# ------------------------------------------------------------------------------------------- invalid files
 
 BROKEN = {
-    "": "is no JSON",
-    "{ no": "is no JSON",
-    "\ufeff": "is no JSON",
-    "[]": "holds no JSON object",
-    "null": "holds no JSON object",
-    '{"mcpServers": []}': "mcpServers that are no object",
-    '{"mcpServers": {"a": "x"}}': "'a' that is no object",
-    '{"mcpServers": {"a": {}}}': "'a' without a command",
-    '{"mcpServers": {"a": {"command": ""}}}': "'a' without a command",
-    '{"mcpServers": {"a": {"command": ["x"]}}}': "'a' without a command",
-    '{"mcpServers": {"a": {"command": "x", "args": "y"}}}': "'a' whose args",
-    '{"mcpServers": {"a": {"command": "x", "args": [1]}}}': "'a' whose args",
-    '{"mcpServers": {"a": {"command": "x", "env": []}}}': "'a' whose env",
-    '{"mcpServers": {"a": {"command": "x", "env": {"N": 1}}}}': "'a' whose env",
-    '{"mcpServers": {"a": {"type": "http", "url": 1}}}': "'a' whose url",
-    '{"mcpServers": {"a": {"type": "http", "url": "x", "command": 1}}}': "'a' whose command",
-    '{"mcpServers": {"\\u001b[31m": 1}}': "'[31m' that is no object",
+    "": "invalid JSON",
+    "{ no": "invalid JSON",
+    "\ufeff": "invalid JSON",
+    "[]": "the file must contain a JSON object",
+    "null": "the file must contain a JSON object",
+    '{"mcpServers": []}': "mcpServers must be an object",
+    '{"mcpServers": {"a": "x"}}': "'a' must be an object",
+    '{"mcpServers": {"a": {}}}': "'a' has no command",
+    '{"mcpServers": {"a": {"command": ""}}}': "'a' has no command",
+    '{"mcpServers": {"a": {"command": ["x"]}}}': "'a' has no command",
+    '{"mcpServers": {"a": {"command": "x", "args": "y"}}}': "'a' must have a list of strings as args",
+    '{"mcpServers": {"a": {"command": "x", "args": [1]}}}': "'a' must have a list of strings as args",
+    '{"mcpServers": {"a": {"command": "x", "env": []}}}': "'a' must have an object of strings as env",
+    '{"mcpServers": {"a": {"command": "x", "env": {"N": 1}}}}': "'a' must have an object of strings as env",
+    '{"mcpServers": {"a": {"type": "http", "url": 1}}}': "'a' must have a string as url",
+    '{"mcpServers": {"a": {"type": "http", "url": "x", "command": 1}}}': "'a' must have a string as command",
+    '{"mcpServers": {"\\u001b[31m": 1}}': "'[31m' must be an object",
     '{"mcpServers": {"a": {"command": "x", "more": '
     + "[" * 900
     + "]" * 900
-    + "}}}": "'a' that is nested too deep",
-    "[" * 5000: "is no JSON",
-    '{"mcpServers": {"a": {"command": "\\ud800"}}}': "is no JSON",
+    + "}}}": "'a' is nested too deeply",
+    "[" * 5000: "invalid JSON",
+    '{"mcpServers": {"a": {"command": "\\ud800"}}}': "invalid JSON",
 }
 
 
 @pytest.mark.parametrize("content", BROKEN)
 @pytest.mark.parametrize("users", [False, True])
-def test_broken_file_stops_the_start_and_says_why(team: Team, content: str, *, users: bool) -> None:
+def test_broken_server_file_is_refused_with_its_reason(team: Team, content: str, *, users: bool) -> None:
     file = team.user_file if users else team.shop_file
     file.write_text(content)
     with pytest.raises(UsageError) as refused:
         team.grants()
-    assert f"the MCP servers of {file} cannot be used: it " in refused.value.message
+    assert f"cannot read the MCP servers in {file}: " in refused.value.message
     assert BROKEN[content] in refused.value.message
     assert refused.value.exit_code == 2
     file.write_text('{"unknown": {"a": 1}}')
     assert team.grants().servers == {}
 
 
-def test_what_is_no_regular_file_is_refused_at_once(team: Team, tmp_path: Path) -> None:
-    def why() -> str:
+def test_server_file_is_refused_when_not_a_regular_file(team: Team, tmp_path: Path) -> None:
+    def refusal() -> str:
         with pytest.raises(UsageError) as refused:
             team.grants()
         return refused.value.message
 
-    os.mkfifo(team.shop_file)  # which would keep a reader for ever
-    assert "is no regular file" in why()
+    os.mkfifo(team.shop_file)  # a blocking read would never return
+    assert "not a regular file" in refusal()
     team.shop_file.unlink()
     team.shop_file.mkdir()
-    assert "is no regular file" in why()
+    assert "not a regular file" in refusal()
     team.shop_file.rmdir()
     (tmp_path / "elsewhere.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
     team.shop_file.symlink_to(tmp_path / "elsewhere.json")
-    assert "is a link, and agents can write there" in why()
+    assert "is a link that agents can change" in refusal()
     team.shop_file.unlink()
     team.shop_file.symlink_to("/dev/zero")
-    assert "is a link" in why()
+    assert "is a link" in refusal()
     team.shop_file.unlink()
-    team.user_file.symlink_to(tmp_path / "elsewhere.json")  # the user's own may well be one
+    team.user_file.symlink_to(tmp_path / "elsewhere.json")  # the file of the user may be a link
     assert team.grants().servers.keys() == {"a"}
 
 
-def test_file_of_any_size_is_not_read_to_its_end(team: Team) -> None:
+def test_server_file_is_refused_when_too_large(team: Team) -> None:
     with team.shop_file.open("wb") as file:
         file.truncate(10 * 1024**3)
-    with pytest.raises(UsageError, match="is larger than 1024 KiB"):
+    with pytest.raises(UsageError, match="the file is larger than 1024 KiB"):
         team.grants()
 
 
-def test_file_that_claude_is_writing_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_written_user_file_is_read_again(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     team.user_file.write_text('{"mcpServers": {"a": {"comm')
     monkeypatch.setattr("sm.capabilities.mcp.time.sleep", lambda _: team.user(a=stdio()))
     assert team.grants().servers.keys() == {"a"}
@@ -515,7 +517,7 @@ def test_file_that_claude_is_writing_is_read_again(team: Team, monkeypatch: pyte
 # ------------------------------------------------------------------------------------------------ skills
 
 
-def test_skills_that_are_not_named_are_off(team: Team) -> None:
+def test_skill_filter_switches_other_skills_off(team: Team) -> None:
     for path in (
         "home/.claude/skills/mine",
         "home/.claude/skills/review",
@@ -526,30 +528,30 @@ def test_skills_that_are_not_named_are_off(team: Team) -> None:
         team.skill(path)
     (team.shop / ".claude/commands/fix.md").write_text("Fix it.")
     (team.shop / ".claude/commands/db/drop.md").write_text("Drop it.")
-    assert team.grants().given == Grants().given
-    given = team.grants(skills=("review", "fix")).given
+    assert team.grants().granted == Grants().granted
+    given = team.grants(skills=("review", "fix")).granted
     assert (given.skills, given.own_skills) == (True, False)
     assert set(given.skills_off) == {"mine", "deploy", "above", "db:drop"}
-    none = team.grants(skills=()).given
+    none = team.grants(skills=()).granted
     assert (none.skills, none.own_skills) == (False, False)
     assert set(none.skills_off) == {"mine", "deploy", "above", "db:drop", "review", "fix"}
 
 
-def test_skill_that_is_not_there_may_be_one_of_claudes_own(team: Team) -> None:
+def test_unknown_skill_is_allowed_with_a_warning(team: Team) -> None:
     team.skill("shop/.claude/skills/deploy")
-    found = team.grants(skills=("simplify",))
-    assert (found.given.own_skills, found.given.skills_off) == (True, ("deploy",))
-    assert "there is no skill simplify here" in found.warnings[0]
+    grants = team.grants(skills=("simplify",))
+    assert (grants.granted.own_skills, grants.granted.skills_off) == (True, ("deploy",))
+    assert "there is no skill simplify here" in grants.warnings[0]
 
 
-def test_more_skills_than_fit_on_a_command_line_are_refused(team: Team) -> None:
+def test_skill_filter_is_refused_when_too_many_skills_must_be_switched_off(team: Team) -> None:
     for number in range(200):
         team.skill(f"shop/.claude/skills/{number:0200}")
-    with pytest.raises(UsageError, match="too many skills around"):
+    with pytest.raises(UsageError, match="too many skills to deny to the session"):
         team.grants(skills=("none-of-them",))
 
 
-def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
+def test_skills_are_found_in_the_same_places_as_by_claude(team: Team) -> None:
     commands = team.shop / ".claude/commands"
     for path in (
         "evil/SKILL.md",
@@ -570,7 +572,7 @@ def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
     (commands / "loop").symlink_to(commands)
     (commands / "self").symlink_to("self")
     (commands / "file.md").symlink_to(linked / "one.md")
-    off = set(team.grants(skills=()).given.skills_off)
+    off = set(team.grants(skills=()).granted.skills_off)
     # Measured: `SKILL.md` makes a skill of its directory, and links are followed.
     assert off >= {
         "evil",
@@ -588,20 +590,20 @@ def test_skills_are_found_where_claude_finds_them(team: Team) -> None:
     (commands / "SKILL.md/in.md").unlink()
     (commands / "SKILL.md").rmdir()
     (commands / "SKILL.md").write_text("x")
-    assert "commands" in team.grants(skills=()).given.skills_off
-    assert "a:b" not in team.grants(skills=("a:b",)).given.skills_off
+    assert "commands" in team.grants(skills=()).granted.skills_off
+    assert "a:b" not in team.grants(skills=("a:b",)).granted.skills_off
 
 
 @pytest.mark.parametrize("top", [".claude", ".claude/skills", ".claude/commands"])
-def test_link_out_of_a_project_is_not_followed_for_skills(team: Team, top: str) -> None:
+def test_skill_filter_is_refused_when_a_link_leads_out_of_the_project(team: Team, top: str) -> None:
     elsewhere = team.home / "elsewhere"
     (elsewhere / "commands").mkdir(parents=True)
     (elsewhere / "secret.md").write_text("x")
     link = team.shop / top
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere)
-    assert team.grants().given == Grants().given
-    with pytest.raises(UsageError, match="leads out of the project, and agents can write there"):
+    assert team.grants().granted == Grants().granted
+    with pytest.raises(UsageError, match="it is a link that leads out of the project"):
         team.grants(skills=("review",))
     link.unlink()
     inside = team.shop / "tools"
@@ -609,27 +611,27 @@ def test_link_out_of_a_project_is_not_followed_for_skills(team: Team, top: str) 
     (inside / "skills").mkdir()
     (inside / "skills/mine").mkdir()
     link.symlink_to(inside)
-    assert team.grants(skills=("review",)).given.skills
+    assert team.grants(skills=("review",)).granted.skills
     link.unlink()
-    above = team.shop.parent / top  # nobody's project: a user's dotfiles, perhaps
-    above.parent.mkdir(exist_ok=True)
-    above.symlink_to(elsewhere)
-    assert team.grants(skills=("review",)).given.skills
+    parent_link = team.shop.parent / top  # outside of the project, as with dotfiles
+    parent_link.parent.mkdir(exist_ok=True)
+    parent_link.symlink_to(elsewhere)
+    assert team.grants(skills=("review",)).granted.skills
 
 
-def test_directories_of_skills_are_read_within_bounds(team: Team) -> None:
+def test_skill_directories_are_read_within_limits(team: Team) -> None:
     commands = team.shop / ".claude/commands"
     commands.mkdir(parents=True)
     (commands / "root").symlink_to("/")
-    with pytest.raises(UsageError, match=r"commands cannot be told: .* more than"):
+    with pytest.raises(UsageError, match=r"cannot list the skills in .*commands: more than"):
         team.grants(skills=("review",))
     (commands / "root").unlink()
     deep = commands / "/".join("12345678")
     deep.mkdir(parents=True)
     (deep / "x.md").write_text("x")
-    assert team.grants(skills=("review",)).given.skills_off == ("1:2:3:4:5:6:7:8:x",)
+    assert team.grants(skills=("review",)).granted.skills_off == ("1:2:3:4:5:6:7:8:x",)
     (deep / "9").mkdir()
-    with pytest.raises(UsageError, match="more than 8 directories deep"):
+    with pytest.raises(UsageError, match="more than 8 directory levels"):
         team.grants(skills=("review",))
     (deep / "9").rmdir()
     for number in range(2_000):
@@ -638,7 +640,7 @@ def test_directories_of_skills_are_read_within_bounds(team: Team) -> None:
         team.grants(skills=("review",))
 
 
-def test_directory_that_does_not_answer_holds_up_nobody_else(
+def test_hanging_skill_directory_times_out_without_blocking_other_work(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team.skill("shop/.claude/commands")
@@ -655,7 +657,7 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
     workspace = Workspace("shop", str(team.shop), samples.AT, None, Capabilities(skills=()))
     session = in_dir("1a2b3c4d", str(team.shop), TrustLevel.DIRECT, "shop")
 
-    async def many() -> list[Any]:
+    async def start_many() -> list[Any]:
         starts = [
             asyncio.create_task(
                 team.granter.grants(session, workspace, team.provider, {"HOME": str(team.home)})
@@ -663,12 +665,12 @@ def test_directory_that_does_not_answer_holds_up_nobody_else(
             for _ in range(40)
         ]
         async with asyncio.timeout(scaled()):
-            assert await asyncio.to_thread(hangs.wait, scaled()), "threads of others run at once"
+            assert await asyncio.to_thread(hangs.wait, scaled()), "threads of other work are free"
             return await asyncio.gather(*starts, return_exceptions=True)
 
     try:
-        refused = asyncio.run(many())
+        refused = asyncio.run(start_many())
     finally:
         answers.set()
-    assert {type(each) for each in refused} == {UsageError}
-    assert "did not answer within 0.3 s" in refused[0].message
+    assert {type(error) for error in refused} == {UsageError}
+    assert "did not respond within 0.3 s" in refused[0].message

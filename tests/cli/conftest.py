@@ -1,4 +1,4 @@
-"""What the tests of the command share: an instance's directory, a scripted daemon, and the real `sm`."""
+"""Fixtures of the command tests: directories of an instance, a scripted daemon, and the real `sm`."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ SESSION = "1a2b3c4d"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """SM_HOME: short enough for a socket's path, which pytest's own directories are not."""
+    """SM_HOME. The directories of pytest are too long for a socket path."""
     path = Path(tempfile.mkdtemp(prefix="sm-t-", dir="/tmp"))
     yield path
     shutil.rmtree(path)
@@ -41,22 +41,20 @@ def peer(state: Path) -> Iterator[Peer]:
         yield peer
 
 
-def heed_ctrl_c() -> None:
-    """In a child: a shell that runs the tests in the background ignores SIGINT, and so would all below it."""
+def restore_sigint() -> None:
+    """Restore SIGINT in a child: a shell ignores SIGINT for background jobs and their children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
-
     code: int
     out: str
     err: str
 
 
 class Sm:
-    """The real command, in an environment made from nothing."""
+    """The real command in a clean environment."""
 
     starts_processes = True
 
@@ -80,8 +78,8 @@ class Sm:
         stdin: bytes = b"",
         environ: Mapping[str, str] | None = None,
     ) -> Done:
-        """Run it to its end. `code` None: any exit code will do."""
-        done = subprocess.run(
+        """Run a command to its end. Any exit code is accepted when `code` is None."""
+        process = subprocess.run(
             self.argv(*arguments),
             input=stdin,
             capture_output=True,
@@ -89,13 +87,13 @@ class Sm:
             timeout=scaled(60),
             check=False,
         )
-        said = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-        assert code is None or said.code == code, said
-        assert "Traceback" not in said.err, said.err
-        return said
+        done = Done(process.returncode, process.stdout.decode(), process.stderr.decode())
+        assert code is None or done.code == code, done
+        assert "Traceback" not in done.err, done.err
+        return done
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start it with pipes for stdout and stderr."""
+        """Start a command with pipes for stdout and stderr."""
         return subprocess.Popen(
             self.argv(*arguments),
             stdin=subprocess.DEVNULL,
@@ -103,11 +101,14 @@ class Sm:
             stderr=subprocess.PIPE,
             text=True,
             env=self.environ,
-            preexec_fn=heed_ctrl_c,
+            preexec_fn=restore_sigint,
         )
 
     def unread(self, *arguments: str, after_a_line: bool = False) -> None:
-        """Start it and close its stdout (with `after_a_line` later): it ends with 0 and without a word."""
+        """Close the stdout of a command, which must end with 0 and without output on stderr.
+
+        With `after_a_line`, read the first line before.
+        """
         with self.start(*arguments) as process:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -117,7 +118,7 @@ class Sm:
             assert process.wait(scaled(30)) == 0
 
     def as_session(self, state: Path) -> dict[str, str]:
-        """What an agent's environment has besides."""
+        """Variables that sm adds to the environment of an agent."""
         return {"SM_SESSION_ID": SESSION, "SM_SOCKET": str(state / "run" / "sm.sock")}
 
 
@@ -128,6 +129,6 @@ def run(home: Path) -> Sm:
 
 @pytest.fixture
 def agent(run: Sm, state: Path) -> Sm:
-    """`sm` as an agent has it."""
+    """`sm` in the environment of an agent."""
     run.environ |= run.as_session(state)
     return run

@@ -1,6 +1,6 @@
-"""A scripted daemon: HTTP/1.1 over a Unix socket by asyncio alone, in a thread of its own.
+"""A scripted daemon: HTTP/1.1 over a Unix socket in its own thread.
 
-It shares no code with the daemon or the client, so that what the tests show is the protocol.
+The peer shares no code with the daemon or the client, so that tests check the protocol.
 """
 
 import asyncio
@@ -18,9 +18,7 @@ from tests.load import scaled
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it arrived."""
-
+class ReceivedRequest:
     method: str
     target: str
     headers: dict[str, str]
@@ -38,18 +36,22 @@ class Asked:
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def key(self) -> str:
+        return self.headers["idempotency-key"]
+
 
 HANG_UP = b""
 """An answer: close the connection without a byte."""
 SILENCE = None
-"""An answer: say nothing until the peer is closed."""
+"""An answer: send nothing until the peer is closed."""
 
 
 class Open(bytes):
     """An answer after which the connection stays open until the peer is closed."""
 
 
-Answer = bytes | None | Callable[[Asked], bytes | None]
+Answer = bytes | None | Callable[[ReceivedRequest], bytes | None]
 
 
 def answer(value: object, status: int = 200, *, protocol: str | None = "1") -> bytes:
@@ -73,26 +75,29 @@ def error(code: str, message: str, status: int = 400, hint: str | None = None) -
 
 
 class Peer:
-    """Answers what it was told to, each path's answers in order, the last one for ever."""
+    """Sends the scripted answers of each path in order, and repeats the last answer."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.asked: list[Asked] = []
+        self.received: list[ReceivedRequest] = []
         self._answers: dict[str, deque[Answer]] = defaultdict(deque)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._server: asyncio.Server | None = None
-        self._told = threading.Condition()
+        self._arrived = threading.Condition()
         self._closing = asyncio.Event()
 
     def script(self, request: str, *answers: Answer) -> None:
-        """`request` is `GET /v1/health`, without a query."""
+        """Add answers to a request such as `GET /v1/health`, without a query."""
         self._answers[request].extend(answers)
 
-    def wait_asked(self, count: int) -> None:
+    def requests_to(self, path: str) -> list[ReceivedRequest]:
+        return [received for received in self.received if received.path == path]
+
+    def wait_received(self, count: int) -> None:
         """Wait until `count` requests have arrived."""
-        with self._told:
-            assert self._told.wait_for(lambda: len(self.asked) >= count, scaled()), self.asked
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.received) >= count, scaled()), self.received
 
     def __enter__(self) -> Self:
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
@@ -114,8 +119,8 @@ class Peer:
     async def _close(self) -> None:
         assert self._server is not None
         self._closing.set()
-        # Also those with which asyncio accepts a connection. They come before the server is closed: Python 3.11
-        # leaks the socket of a connection whose server was closed between its accept and its transport.
+        # Includes asyncio's own accept tasks, before the server is closed: Python 3.11 leaks the socket of a
+        # connection whose server was closed between its accept and its transport.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others, timeout=scaled())
         self._server.close()
@@ -123,33 +128,33 @@ class Peer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            asked = await _read(reader)
-            with self._told:
-                self.asked.append(asked)
-                self._told.notify_all()
-            answers = self._answers[f"{asked.method} {asked.path}"]
-            said = answers[0] if len(answers) == 1 else answers.popleft() if answers else None
-            if callable(said):
-                said = said(asked)
-            if said is None:
+            request = await _read(reader)
+            with self._arrived:
+                self.received.append(request)
+                self._arrived.notify_all()
+            answers = self._answers[f"{request.method} {request.path}"]
+            response = answers[0] if len(answers) == 1 else answers.popleft() if answers else None
+            if callable(response):
+                response = response(request)
+            if response is None:
                 await self._closing.wait()
             else:
-                writer.write(said)
+                writer.write(response)
                 await writer.drain()
-                if isinstance(said, Open):
+                if isinstance(response, Open):
                     await self._closing.wait()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # a client that only looks whether somebody listens
+            pass  # a client that only checks for a listener
         finally:
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
 
-async def _read(reader: asyncio.StreamReader) -> Asked:
+async def _read(reader: asyncio.StreamReader) -> ReceivedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *lines = head.strip().split("\r\n")
     method, target, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(method, target, headers, body)
+    return ReceivedRequest(method, target, headers, body)

@@ -1,16 +1,18 @@
-"""`sm --help`, usage errors, and what the table of commands promises."""
+"""`sm --help`, usage errors, and the table of commands."""
 
 import json
 import re
+import subprocess
 import sys
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 
 import click
 import pytest
 
 import sm.cli
-from sm.cli import COMMANDS, group
+from sm.cli import COMMANDS, COMMON, INTERNAL, group
 from sm.errors import PlatformUnsupported
 from tests.cli.conftest import Sm
 
@@ -18,80 +20,134 @@ NAMES = [name for _, name, _ in COMMANDS]
 
 
 def commands() -> list[tuple[str, click.Command]]:
-    """Every command with the words that call it, those of groups too."""
-    found: list[tuple[str, click.Command]] = []
-    for name in NAMES:
+    """Every command with its name, including the commands of groups."""
+    named: list[tuple[str, click.Command]] = []
+    for name in [*NAMES, *INTERNAL]:
         command = import_module(f"sm.cli.commands.{name}").command
-        found.append((name, command))
+        named.append((name, command))
         if isinstance(command, click.Group):
-            found += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
-    return found
+            named += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
+    return named
 
 
 @pytest.mark.parametrize(("section", "name", "line"), COMMANDS)
-def test_the_table_says_what_the_command_says(section: str, name: str, line: str) -> None:
+def test_command_table_has_the_first_help_line_of_each_command(section: str, name: str, line: str) -> None:
     command = import_module(f"sm.cli.commands.{name}").command
     assert command.help.partition("\n")[0] == line
 
 
-def test_every_module_with_a_command_is_in_the_table() -> None:
+def test_command_table_contains_every_command_module() -> None:
     folder = Path(sm.cli.__file__).parent / "commands"
     has_command = re.compile(r"^(@click\.|command = )", re.MULTILINE)
     modules = {path.stem for path in folder.glob("*.py") if has_command.search(path.read_text())}
-    assert modules == set(NAMES)
+    assert modules == {*NAMES, *INTERNAL}
 
 
 @pytest.mark.parametrize(("words", "command"), commands())
-def test_every_help_shows_one_real_example(words: str, command: click.Command) -> None:
+def test_help_of_every_command_shows_an_example(words: str, command: click.Command) -> None:
     assert command.help is not None
-    assert command.help.count("Example:") == 1
-    assert f"sm {words}" in command.help or isinstance(command, click.Group)
+    head, examples, shown = cleandoc(command.help).partition("\nExamples:\n")
+    assert examples
+    assert "Example" not in head
+    assert f"sm {words}" in shown or isinstance(command, click.Group)
 
 
 def test_the_help_has_five_sections_and_every_command(run: Sm) -> None:
-    shown = run("--help").out
+    shown = f"\n{run('help', '--all').out}"
     assert len({section for section, _, _ in COMMANDS}) == 5
     for section, name, line in COMMANDS:
         assert f"\n{section}:\n" in shown
         assert f"\n  {name} " in shown
         assert line in shown
-    assert run().out == shown
-    assert run("-h").out == shown
-    assert run("help").out == shown
+
+
+def test_sm_help_shows_common_commands_and_mentions_help_all(run: Sm) -> None:
+    shown = run("--help").out
+    listed = [name for name in NAMES if f"\n  {name} " in shown]
+    assert listed == [name for name in NAMES if name in COMMON]
+    assert len(listed) == len(COMMON) <= 16
+    assert shown.endswith('\nRun "sm help --all" for all commands.\n')
+    assert run().out == run("-h").out == run("help").out == shown
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL))
+def test_internal_command_runs_but_is_not_listed(run: Sm, name: str) -> None:
+    for words in (["--help"], ["help", "--all"]):
+        assert not re.search(rf"\b{name}\b", run(*words).out)
+    assert run("help", name).out.startswith(f"Usage: sm {name} ")
+    assert "did you mean" not in run(f"{name}k", code=2).err
+
+
+def test_help_all_imports_no_command_module(run: Sm) -> None:
+    code = (
+        "import sys; from sm.cli.group import run; run(['help', '--all']);"
+        "print(*(m for m in sys.modules if m.startswith('sm.cli.commands.')), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=run.environ, check=True
+    )
+    assert done.stderr.split() == ["sm.cli.commands.help"]
 
 
 @pytest.mark.parametrize(("words", "_"), commands())
 def test_every_command_has_help(words: str, _: click.Command, run: Sm) -> None:
-    assert run(*words.split(), "--help").out.startswith(f"Usage: sm {words} ")
+    shown = run(*words.split(), "--help").out
+    assert shown.startswith(f"Usage: sm {words} ")
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert run("help", *words.split()).out == shown
+
+
+@pytest.mark.parametrize(("words", "command"), commands())
+def test_first_line_of_help_is_short_and_begins_with_a_verb(words: str, command: click.Command) -> None:
+    line = (command.help or "").partition("\n")[0]
+    assert len(line) <= 60
+    assert re.fullmatch(r"[A-Z][a-z]+,? .*\.", line)
+    verb = line.partition(" ")[0].rstrip(",").lower()
+    assert not verb.endswith(("ing", "ed", "s")), "an imperative"
+
+
+@pytest.mark.parametrize(("words", "command"), commands())
+def test_every_option_has_help(words: str, command: click.Command) -> None:
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    assert [option.name for option in options if not option.help] == []
 
 
 @pytest.mark.parametrize(
     ("words", "usage"),
     [
-        ("status", "[OPTIONS] [ID]"),
-        ("log", "[OPTIONS] [ID]"),
-        ("reparent", "[OPTIONS] ID [PARENT]"),
-        ("requests", "[OPTIONS] [REQUEST|ID]"),
-        ("why", "[OPTIONS] REQUEST|ID"),
-        ("kill", "[OPTIONS] ID..."),
+        ("status", "[OPTIONS] [SESSION]"),
+        ("log", "[OPTIONS] [SESSION]"),
+        ("reparent", "[OPTIONS] SESSION [PARENT]"),
+        ("requests", "[OPTIONS] [REQUEST|SESSION]"),
+        ("why", "[OPTIONS] REQUEST|SESSION"),
+        ("kill", "[OPTIONS] SESSION..."),
     ],
 )
-def test_the_usage_says_what_may_be_left_out(words: str, usage: str, run: Sm) -> None:
+def test_usage_line_marks_optional_arguments(words: str, usage: str, run: Sm) -> None:
     assert run(words, "--help").out.startswith(f"Usage: sm {words} {usage}\n")
 
 
-def test_help_of_a_command_can_be_asked_as_a_command(run: Sm) -> None:
+def test_help_command_prints_the_help_of_a_command(run: Sm) -> None:
     assert run("help", "spawn").out == run("spawn", "--help").out
 
 
-def test_the_version_is_told_in_both_ways(run: Sm) -> None:
+def test_help_of_unknown_command_fails_like_the_command(run: Sm) -> None:
+    error = run("spwan", code=2).err
+    assert "did you mean spawn?" in error
+    assert run("help", "spwan", code=2).err == error
+    assert run("help", "daemon", "stauts", code=2).err == run("daemon", "stauts", code=2).err
+    assert "sm spawn has no subcommands" in run("help", "spawn", "x", code=2).err
+    assert "--all and COMMAND cannot be used together" in run("help", "--all", "spawn", code=2).err
+
+
+def test_version_command_and_option_print_the_same(run: Sm) -> None:
     assert run("version").out == run("--version").out == f"sm {sm.__version__}\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        ("spwan", "there is no command 'spwan'; did you mean spawn?", "sm --help"),
+        ("spwan", "unknown command 'spwan'; did you mean spawn?", "sm --help"),
         ("daemon stauts", "stauts", "sm daemon --help"),
         ("spawn Engineer --modle opus", "--model", "sm spawn --help"),
         ("spawn", "missing argument 'AGENT_TYPE'", "sm spawn --help"),
@@ -103,9 +159,7 @@ def test_the_version_is_told_in_both_ways(run: Sm) -> None:
         ("--wrong", "--wrong", "sm --help"),
     ],
 )
-def test_a_usage_error_ends_with_2_and_says_what_to_type(
-    run: Sm, words: str, message: str, hint: str
-) -> None:
+def test_usage_error_exits_2_with_a_hint(run: Sm, words: str, message: str, hint: str) -> None:
     done = run(*words.split(), code=2)
     assert done.out == ""
     first, second = done.err.splitlines()
@@ -114,7 +168,7 @@ def test_a_usage_error_ends_with_2_and_says_what_to_type(
     assert second == f"hint: {hint}"
 
 
-def test_errors_are_json_when_json_was_asked_for(run: Sm) -> None:
+def test_errors_are_json_when_json_option_is_given(run: Sm) -> None:
     done = run("children", "--status", "x", "--json", code=2)
     error = json.loads(done.err)["error"]
     assert error["code"] == "usage"
@@ -123,11 +177,11 @@ def test_errors_are_json_when_json_was_asked_for(run: Sm) -> None:
     assert run("checkpoint", "x", "--", "--json", code=2).err.startswith("sm: ")
 
 
-def test_elsewhere_than_on_linux_every_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_is_refused_when_platform_is_not_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "plan9")
     with pytest.raises(PlatformUnsupported, match="not on plan9"):
         group.run(["version"])
 
 
-def test_a_relative_sm_home_is_refused_and_not_ignored(run: Sm) -> None:
+def test_command_refuses_a_relative_sm_home(run: Sm) -> None:
     assert "SM_HOME must be an absolute path" in run("status", code=2, environ={"SM_HOME": "here"}).err

@@ -1,4 +1,4 @@
-"""What a command may cost: speed is measured in bench/, here stands what must not be loaded."""
+"""Modules that a command may load. Speed is measured in bench/."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def loaded(code: str, environ: dict[str, str]) -> set[str]:
     return {name.partition(".")[0] if not name.startswith("sm.") else name for name in names}
 
 
-def test_the_client_loads_c_modules_only(run: Sm) -> None:
+def test_client_loads_only_c_modules_and_its_own(run: Sm) -> None:
     bare = loaded("", run.environ)
     more = loaded("import sm.client.http", run.environ) - bare
     assert more == {
@@ -54,12 +54,12 @@ def test_the_client_loads_c_modules_only(run: Sm) -> None:
     }
 
 
-def test_the_entry_of_the_command_loads_nothing(run: Sm) -> None:
+def test_cli_entry_point_loads_no_other_module(run: Sm) -> None:
     assert loaded("import sm.cli", run.environ) - loaded("", run.environ) == {"sm", "sm.cli"}
 
 
 @pytest.mark.parametrize("words", [["children"], ["children", "--json"], ["status"], ["all"], ["me"]])
-def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: list[str]) -> None:
+def test_list_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str]) -> None:
     for path in ("/v1/sessions/-/children", "/v1/sessions"):
         peer.script(f"GET {path}", answer([session()]))
     peer.script("GET /v1/me", answer(session()))
@@ -67,9 +67,9 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
     status = {"daemon": daemon, "sessions": {}, "trouble": [], "inbox_lines": ["a child completed"]}
     counts = dict.fromkeys(("orphans", "dead_letters", "requests_open", "inbox"), 0)
     peer.script("GET /v1/status", answer(status | counts))
-    found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
-    assert not found & (HEAVY | FOREIGN)
-    commands = {name for name in found if name.startswith("sm.cli.")}
+    modules = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
+    assert not modules & (HEAVY | FOREIGN)
+    commands = {name for name in modules if name.startswith("sm.cli.")}
     plumbing = {"group", "instance", "call", "display", "commands", f"commands.{words[0]}"}
     plumbing |= {"display.text", "display.output"}
     lists = {"session_list", "options", "display.sessions"}
@@ -95,9 +95,7 @@ def test_a_command_loads_itself_and_nothing_heavy(run: Sm, peer: Peer, words: li
         ["archive", "x"],
     ],
 )
-def test_a_command_of_messages_and_requests_loads_nothing_heavy(
-    run: Sm, peer: Peer, words: list[str]
-) -> None:
+def test_message_or_request_command_loads_no_heavy_module(run: Sm, peer: Peer, words: list[str]) -> None:
     peer.script("POST /v1/messages", answer(message(status="submitted")))
     peer.script("GET /v1/messages", answer([message(text="hello")]))
     peer.script("GET /v1/inbox", answer([message(shown="[sm] from operator, message 57\nhello")]))
@@ -106,7 +104,7 @@ def test_a_command_of_messages_and_requests_loads_nothing_heavy(
     peer.script("POST /v1/requests/r1/answer", answer(request()))
     peer.script("GET /v1/sessions/x/output", answer({"lines": ["[ok] the programs"]}))
     peer.script("POST /v1/sessions/x/archive", answer(session()))
-    found = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
-    assert f"sm.cli.commands.{words[0]}" in found
-    assert not found & (HEAVY | FOREIGN)
-    assert ("sm.core.text" in found) == (words[0] == "requests"), "what only hostile or quoted text needs"
+    modules = loaded(f"from sm.cli.group import run; run({words!r})", run.environ)
+    assert f"sm.cli.commands.{words[0]}" in modules
+    assert not modules & (HEAVY | FOREIGN)
+    assert ("sm.core.text" in modules) == (words[0] == "requests"), "only quoted text needs this module"

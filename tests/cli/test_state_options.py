@@ -1,4 +1,4 @@
-"""Options that take a status or an event type offer every one of them."""
+"""Options for a status or an event type offer every value."""
 
 import click
 import pytest
@@ -20,7 +20,7 @@ STATUSES = [status.value for status in Status]
         (events.command, "kind", [kind.value for kind in EventType]),
     ],
 )
-def test_option_offers_every_word(command: click.Command, option: str, offered: list[str]) -> None:
+def test_option_offers_every_value(command: click.Command, option: str, offered: list[str]) -> None:
     (kind,) = (parameter.type for parameter in command.params if parameter.name == option)
     assert isinstance(kind, click.Choice)
     assert list(kind.choices) == offered

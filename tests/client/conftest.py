@@ -1,4 +1,4 @@
-"""The scripted daemon of the command's tests."""
+"""Fixtures of the scripted daemon."""
 
 from tests.cli.conftest import home, peer, state
 

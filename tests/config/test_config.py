@@ -1,4 +1,4 @@
-"""The configuration: what it accepts, what it says about what it does not, and the example file."""
+"""Configuration: accepted and refused files, warnings, and the example file."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ from sm.config import (
     Claude,
     Command,
     Config,
-    Loaded,
+    LoadedConfig,
     ModelArgs,
     example,
     load,
@@ -40,13 +40,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def loaded(path: Path, text: str) -> Loaded:
+def loaded(path: Path, text: str) -> LoadedConfig:
     path.write_text(text)
     return load(str(path))
 
 
 def mistakes(path: Path, text: str) -> list[str]:
-    """The lines of the error, without the path before each."""
+    """The lines of the error, without the leading path."""
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(str(path))
@@ -55,7 +55,7 @@ def mistakes(path: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{path}:") for line in lines]
 
 
-# ----------------------------------------------------------------------------------------------- what is accepted
+# ---------------------------------------------------------------------------------------------------- accepted
 
 
 def test_shipped_defaults_are_as_documented() -> None:
@@ -103,7 +103,7 @@ def test_shipped_defaults_are_as_documented() -> None:
     assert config.daemon.log_level == "info"
 
 
-def test_shipped_agent_types_are_those_of_the_seed_with_options_that_exist() -> None:
+def test_default_agent_types_and_presets_use_existing_claude_options() -> None:
     claude = Config().claude
     assert claude.default_command == ("claude",)
     assert claude.default_args == ()
@@ -123,7 +123,7 @@ def test_shipped_agent_types_are_those_of_the_seed_with_options_that_exist() -> 
     assert claude.prices == {}
 
 
-def test_configuration_of_the_seed_loads(path: Path) -> None:
+def test_config_loads_the_configuration_of_the_specification(path: Path) -> None:
     claude = loaded(
         path,
         """
@@ -148,7 +148,7 @@ child_agents:
     }
 
 
-def test_every_key_of_claude_is_read(path: Path) -> None:
+def test_config_reads_every_key_of_claude(path: Path) -> None:
     briefing = path.parent / "briefing.md"
     briefing.write_text("Hello {name}")
     config = loaded(
@@ -201,57 +201,58 @@ child_agents: {{progress: {{enable_token_tracking: false, enable_tool_tracking: 
     }
 
 
-@pytest.mark.parametrize("word", ["claude", "/opt/with blank/claude", "[claude]"])
-def test_program_alone_needs_no_list(path: Path, word: str) -> None:
-    config = loaded(path, f"claude: {{default_command: {word}}}").config
-    assert config.claude.default_command == (word.strip("[]"),)
+@pytest.mark.parametrize("program", ["claude", "/opt/with blank/claude", "[claude]"])
+def test_default_command_accepts_a_program_without_a_list(path: Path, program: str) -> None:
+    config = loaded(path, f"claude: {{default_command: {program}}}").config
+    assert config.claude.default_command == (program.strip("[]"),)
 
 
-def test_command_takes_the_place_of_a_shipped_agent_type(path: Path) -> None:
+def test_command_replaces_the_default_agent_type_of_the_same_name(path: Path) -> None:
     config = loaded(path, "commands: {engineer: {command: [x]}}").config
     assert config.claude_agents == ("Architect", "Explore", "general-purpose")
     assert Config().claude_agents == ("Engineer", "Architect", "Explore", "general-purpose")
 
 
-# ------------------------------------------------------------------------------------------- the briefing's file
+# ---------------------------------------------------------------------------------------------------- briefing
 
 
-def test_briefing_that_cannot_be_read_is_told_with_its_place(path: Path) -> None:
+def test_config_error_names_line_of_briefing_when_file_is_missing(path: Path) -> None:
     missing = path.parent / "none.md"
     [mistake] = mistakes(path, f"claude:\n  briefing: {missing}\n")
-    assert mistake == f"2:13: claude.briefing: {missing} cannot be read: no such file or directory"
+    assert mistake == f"2:13: claude.briefing: cannot read {missing}: no such file or directory"
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "problem"),
     [
         (b"x" * BRIEFING_MAX_BYTES, None),
         ("fünf {name}".encode(), None),
         (b"x" * (BRIEFING_MAX_BYTES + 1), "is larger than 32 KiB"),
-        (b"caf\xe9", "is not UTF-8 text"),
-        (b"a\0", "holds a NUL character"),
+        (b"caf\xe9", "contains invalid UTF-8"),
+        (b"a\0", "contains a NUL character"),
     ],
 )
-def test_briefing_is_bounded_text(path: Path, content: bytes, what: str | None) -> None:
+def test_read_briefing_accepts_only_text_within_the_size_limit(
+    path: Path, content: bytes, problem: str | None
+) -> None:
     path.write_bytes(content)
-    if what is None:
+    if problem is None:
         assert read_briefing(str(path)) == content.decode()
     else:
-        with pytest.raises(ConfigError, match=what):
+        with pytest.raises(ConfigError, match=problem):
             read_briefing(str(path))
 
 
-def test_named_pipe_and_directory_are_no_briefing(path: Path) -> None:
-    with pytest.raises(ConfigError, match="directory"):
-        read_briefing(str(path.parent))
+def test_read_briefing_refuses_named_pipe_and_directory(path: Path) -> None:
     os.mkfifo(path)
-    with pytest.raises(ConfigError, match="is not a file"):
-        read_briefing(str(path))
+    for refused in (path, path.parent):
+        with pytest.raises(ConfigError, match="is not a regular file"):
+            read_briefing(str(refused))
 
 
-def test_missing_file_means_the_defaults(path: Path) -> None:
-    assert load(str(path)) == Loaded(Config())
-    assert load(str(path.parent / "no" / "such" / "folder")) == Loaded(Config())
+def test_config_uses_defaults_when_file_is_missing(path: Path) -> None:
+    assert load(str(path)) == LoadedConfig(Config())
+    assert load(str(path.parent / "no" / "such" / "folder")) == LoadedConfig(Config())
 
 
 @pytest.mark.parametrize(
@@ -269,18 +270,18 @@ def test_missing_file_means_the_defaults(path: Path) -> None:
         "child_agents:\n  cleanup:\n  notifications:\nnotify:\n",
     ],
 )
-def test_empty_file_and_empty_sections_mean_the_defaults(path: Path, text: str) -> None:
-    assert loaded(path, text) == Loaded(Config())
+def test_config_uses_defaults_when_file_or_sections_are_empty(path: Path, text: str) -> None:
+    assert loaded(path, text) == LoadedConfig(Config())
 
 
 def merged(defaults: Any, given: Any) -> Any:
-    """`given`, and the defaults of the keys that it lacks."""
+    """`given`, completed with the defaults of missing keys."""
     if not isinstance(defaults, dict) or not isinstance(given, dict):
         return given
     return defaults | {key: merged(defaults.get(key), value) for key, value in given.items()}
 
 
-def test_every_key_is_read(path: Path) -> None:
+def test_config_reads_every_key(path: Path) -> None:
     text = """
 default_trust: direct
 tmux: {socket_name: mine, history_limit: 10, width: 80, height: 24}
@@ -330,20 +331,20 @@ default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: 
 
 
 @pytest.mark.parametrize(
-    ("level", "words"),
+    ("level", "names"),
     [(TrustLevel.DIRECT, "direct trusted full vault"), (TrustLevel.SANDBOXED, "sandboxed untrusted")],
 )
-def test_words_for_trust_of_earlier_systems_are_understood(path: Path, level: TrustLevel, words: str) -> None:
-    for word in words.split():
-        assert loaded(path, f"default_trust: {word}\n").config.default_trust is level
+def test_config_accepts_older_names_of_trust_levels(path: Path, level: TrustLevel, names: str) -> None:
+    for name in names.split():
+        assert loaded(path, f"default_trust: {name}\n").config.default_trust is level
 
 
-def test_configuration_cannot_be_changed_by_who_reads_it() -> None:
+def test_config_is_immutable() -> None:
     with pytest.raises(ValidationError):
-        Config().default_trust = TrustLevel.DIRECT  # type: ignore[misc]  # that it cannot is the point
+        Config().default_trust = TrustLevel.DIRECT  # type: ignore[misc]  # the assignment must fail
 
 
-# -------------------------------------------------------------------------------------- keys that nothing reads
+# ------------------------------------------------------------------------------------------ keys without effect
 
 
 DOCUMENTED = """
@@ -369,7 +370,7 @@ default_capabilities: {mcps: [x], skills: all, agents: all}
 """
 
 
-def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) -> None:
+def test_documented_config_loads_with_warnings_for_keys_without_effect(path: Path) -> None:
     answer = loaded(path, DOCUMENTED)
     unused = ("child_agents.auto_complete", "sandbox", "telegram")
     assert sorted(answer.warnings) == [f"`{key}` has no effect in this version" for key in unused]
@@ -378,26 +379,26 @@ def test_documented_configuration_loads_and_says_what_has_no_effect(path: Path) 
     assert answer.config.notify.command == ("x",)
 
 
-def test_key_without_effect_is_not_in_the_model() -> None:
-    """When a reader comes, its key must leave NOT_YET: this is red until it does."""
+def test_key_listed_as_without_effect_is_not_in_the_model() -> None:
+    """Remove a key from NOT_YET when the model gets the key."""
     for dotted in NOT_YET:
         model: type[BaseModel] = Config
-        *above, key = dotted.split(".")
-        for part in above:
-            found = model.model_fields.get(part)
-            default = None if found is None else found.default
+        *sections, key = dotted.split(".")
+        for section in sections:
+            field = model.model_fields.get(section)
+            default = None if field is None else field.default
             model = type(default) if isinstance(default, BaseModel) else Command
         assert key not in model.model_fields
 
 
-def test_variable_that_sm_sets_itself_has_no_effect(path: Path) -> None:
+def test_config_warns_when_env_sets_a_variable_that_sm_sets(path: Path) -> None:
     answer = loaded(path, "commands: {A: {command: [x], env: {SM_TRUST_LEVEL: direct, SM_OTHER: x}}}")
     assert answer.warnings == ("`commands.A.env.SM_TRUST_LEVEL` has no effect: sm sets it itself",)
     answer = loaded(path, "claude: {env: {SM_SESSION_ID: x}}")
     assert answer.warnings == ("`claude.env.SM_SESSION_ID` has no effect: sm sets it itself",)
 
 
-# ----------------------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------------------- refused values
 
 
 def command(keys: str) -> str:
@@ -415,82 +416,78 @@ def command(keys: str) -> str:
         ("child-agents: {}", "1:1: child-agents: unknown key (did you mean `child_agents`?)"),
         ("child_agents: {cleanups: 1}", "1:16: child_agents.cleanups: unknown key (did you mean `cleanup`?)"),
         ("sessions: {naming: {patern: x}}", "1:21: sessions.naming.patern: unknown key (did you mean `pattern`?)"),
-        (
-            command("command: [x], inputs: tty"),
-            "1:30: commands.A.inputs: unknown key (did you mean `input`?)",
-        ),
-        ("<<: {tmux: {}}", "1:1: '<<' is not text; quote it if it should be"),
-        ("? [a]\n: b", "1:3: this key is not text; quote it if it should be"),
-        ("tmux: {on: 1}", "1:8: tmux: 'on' is not text; quote it if it should be"),
-        ("tmux: {}\ndaemon: {}\ntmux: {}", "3:1: tmux: is given twice; the first is on line 1"),
-        ("[]", "1:1: must hold keys of its own, `key: value`"),
-        ("text", "1:1: must hold keys of its own, `key: value`"),
+        (command("command: [x], inputs: tty"), "1:30: commands.A.inputs: unknown key (did you mean `input`?)"),
+        ("<<: {tmux: {}}", "1:1: '<<' is not text: put the key in quotes"),
+        ("? [a]\n: b", "1:3: this key is not text: put the key in quotes"),
+        ("tmux: {on: 1}", "1:8: tmux: 'on' is not text: put the key in quotes"),
+        ("tmux: {}\ndaemon: {}\ntmux: {}", "3:1: tmux: duplicate key, first given on line 1"),
+        ("[]", "1:1: must be a mapping of keys to values, `key: value`"),
+        ("text", "1:1: must be a mapping of keys to values, `key: value`"),
         (
             "default_trust: root",
             "1:16: default_trust: unknown trust level 'root'; "
             "use one of: direct, sandboxed, trusted, full, vault, untrusted",
         ),
-        ("default_trust: true", "1:16: default_trust: must be text, and true is not: quote it"),
-        ("default_trust: 5", "1:16: default_trust: must be text, and 5 is not: quote it"),
-        ("default_trust:", "1:15: default_trust: must be text, and is null"),
+        ("default_trust: true", "1:16: default_trust: must be text, not true: put it in quotes"),
+        ("default_trust: 5", "1:16: default_trust: must be text, not 5: put it in quotes"),
+        ("default_trust:", "1:15: default_trust: must be text, not null"),
         ("default_trust: [direct]", "1:16: default_trust: must be text"),
-        ("tmux: []", "1:7: tmux: must hold keys of its own, `key: value`"),
-        ("tmux: {width: '5'}", "1:15: tmux.width: must be a whole number, and is '5'"),
-        ("tmux: {width: 80.0}", "1:15: tmux.width: must be a whole number, and is 80.0"),
-        ("tmux: {width: true}", "1:15: tmux.width: must be a whole number, and is true"),
-        ("tmux: {width: 19}", "1:15: tmux.width: must be at least 20, and is 19"),
-        ("tmux: {width: 2001}", "1:15: tmux.width: must be at most 2000, and is 2001"),
-        ("tmux: {height: 4}", "1:16: tmux.height: must be at least 5, and is 4"),
-        ("tmux: {height: 2001}", "1:16: tmux.height: must be at most 2000, and is 2001"),
-        ("tmux: {history_limit: -1}", "1:23: tmux.history_limit: must be at least 0, and is -1"),
-        (
-            "tmux: {history_limit: 10000001}",
-            "1:23: tmux.history_limit: must be at most 10000000, and is 10000001",
-        ),
-        ("commands: []", "1:11: commands: must hold keys of its own, `key: value`"),
+        ("tmux: []", "1:7: tmux: must be a mapping of keys to values, `key: value`"),
+        ("tmux: {width: '5'}", "1:15: tmux.width: must be a whole number, not '5'"),
+        ("tmux: {width: 80.0}", "1:15: tmux.width: must be a whole number, not 80.0"),
+        ("tmux: {width: true}", "1:15: tmux.width: must be a whole number, not true"),
+        ("tmux: {width: 19}", "1:15: tmux.width: must be at least 20, not 19"),
+        ("tmux: {width: 2001}", "1:15: tmux.width: must be at most 2000, not 2001"),
+        ("tmux: {height: 4}", "1:16: tmux.height: must be at least 5, not 4"),
+        ("tmux: {height: 2001}", "1:16: tmux.height: must be at most 2000, not 2001"),
+        ("tmux: {history_limit: -1}", "1:23: tmux.history_limit: must be at least 0, not -1"),
+        ("tmux: {history_limit: 10000001}", "1:23: tmux.history_limit: must be at most 10000000, not 10000001"),
+        ("commands: []", "1:11: commands: must be a mapping of keys to values, `key: value`"),
         ("commands: {A: }", "1:12: commands.A.command: is missing"),
         (command("prompt: tty"), "1:12: commands.A.command: is missing"),
         (command("command: python3"), "1:25: commands.A.command: must be a list: [one, two]"),
-        (command("command: []"), "1:25: commands.A.command: must begin with a program: its name, or its path"),
-        (command('command: [""]'), "1:25: commands.A.command: must begin with a program: its name, or its path"),
-        (command("command: [-x]"), "1:25: commands.A.command: must begin with a program: its name, or its path"),
-        (command("command: [a, 5]"), "1:29: commands.A.command[1]: must be text, and 5 is not: quote it"),
-        (command('command: ["a\\0"]'), "1:26: commands.A.command[0]: must not hold a NUL character"),
+        (command("command: []"), "1:25: commands.A.command: must begin with the name or path of a program"),
+        (command('command: [""]'), "1:25: commands.A.command: must begin with the name or path of a program"),
+        (command("command: [-x]"), "1:25: commands.A.command: must begin with the name or path of a program"),
+        (command("command: [a, 5]"), "1:29: commands.A.command[1]: must be text, not 5: put it in quotes"),
+        (command('command: ["a\\0"]'), "1:26: commands.A.command[0]: must not contain a NUL character"),
         (
             command("command: [x], prompt: stdin"),
-            "1:38: commands.A.prompt: must be one of argv, tty, file, and is 'stdin'",
+            "1:38: commands.A.prompt: must be one of argv, tty, file, not 'stdin'",
         ),
         (
             command("command: [x], prompt: Argv"),
-            "1:38: commands.A.prompt: must be one of argv, tty, file, and is 'Argv' (did you mean `argv`?)",
+            "1:38: commands.A.prompt: must be one of argv, tty, file, not 'Argv' (did you mean `argv`?)",
         ),
-        (command("command: [x], env: {A: 12345}"), "1:39: commands.A.env.A: must be text: quote it"),
-        (command("command: [x], env: {A: yes}"), "1:39: commands.A.env.A: must be text: quote it"),
-        (command("command: [x], env: {A: 2026-01-27}"), "1:39: commands.A.env.A: must be text: quote it"),
-        (command('command: [x], env: {A: "\\0"}'), "1:39: commands.A.env.A: must not hold a NUL character"),
-        (command("command: [x], env: []"), "1:35: commands.A.env: must hold keys of its own, `key: value`"),
+        (command("command: [x], env: {A: 12345}"), "1:39: commands.A.env.A: must be text: put it in quotes"),
+        (command("command: [x], env: {A: yes}"), "1:39: commands.A.env.A: must be text: put it in quotes"),
+        (command("command: [x], env: {A: 2026-01-27}"), "1:39: commands.A.env.A: must be text: put it in quotes"),
+        (command('command: [x], env: {A: "\\0"}'), "1:39: commands.A.env.A: must not contain a NUL character"),
+        (command("command: [x], env: []"), "1:35: commands.A.env: must be a mapping of keys to values, `key: value`"),
         (
             command('command: [x], env: {"A-B": x}'),
-            "1:36: commands.A.env.A-B: is no name for an environment variable: letters, digits and underscore",
+            "1:36: commands.A.env.A-B: is not a valid variable name: use letters, digits and underscore",
         ),
         (
             'commands: {"a b": {command: [x]}}',
-            "1:12: commands.a b: is no name for an agent type: letters, digits, dash and underscore, at most 64",
+            "1:12: commands.a b: is not a valid agent type: "
+            "use letters, digits, dash and underscore, at most 64 characters",
         ),
         (
             "commands: {-a: {command: [x]}}",
-            "1:12: commands.-a: is no name for an agent type: letters, digits, dash and underscore, at most 64",
+            "1:12: commands.-a: is not a valid agent type: "
+            "use letters, digits, dash and underscore, at most 64 characters",
         ),
         ("commands: {Ab: {command: [x]}, aB: {command: [x]}}", "1:32: commands.aB: differs from `Ab` only in case"),
         (
             "child_agents: {mode: automatic}",
-            "1:22: child_agents.mode: must be one of auto, manual, supervised, and is 'automatic' "
+            "1:22: child_agents.mode: must be one of auto, manual, supervised, not 'automatic' "
             "(did you mean `auto`?)",
         ),
-        ("child_agents: {allow_args: 'no'}", "1:28: child_agents.allow_args: must be true or false, and is 'no'"),
+        ("child_agents: {allow_args: 'no'}", "1:28: child_agents.allow_args: must be true or false, not 'no'"),
         (
             "child_agents: {on_parent_end: adapt}",
-            "1:31: child_agents.on_parent_end: must be one of adopt, abandon, keep, and is 'adapt' "
+            "1:31: child_agents.on_parent_end: must be one of adopt, abandon, keep, not 'adapt' "
             "(did you mean `adopt`?)",
         ),
         (
@@ -503,13 +500,13 @@ def command(keys: str) -> str:
         ),
         (
             "child_agents: {notifications: {notify_parent_on_idle: 1}}",
-            "1:55: child_agents.notifications.notify_parent_on_idle: must be true or false, and is 1",
+            "1:55: child_agents.notifications.notify_parent_on_idle: must be true or false, not 1",
         ),
-        (command("command: [x], input: stdin"), "1:37: commands.A.input: must be one of inbox, tty, and is 'stdin'"),
+        (command("command: [x], input: stdin"), "1:37: commands.A.input: must be one of inbox, tty, not 'stdin'"),
         ("notify: {command: notify-send}", "1:19: notify.command: must be a list: [one, two]"),
-        ("notify: {command: []}", "1:19: notify.command: must begin with a program: its name, or its path"),
-        ("notify: {command: [-x]}", "1:19: notify.command: must begin with a program: its name, or its path"),
-        ('notify: {command: ["a\\0"]}', "1:20: notify.command[0]: must not hold a NUL character"),
+        ("notify: {command: []}", "1:19: notify.command: must begin with the name or path of a program"),
+        ("notify: {command: [-x]}", "1:19: notify.command: must begin with the name or path of a program"),
+        ('notify: {command: ["a\\0"]}', "1:20: notify.command[0]: must not contain a NUL character"),
         ("notify: {webhooks: {url: x}}", "1:20: notify.webhooks: must be a list: [one, two]"),
         ("notify: {webhooks: [{}]}", "1:21: notify.webhooks[0].url: is missing"),
         (
@@ -527,7 +524,7 @@ def command(keys: str) -> str:
         (
             "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
             "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, "
-            "and is 'done' (did you mean `abandoned`?)",
+            "not 'done' (did you mean `abandoned`?)",
         ),
         (
             "sessions: {inherit_environment_vars: PATH}",
@@ -536,11 +533,11 @@ def command(keys: str) -> str:
         (
             "sessions: {inherit_environment_vars: [PATH, A B]}",
             "1:45: sessions.inherit_environment_vars[1]: "
-            "is no name for an environment variable: letters, digits and underscore",
+            "is not a valid variable name: use letters, digits and underscore",
         ),
         (
             "daemon: {log_level: warn}",
-            "1:21: daemon.log_level: must be one of debug, info, warning, error, and is 'warn' "
+            "1:21: daemon.log_level: must be one of debug, info, warning, error, not 'warn' "
             "(did you mean `warning`?)",
         ),
         ("claude: {defaultargs: []}", "1:10: claude.defaultargs: unknown key (did you mean `default_args`?)"),
@@ -548,10 +545,7 @@ def command(keys: str) -> str:
             "claude: {agent_configs: {A: {modell: x}}}",
             "1:30: claude.agent_configs.A.modell: unknown key (did you mean `model`?)",
         ),
-        (
-            "claude: {presets: {A: {prompt: x}}}",
-            "1:24: claude.presets.A.prompt: unknown key",
-        ),
+        ("claude: {presets: {A: {prompt: x}}}", "1:24: claude.presets.A.prompt: unknown key"),
         (
             "claude: {prices: {m: {input: 1, outputs: 1}}}",
             "1:19: claude.prices.m.output: is missing | "
@@ -559,71 +553,64 @@ def command(keys: str) -> str:
         ),
         (
             "claude: {default_command: npx claude}",
-            "1:27: claude.default_command: must be a program; with arguments it is a list: [npx, claude]",
+            "1:27: claude.default_command: must be a list if the program has arguments: [npx, claude]",
         ),
         (
             "claude: {default_command: []}",
-            "1:27: claude.default_command: must begin with a program: its name, or its path",
+            "1:27: claude.default_command: must begin with the name or path of a program",
         ),
         ("claude: {default_command: 5}", "1:27: claude.default_command: must be a list: [one, two]"),
         ("claude: {default_args: --verbose}", "1:24: claude.default_args: must be a list: [one, two]"),
-        (
-            "claude: {prompt_via: argv}",
-            "1:22: claude.prompt_via: must be one of argument, file, and is 'argv'",
-        ),
-        ("claude: {env: {A: 12345}}", "1:19: claude.env.A: must be text: quote it"),
+        ("claude: {prompt_via: argv}", "1:22: claude.prompt_via: must be one of argument, file, not 'argv'"),
+        ("claude: {env: {A: 12345}}", "1:19: claude.env.A: must be text: put it in quotes"),
         ("claude: {briefing: b.md}", "1:20: claude.briefing: must be an absolute path"),
         (
             "claude: {agent_configs: {A: {model: ''}}}",
-            "1:37: claude.agent_configs.A.model: is no name of a model: opus, sonnet, haiku, or a full name",
+            "1:37: claude.agent_configs.A.model: is not a valid model name: "
+            "use opus, sonnet, haiku or a full model name",
         ),
         (
             "claude: {agent_configs: {A: {auto_allow: ['Bash(npm test:*)']}}}",
-            "1:43: claude.agent_configs.A.auto_allow[0]: is no rule: `*` stands for anything by itself; "
-            "write Bash(npm test *)",
+            "1:43: claude.agent_configs.A.auto_allow[0]: is not a valid rule: "
+            "the suffix `:*` is not supported; use Bash(npm test *)",
         ),
         (
             "claude: {agent_configs: {A: {auto_allow: [AskUserQuestion]}}}",
-            "1:43: claude.agent_configs.A.auto_allow[0]: cannot be allowed by a rule: a question needs an answer",
+            "1:43: claude.agent_configs.A.auto_allow[0]: cannot be allowed by a rule: questions need an answer",
         ),
         (
             "claude: {agent_configs: {A: {auto_deny: [Read, 'Read(~/.ssh/*)']}}}",
-            "1:48: claude.agent_configs.A.auto_deny[1]: is no rule: `~` is not expanded; write the whole path",
+            "1:48: claude.agent_configs.A.auto_deny[1]: is not a valid rule: `~` is not expanded; use the full path",
         ),
         (
             f"claude: {{agent_configs: {{A: {{auto_deny: [{', '.join(['Read'] * 101)}]}}}}}}",
-            "1:41: claude.agent_configs.A.auto_deny: must not hold more than 100 rules",
+            "1:41: claude.agent_configs.A.auto_deny: must not contain more than 100 rules",
         ),
         (
             "claude: {agent_configs: {a b: {}}}",
-            "1:26: claude.agent_configs.a b: is no name for an agent type: "
-            "letters, digits, dash and underscore, at most 64",
+            "1:26: claude.agent_configs.a b: is not a valid agent type: "
+            "use letters, digits, dash and underscore, at most 64 characters",
         ),
-        (
-            "claude: {agent_configs: {Ab: {}, aB: {}}}",
-            "1:34: claude.agent_configs.aB: differs from `Ab` only in case",
-        ),
+        ("claude: {agent_configs: {Ab: {}, aB: {}}}", "1:34: claude.agent_configs.aB: differs from `Ab` only in case"),
         (
             "claude: {agent_configs: {Ab: {}}}\ncommands: {aB: {command: [x]}}",
-            "1:26: claude.agent_configs.Ab: is an agent type of `commands`, too",
+            "1:26: claude.agent_configs.Ab: is also an agent type of `commands`",
         ),
         (
             "claude: {presets: {a b: {}}}",
-            "1:20: claude.presets.a b: is no name: letters, digits, dot, dash and underscore, at most 64",
+            "1:20: claude.presets.a b: is not a valid name: "
+            "use letters, digits, dot, dash and underscore, at most 64 characters",
         ),
-        ("claude: {what: {timeout_s: 0}}", "1:28: claude.what.timeout_s: must be at least 1, and is 0"),
+        ("claude: {what: {timeout_s: 0}}", "1:28: claude.what.timeout_s: must be at least 1, not 0"),
         (
             "claude: {prices: {m: {input: a, output: -1}}}",
-            "1:30: claude.prices.m.input: must be a number, and is 'a' | "
-            "1:41: claude.prices.m.output: must be at least 0.0, and is -1",
+            "1:30: claude.prices.m.input: must be a number, not 'a' | "
+            "1:41: claude.prices.m.output: must be at least 0.0, not -1",
         ),
-        (
-            "claude: {prices: {m: {input: .inf, output: 1}}}",
-            "1:30: claude.prices.m.input: must be a number, and is inf",
-        ),
+        ("claude: {prices: {m: {input: .inf, output: 1}}}", "1:30: claude.prices.m.input: must be a number, not inf"),
         (
             "child_agents: {progress: {snapshot_interval: 0}}",
-            "1:46: child_agents.progress.snapshot_interval: must be at least 1, and is 0",
+            "1:46: child_agents.progress.snapshot_interval: must be at least 1, not 0",
         ),
         ("tmux: &a {}", None),
         ("tmux: &a {}\ndaemon: *a", "2:9: aliases (*name) are not allowed"),
@@ -639,50 +626,73 @@ def command(keys: str) -> str:
         ("a: " + "[" * 40, "1:35: nested more than 32 deep"),
     ],
 )  # fmt: skip
-def test_mistake_is_told_with_its_place(path: Path, text: str, mistake: str | None) -> None:
-    if mistake is None:  # an anchor that nothing uses harms nobody
-        assert loaded(path, text) == Loaded(Config())
+def test_config_error_names_line_column_and_key(path: Path, text: str, mistake: str | None) -> None:
+    if mistake is None:  # an unused anchor is harmless
+        assert loaded(path, text) == LoadedConfig(Config())
     else:
         assert mistakes(path, text) == mistake.split(" | ")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/x", "a b", "x" * 65, "ünï"])
-def test_socket_name_is_a_plain_file_name(path: Path, name: str) -> None:
+def test_socket_name_must_be_a_plain_file_name(path: Path, name: str) -> None:
     [mistake] = mistakes(path, f"tmux: {{socket_name: '{name}'}}")
     assert mistake == (
-        "1:21: tmux.socket_name: must be a plain file name: letters, digits, dot, dash and underscore, at most 64"
+        "1:21: tmux.socket_name: must be a plain file name: "
+        "use letters, digits, dot, dash and underscore, at most 64 characters"
     )
 
 
 @pytest.mark.parametrize(
-    ("key", "pattern", "what"),
+    ("key", "pattern", "problem"),
     [
-        ("pattern", "{agent_type}", "must hold {friendly_name}, so that two sessions differ"),
+        ("pattern", "{agent_type}", "must contain {friendly_name}, to distinguish sessions"),
         (
             "pattern",
             "{agent_type}-{short_id}",
-            "may hold {agent_type} and {friendly_name} only, without a format",
+            "may contain only {agent_type} and {friendly_name} as placeholders, without a format",
         ),
-        ("pattern", "{friendly_name!r}", "may hold {agent_type} and {friendly_name} only, without a format"),
-        ("pattern", "{friendly_name:>9}", "may hold {agent_type} and {friendly_name} only, without a format"),
-        ("pattern", "{friendly_name.x}", "may hold {agent_type} and {friendly_name} only, without a format"),
-        ("pattern", "{}", "may hold {agent_type} and {friendly_name} only, without a format"),
-        ("pattern", "{friendly_name", "is no pattern: expected '}' before end of string"),
+        (
+            "pattern",
+            "{friendly_name!r}",
+            "may contain only {agent_type} and {friendly_name} as placeholders, without a format",
+        ),
+        (
+            "pattern",
+            "{friendly_name:>9}",
+            "may contain only {agent_type} and {friendly_name} as placeholders, without a format",
+        ),
+        (
+            "pattern",
+            "{friendly_name.x}",
+            "may contain only {agent_type} and {friendly_name} as placeholders, without a format",
+        ),
+        (
+            "pattern",
+            "{}",
+            "may contain only {agent_type} and {friendly_name} as placeholders, without a format",
+        ),
+        ("pattern", "{friendly_name", "is not a valid pattern: expected '}' before end of string"),
         ("pattern", "{friendly_name} x", None),
         ("pattern", "{{{friendly_name}", None),
-        ("fallback", "{agent_type}", "must hold {short_id}, so that two sessions differ"),
-        ("fallback", "{friendly_name}", "may hold {agent_type} and {short_id} only, without a format"),
+        ("fallback", "{agent_type}", "must contain {short_id}, to distinguish sessions"),
+        (
+            "fallback",
+            "{friendly_name}",
+            "may contain only {agent_type} and {short_id} as placeholders, without a format",
+        ),
     ],
 )
-def test_pattern_of_names_holds_what_tells_sessions_apart(
-    path: Path, key: str, pattern: str, what: str | None
+def test_naming_pattern_is_refused_when_placeholders_or_characters_are_wrong(
+    path: Path, key: str, pattern: str, problem: str | None
 ) -> None:
-    what = what or "may hold letters, digits, dot, dash and underscore around its {placeholders}"
+    problem = (
+        problem or "may contain only letters, digits, dot, dash and underscore outside of {placeholders}"
+    )
     [mistake] = mistakes(path, f"sessions: {{naming: {{{key}: '{pattern}'}}}}")
-    assert mistake == f"1:{23 + len(key)}: sessions.naming.{key}: {what}"
+    assert mistake == f"1:{23 + len(key)}: sessions.naming.{key}: {problem}"
 
 
-def test_all_mistakes_are_told_at_once_in_their_order(path: Path) -> None:
+def test_config_error_lists_all_mistakes_in_file_order(path: Path) -> None:
     text = """\
 tmux:
   width: wide
@@ -703,27 +713,27 @@ telegram: {anything: goes}
         ["6:3", "commands.a"],
         ["7:3", "commands.a"],
         ["8:16", "default_trust"],
-        ["10:1", "'5' is not text; quote it if it should be"],
+        ["10:1", "'5' is not text"],
     ]
 
 
-def test_error_says_how_to_see_an_example_and_repeats_no_environment(path: Path) -> None:
+def test_config_error_hints_at_the_example_and_omits_environment_values(path: Path) -> None:
     path.write_text(
         command("command: [x], env: {KEY: 123456789, OTHER: 'the secret\\0', BAD KEY: the secret}")
     )
     with pytest.raises(ConfigError) as caught:
         load(str(path))
-    assert caught.value.hint == "sm config --example shows every key with its default"
+    assert caught.value.hint == "show every key with its default: sm config --example"
     assert "123456789" not in caught.value.message
     assert "the secret" not in caught.value.message
 
 
-def test_long_value_is_not_repeated_in_full(path: Path) -> None:
+def test_config_error_shortens_a_long_value(path: Path) -> None:
     [mistake] = mistakes(path, "daemon: {log_level: " + "x" * 10_000 + "}")
     assert len(mistake) < 200
 
 
-# ------------------------------------------------------------------------------------------- files that are none
+# ----------------------------------------------------------------------------------------------- refused files
 
 
 def refusal(path: Path) -> str:
@@ -733,23 +743,23 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_directory_and_named_pipe_are_no_configuration(path: Path, make: Callable[[Path], None]) -> None:
+def test_config_refuses_directory_and_named_pipe(path: Path, make: Callable[[Path], None]) -> None:
     make(path)  # a pipe is refused without waiting for a writer
-    assert refusal(path) == f"{path} is not a file"
+    assert refusal(path) == f"{path} is not a regular file"
 
 
-def test_link_to_nothing_is_not_taken_for_a_missing_file(path: Path) -> None:
+def test_config_refuses_a_dangling_link(path: Path) -> None:
     path.symlink_to("nowhere")
-    assert refusal(path) == f"{path} is a link to a file that is not there"
+    assert refusal(path) == f"{path} is a link to a missing file"
 
 
-def test_file_in_place_of_the_folder_is_told(path: Path) -> None:
+def test_config_refuses_path_below_a_file(path: Path) -> None:
     path.touch()
-    assert refusal(path / "config.yaml") == f"{path}/config.yaml cannot be read: not a directory"
+    assert refusal(path / "config.yaml") == f"cannot read {path}/config.yaml: not a directory"
 
 
 @pytest.mark.processes
-def test_unreadable_file_is_told(path: Path) -> None:
+def test_config_refuses_unreadable_file(path: Path) -> None:
     path.touch(0o000)
     if os.geteuid() == 0:  # root reads every file, so another user has to try
         code = (
@@ -761,25 +771,25 @@ def test_unreadable_file_is_told(path: Path) -> None:
             "except ConfigError as error: print(error.message)"
         )
         answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert answer.stdout == "config.yaml cannot be read: permission denied\n"
+        assert answer.stdout == "cannot read config.yaml: permission denied\n"
     else:
-        assert refusal(path) == f"{path} cannot be read: permission denied"
+        assert refusal(path) == f"cannot read {path}: permission denied"
 
 
-def test_text_that_is_not_utf8_is_told_with_its_place(path: Path) -> None:
+def test_config_error_names_line_and_column_when_text_is_not_utf8(path: Path) -> None:
     path.write_bytes(b"# fine\ntmux: {}\n# caf\xe9\n")
-    assert refusal(path) == f"{path}:3:6: is not UTF-8 text"
+    assert refusal(path) == f"{path}:3:6: invalid UTF-8"
 
 
-def test_huge_file_is_refused(path: Path) -> None:
+def test_config_refuses_file_above_the_size_limit(path: Path) -> None:
     path.write_bytes(b"#" * (MAX_BYTES + 1))
     assert refusal(path) == f"{path} is larger than 1024 KiB"
     path.write_bytes(b"#" * MAX_BYTES)
-    assert load(str(path)) == Loaded(Config())
+    assert load(str(path)) == LoadedConfig(Config())
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o644, False), (0o664, False), (0o646, True)])
-def test_file_that_others_can_change_is_warned_about(path: Path, mode: int, warned: bool) -> None:
+def test_config_warns_when_file_is_writable_by_other_users(path: Path, mode: int, warned: bool) -> None:
     path.touch()
     path.chmod(mode)
     warnings = load(str(path)).warnings
@@ -787,7 +797,7 @@ def test_file_that_others_can_change_is_warned_about(path: Path, mode: int, warn
     assert warnings == ((expected,) if warned else ())
 
 
-def test_file_that_another_group_can_change_is_warned_about(path: Path) -> None:
+def test_config_warns_when_file_is_writable_by_another_group(path: Path) -> None:
     others = [group for group in os.getgroups() if group != os.getegid()]
     if os.geteuid() == 0:
         others = [65533]
@@ -801,7 +811,7 @@ def test_file_that_another_group_can_change_is_warned_about(path: Path) -> None:
     assert load(str(path)).warnings == ()
 
 
-def test_file_of_another_user_is_warned_about(path: Path) -> None:
+def test_config_warns_when_file_belongs_to_another_user(path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     path.touch()
@@ -809,15 +819,15 @@ def test_file_of_another_user_is_warned_about(path: Path) -> None:
     assert len(load(str(path)).warnings) == 1
 
 
-# ---------------------------------------------------------------------------------------------------- the example
+# ---------------------------------------------------------------------------------------------------- example
 
 
-def test_example_file_is_what_the_model_says() -> None:
+def test_example_file_equals_the_generated_example() -> None:
     assert (ROOT / "config.yaml.example").read_text() == example()
 
 
 @pytest.mark.processes
-def test_example_is_printed_on_request() -> None:
+def test_config_module_prints_the_example_only_with_its_option() -> None:
     run = [sys.executable, "-m", "sm.config"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     answer = subprocess.run([*run, "--example"], capture_output=True, text=True, check=True, env=environment)
@@ -827,7 +837,7 @@ def test_example_is_printed_on_request() -> None:
 
 
 def test_example_loads_as_the_defaults(path: Path) -> None:
-    assert loaded(path, example()) == Loaded(Config())
+    assert loaded(path, example()) == LoadedConfig(Config())
 
 
 def test_commented_agent_type_of_the_example_loads(path: Path) -> None:
@@ -836,7 +846,7 @@ def test_commented_agent_type_of_the_example_loads(path: Path) -> None:
         line.removeprefix("# ") if line.startswith(("# commands:", "#   ")) else line
         for line in text.splitlines()
     ]
-    lines = lines[: lines.index("# Keys that are accepted, and have no effect in this version:")]
+    lines = lines[: lines.index("# Keys that are accepted but have no effect in this version:")]
     config = loaded(path, "\n".join(lines)).config
     assert config.commands["Reviewer"] == Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})
 
@@ -856,7 +866,7 @@ def test_every_key_of_the_model_is_in_the_example_with_a_comment() -> None:
         check(model)
 
 
-# ------------------------------------------------------------------------------------------------------ anything
+# ---------------------------------------------------------------------------------------------------- fuzzing
 
 
 FUZZED = settings(
@@ -867,7 +877,7 @@ FUZZED = settings(
 
 
 def check_places(path: Path) -> None:
-    """The file loads, or each mistake in it has its line and column."""
+    """Check that the file loads, or that each mistake has a line and a column."""
     try:
         load(str(path))
     except ConfigError as error:
@@ -877,14 +887,14 @@ def check_places(path: Path) -> None:
 
 @FUZZED
 @given(st.text(st.sampled_from("{}[]:,#'\"&*!|>-? \n\t0a%@`<" + string.ascii_letters[:8]), max_size=60))
-def test_any_text_loads_or_is_refused_with_a_place(path: Path, text: str) -> None:
+def test_any_text_loads_or_is_refused_with_line_and_column(path: Path, text: str) -> None:
     path.write_text(text)
     check_places(path)
 
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
-    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values, max_size=3),
     max_leaves=8,
 )
 _OTHERS = "width mode naming pattern env A input limits agent_configs prices".split()
@@ -893,12 +903,12 @@ _KEYS = st.sampled_from([*Config.model_fields, *Command.model_fields, *_OTHERS])
 
 @FUZZED
 @given(st.dictionaries(_KEYS, st.dictionaries(_KEYS, st.dictionaries(_KEYS, _VALUES) | _VALUES) | _VALUES))
-def test_any_structure_loads_or_is_refused_with_a_place(path: Path, data: object) -> None:
+def test_any_structure_loads_or_is_refused_with_line_and_column(path: Path, data: object) -> None:
     path.write_text(yaml.safe_dump(data, allow_unicode=False), encoding="utf-8")
     check_places(path)
 
 
-def test_loading_changes_nothing(path: Path) -> None:
+def test_loading_config_does_not_modify_the_file(path: Path) -> None:
     path.write_text("tmux: {width: 100}\n")
     path.chmod(0o640)
     before = path.stat()
@@ -912,7 +922,7 @@ def test_loading_changes_nothing(path: Path) -> None:
     "text",
     ["2001-99-99", "0b_", "[" * 2000, "- " * 2000, "!!bool x", "!!timestamp x", "!!int x", "&a [*a]", "\0"],
 )
-def test_no_setting_of_a_sandbox_is_a_defect(text: str) -> None:
-    """YAML has words for things that are none: a month 99, a number without digits."""
-    with pytest.raises(UsageError, match="sandbox settings: host_access: "):
+def test_sandbox_setting_is_refused_when_yaml_value_is_invalid(text: str) -> None:
+    """YAML recognizes dates and numbers that cannot exist: a month 99, a number without digits."""
+    with pytest.raises(UsageError, match="invalid sandbox settings: host_access: "):
         sandbox_settings({"host_access": text})

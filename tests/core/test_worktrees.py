@@ -1,23 +1,30 @@
-"""Where a worktree of sm's lies: one rule for who makes, believes and removes one."""
+"""Paths and branches of the worktrees that sm creates."""
 
 import pytest
 
-from sm.core.worktrees import above, is_name, main_of, outside, overlap, placed
+from sm.core.worktrees import (
+    do_overlap,
+    is_name,
+    map_to_repository,
+    outer_repository,
+    path_and_branch,
+    repository_of,
+)
 
 
 @pytest.mark.parametrize("name", ["a", "login", "1042", "a.b", "a-_.b", "a" * 64, "a.locks", "lock"])
 @pytest.mark.parametrize("main", ["/", "/home/u/app", "/home/u/a b", "/home/u/app/.sm/worktrees/other"])
-def test_what_is_placed_is_known_again(main: str, name: str) -> None:
+def test_repository_of_recognizes_a_worktree_placed_by_sm(main: str, name: str) -> None:
     assert is_name(name)
-    assert main_of(*placed(main, name)) == main
+    assert repository_of(*path_and_branch(main, name)) == main
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a..b", "a.", "a.lock", ".a", "-a", "A", "a/b", "a\n", "\na", "ä", "a" * 65]
 )
-def test_what_is_no_name_is_in_no_worktree(name: str) -> None:
+def test_repository_of_rejects_a_worktree_with_an_invalid_name(name: str) -> None:
     assert not is_name(name)
-    assert main_of(*placed("/home/u/app", name)) is None
+    assert repository_of(*path_and_branch("/home/u/app", name)) is None
 
 
 @pytest.mark.parametrize(
@@ -34,12 +41,12 @@ def test_what_is_no_name_is_in_no_worktree(name: str) -> None:
         ("/home/\n/app/.sm/worktrees/login", "sm/login"),
     ],
 )
-def test_what_sm_does_not_make_is_none_of_its_worktrees(path: str, branch: str) -> None:
-    assert main_of(path, branch) is None
+def test_repository_of_rejects_path_or_branch_that_sm_does_not_create(path: str, branch: str) -> None:
+    assert repository_of(path, branch) is None
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "they_do"),
+    ("first", "second", "expected"),
     [
         ("/a", "/a", True),
         ("/a", "/a/b", True),
@@ -50,20 +57,20 @@ def test_what_sm_does_not_make_is_none_of_its_worktrees(path: str, branch: str) 
         ("/a/b", "/a/c", False),
     ],
 )
-def test_directories_overlap_when_one_is_in_the_other(one: str, other: str, they_do: bool) -> None:
-    assert overlap(one, other) is they_do
-    assert overlap(other, one) is they_do
+def test_directories_overlap_when_equal_or_nested(first: str, second: str, expected: bool) -> None:
+    assert do_overlap(first, second) is expected
+    assert do_overlap(second, first) is expected
 
 
-def test_what_a_directory_of_a_worktree_stands_for_is_outside_of_it() -> None:
+def test_map_to_repository_maps_a_worktree_directory_to_the_repository() -> None:
     path = "/r/.sm/worktrees/x"
-    assert outside(f"{path}/a/b", path, "sm/x") == "/r/a/b"
-    assert outside(path, path, "sm/x") == "/r"
-    assert outside("/.sm/worktrees/x", "/.sm/worktrees/x", "sm/x") == "/"
-    assert outside("/elsewhere", "/elsewhere", "main") == "/elsewhere"
+    assert map_to_repository(f"{path}/a/b", path, "sm/x") == "/r/a/b"
+    assert map_to_repository(path, path, "sm/x") == "/r"
+    assert map_to_repository("/.sm/worktrees/x", "/.sm/worktrees/x", "sm/x") == "/"
+    assert map_to_repository("/elsewhere", "/elsewhere", "main") == "/elsewhere"
 
 
-def test_the_worktrees_of_a_worktree_lie_beside_it() -> None:
-    assert above("/r/.sm/worktrees/x") == "/r"
-    assert above("/r/.sm/worktrees/x/sub") == "/r/.sm/worktrees/x/sub"
-    assert above("/r") == "/r"
+def test_outer_repository_is_the_repository_only_for_a_worktree_root() -> None:
+    assert outer_repository("/r/.sm/worktrees/x") == "/r"
+    assert outer_repository("/r/.sm/worktrees/x/sub") == "/r/.sm/worktrees/x/sub"
+    assert outer_repository("/r") == "/r"

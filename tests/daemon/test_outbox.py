@@ -1,4 +1,4 @@
-"""What a session's process has left behind is known by its mark, and by nothing that others need."""
+"""Processes that an ended agent left behind are found by SM_SESSION_ID in their environment."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sm.core.models import Exit, Process
-from sm.daemon.outbox import left_behind
+from sm.daemon.outbox import find_orphans
 from sm.linux import processes
 from tests import samples
 
@@ -17,9 +17,9 @@ ID, OTHER = "1a2b3c4d", "5e6f7a8b"
 
 
 def identified(pid: int) -> Process:
-    found = processes.identify(pid)
-    assert found is not None
-    return found
+    process = processes.identify(pid)
+    assert process is not None
+    return process
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def old() -> Iterator[Process]:
 
 @pytest.fixture
 def left(old: Process) -> Iterator[tuple[Process, Process]]:
-    """A shell with the mark, out of every tree of the session, and what it has started."""
+    """A shell with SM_SESSION_ID outside of the process tree of the session, and its child."""
     shell = subprocess.Popen(
         ["sh", "-c", "sleep 1000 & echo $!; wait"],
         env={"PATH": "/usr/bin:/bin", "SM_SESSION_ID": ID},
@@ -40,29 +40,33 @@ def left(old: Process) -> Iterator[tuple[Process, Process]]:
     )
     with shell:
         assert shell.stdout is not None
-        below = identified(int(shell.stdout.readline()))
-        yield identified(shell.pid), below
-        processes.signal_process(below, 9)
+        child_of_shell = identified(int(shell.stdout.readline()))
+        yield identified(shell.pid), child_of_shell
+        processes.signal_process(child_of_shell, 9)
         shell.kill()
 
 
-def test_what_carries_the_mark_is_found_wherever_it_went(old: Process, left: tuple[Process, Process]) -> None:
-    assert set(left_behind(ID, old, {})) == set(left)
-    assert left_behind(OTHER, old, {}) == []
-
-
-def test_what_is_older_or_of_another_boot_is_none_of_its(old: Process, left: tuple[Process, Process]) -> None:
-    boot, _, ticks = left[1].started.partition("/")
-    assert left_behind(ID, Process(1, f"{boot}/{int(ticks) + 1}"), {}) == []
-    assert left_behind(ID, Process(old.pid, f"another/{ticks}"), {}) == []
-
-
-def test_what_another_sessions_agent_runs_below_is_spared(
+def test_left_behind_finds_processes_by_session_id_outside_the_process_tree(
     old: Process, left: tuple[Process, Process]
 ) -> None:
-    """A terminal server that the old agent has started, for one: with it all other sessions would end."""
-    shell, below = left
-    other = replace(samples.session(OTHER), process=below)
-    assert left_behind(ID, old, {OTHER: other}) == []
+    assert set(find_orphans(ID, old, {})) == set(left)
+    assert find_orphans(OTHER, old, {}) == []
+
+
+def test_left_behind_ignores_older_processes_and_other_boots(
+    old: Process, left: tuple[Process, Process]
+) -> None:
+    boot, _, ticks = left[1].started.partition("/")
+    assert find_orphans(ID, Process(1, f"{boot}/{int(ticks) + 1}"), {}) == []
+    assert find_orphans(ID, Process(old.pid, f"another/{ticks}"), {}) == []
+
+
+def test_left_behind_spares_processes_that_run_another_live_session(
+    old: Process, left: tuple[Process, Process]
+) -> None:
+    """The ended agent may have started the terminal server, and with it all other sessions."""
+    shell, child_of_shell = left
+    other = replace(samples.session(OTHER), process=child_of_shell)
+    assert find_orphans(ID, old, {OTHER: other}) == []
     ended = replace(other, exit=Exit(0))
-    assert set(left_behind(ID, old, {OTHER: ended})) == {shell, below}
+    assert set(find_orphans(ID, old, {OTHER: ended})) == {shell, child_of_shell}

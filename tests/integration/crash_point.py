@@ -21,35 +21,35 @@ PARTS = {
 
 
 def crash_at(point: str) -> None:
-    """Let this process die as by `kill -9` at `point`; the part is the real one in everything else."""
-    place, when, number = point.split()
-    part, _, name = place.partition(".")
+    """Patch the method named by `point`, so that this process kills itself there."""
+    target, when, number = point.split()
+    part, _, name = target.partition(".")
     method: Callable[..., Any] = getattr(PARTS[part], name)
     calls = 0
 
     def begin() -> bool:
-        """Whether this is the call to die in."""
+        """Count a call; return True if it is the one to die in."""
         nonlocal calls
         calls += 1
-        mine = calls == int(number)
-        if mine and when == "before":
+        is_crash_call = calls == int(number)
+        if is_crash_call and when == "before":
             die()
-        return mine
+        return is_crash_call
 
     @functools.wraps(method)
     async def dying(*arguments: Any, **options: Any) -> Any:
-        mine = begin()
+        is_crash_call = begin()
         result = await method(*arguments, **options)
-        if mine:
+        if is_crash_call:
             die()
         return result
 
     @asynccontextmanager
     async def dying_context(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
-        mine = begin()
+        is_crash_call = begin()
         async with method(*arguments, **options) as entered:
             yield entered
-        if mine:
+        if is_crash_call:
             die()
 
     is_context = inspect.isasyncgenfunction(inspect.unwrap(method))

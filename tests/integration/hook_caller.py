@@ -2,8 +2,8 @@
 
     SM_SESSION_ID=1a2b3c4d python -m tests.integration.hook_caller SOCKET
 
-A request is `[path, key, body]`; an answer `["ok", JSON]`, or the refusal as `[code, message, hint]`. While the daemon
-is away it is asked again, as `sm hook` does.
+A request is `[path, key, body]`; an answer `["ok", JSON]`, or the refusal as `[code, message, hint]`. The process
+retries while the daemon is away, as `sm hook` does.
 """
 
 import json
@@ -26,7 +26,7 @@ _AWAY_S = 20.0
 
 
 class HookCaller:
-    """A process of session `session_id` that asks what it is told to ask, one thing after the other."""
+    """A process of session `session_id` that sends requests one after the other."""
 
     def __init__(self, instance: "Instance", session_id: str) -> None:
         self._process = subprocess.Popen(
@@ -45,13 +45,13 @@ class HookCaller:
         for line in self._process.stdout:
             self._answers.put(json.loads(line))
 
-    def asks(self, path: str, key: str, body: Mapping[str, object]) -> None:
+    def send(self, path: str, key: str, body: Mapping[str, object]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{json.dumps([path, key, body])}\n")
         self._process.stdin.flush()
 
-    def hears(self, within_s: float = WITHIN_S) -> list[Any]:
-        """The answer to the oldest question that was not heard yet."""
+    def receive(self, within_s: float = WITHIN_S) -> list[Any]:
+        """Return the answer to the oldest request whose answer was not received yet."""
         try:
             return self._answers.get(timeout=scaled(within_s))
         except Empty:
@@ -80,7 +80,7 @@ def _answer(client: Client, path: str, key: str, body: Mapping[str, object]) -> 
 
 
 if __name__ == "__main__":
-    asking = Client(sys.argv[1])
-    for asked in sys.stdin:
-        sys.stdout.write(json.dumps(_answer(asking, *json.loads(asked))) + "\n")
+    client = Client(sys.argv[1])
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_answer(client, *json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""A real daemon that is slow to read events, as on a slow disk: what is committed meanwhile must not be lost.
+"""A real daemon that reads events slowly, as on a slow disk: events committed meanwhile must not be lost.
 
-It reads the event FIRST when the event LAST is committed too. It makes the file READING when it begins to wait.
+It reads the event FIRST only after the event LAST is committed, and creates the file READING when it starts to wait.
 """
 
 import os
@@ -15,14 +15,14 @@ from sm.store import Store
 FIRST, LAST = 3, 6
 READING = "reading"
 
-read_at_once = Store.events
+read_events = Store.events
 
 
-async def events(self: Store, **what: Any) -> list[Event]:
+async def events(self: Store, **filters: Any) -> list[Event]:
     if FIRST <= self.last_seq < LAST:
         Path(os.environ["SM_HOME"], READING).touch()
-        await self.changed(lambda: self.last_seq >= LAST)
-    return await read_at_once(self, **what)
+        await self.wait_until(lambda: self.last_seq >= LAST)
+    return await read_events(self, **filters)
 
 
 if __name__ == "__main__":

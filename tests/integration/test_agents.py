@@ -1,8 +1,9 @@
-"""Agent types, from files and the configuration, through the real command, daemon and tmux.
+"""Agent types from files and from the configuration, through the real command, daemon and tmux.
 
-A script that keeps its arguments stands in for claude: what it is started with is what is asked about.
+A script that records its arguments stands in for claude.
 """
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -62,91 +63,95 @@ class Team(Instance):
 
     def argv(self, session_id: str) -> list[str]:
         path = self.home / f"argv-{session_id}"
-        until(path.exists, "it has been started")
+        until(path.exists, "the agent has written its arguments")
         return path.read_text().split("\0")[:-1]
 
     def option(self, session_id: str, name: str) -> str | None:
         argv = self.argv(session_id)
         return argv[argv.index(name) + 1] if name in argv else None
 
-    def told(self, session_id: str) -> str:
+    def system_prompt(self, session_id: str) -> str:
         return str(self.option(session_id, "--append-system-prompt"))
 
-    def found(self, *arguments: str, **options: Any) -> dict[str, dict[str, Any]]:
-        return {each["name"]: each for each in self.json("agents", *arguments, **options)["agents"]}
+    def agent_types(self, *arguments: str, **options: Any) -> dict[str, dict[str, Any]]:
+        return {agent["name"]: agent for agent in self.json("agents", *arguments, **options)["agents"]}
 
 
 @pytest.fixture(scope="module")
 def team() -> Iterator[Team]:
-    made = Team()
-    made.sm("workspace", "create", "shop", "--working-dir", str(made.shop))
-    yield made
-    made.end()
+    shared_team = Team()
+    shared_team.sm("workspace", "create", "shop", "--working-dir", str(shared_team.shop))
+    yield shared_team
+    shared_team.end()
 
 
-def acting(session: dict[str, Any]) -> dict[str, str]:
+def session_env(session: dict[str, Any]) -> dict[str, str]:
     return {"SM_SESSION_ID": session["session_id"]}
 
 
-def define(directory: Path, name: str, text: str = REVIEWER) -> Path:
+def write_definition(directory: Path, name: str, text: str = REVIEWER) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.md"
     path.write_text(text)
     return path
 
 
-def test_definition_in_the_workspace_is_an_agent_type_there_and_nowhere_else(team: Team) -> None:
-    path = define(team.agents, "reviewer")
-    assert "reviewer" not in team.found(cwd=team.work)
-    assert "reviewer" not in team.found("--workspace", "-", cwd=team.shop)
-    for found in (team.found("--workspace", "shop", cwd=team.work), team.found(cwd=team.shop)):
-        assert found["reviewer"]["origin"] == str(path)
-        assert found["reviewer"]["model"] == "opus"
-        assert not found["reviewer"]["spawnable"]
-        assert found["Trusted"]["spawnable"]
-    shown = team.run("agents", cwd=team.shop)
-    assert shown.stdout.startswith("In workspace shop:\n")
-    assert "`spawnable` has no effect" in shown.stderr
+def test_definition_in_a_workspace_is_an_agent_type_only_in_that_workspace(team: Team) -> None:
+    path = write_definition(team.agents, "reviewer")
+    assert "reviewer" not in team.agent_types(cwd=team.work)
+    assert "reviewer" not in team.agent_types("--workspace", "-", cwd=team.shop)
+    for types in (team.agent_types("--workspace", "shop", cwd=team.work), team.agent_types(cwd=team.shop)):
+        assert types["reviewer"]["origin"] == str(path)
+        assert types["reviewer"]["model"] == "opus"
+        assert not types["reviewer"]["spawnable"]
+        assert types["Trusted"]["spawnable"]
+    listing = team.run("agents", cwd=team.shop)
+    assert listing.stdout.startswith("In workspace shop:\n")
+    assert "`spawnable` has no effect" in listing.stderr
     assert "unknown agent type" in team.refused("spawn", "reviewer", "x", exit_code=2, cwd=team.work)
 
     session = team.spawn("reviewer", "look", cwd=team.shop)
     assert (session["agent_type"], session["provider"], session["model"]) == ("reviewer", "claude", "opus")
     assert team.option(session["session_id"], "--tools") == "Read,Bash"
-    assert team.told(session["session_id"]).endswith("\n\nOnly review.")
-    assert "reviewer (reviews changes)" in team.told(session["session_id"])
+    assert team.system_prompt(session["session_id"]).endswith("\n\nOnly review.")
+    assert "reviewer (reviews changes)" in team.system_prompt(session["session_id"])
 
 
-def test_changed_definition_is_that_of_the_next_agent_and_of_a_restored_one(team: Team) -> None:
-    path = define(team.agents, "changing")
+def test_new_and_restored_agents_use_the_changed_definition(team: Team) -> None:
+    path = write_definition(team.agents, "changing")
     session_id = team.spawn("changing", cwd=team.shop)["session_id"]
-    assert team.told(session_id).endswith("Only review.")
+    assert team.system_prompt(session_id).endswith("Only review.")
     path.write_text(
         REVIEWER.replace("Only review.", "Only write.").replace("tools: Read, Bash", "tools: Bash")
     )
     other = team.spawn("changing", cwd=team.shop)["session_id"]
-    assert team.told(other).endswith("Only write.")
+    assert team.system_prompt(other).endswith("Only write.")
     team.sm("kill", session_id)
     (team.home / f"argv-{session_id}").unlink()
     restored = team.json("restore", session_id)
     assert restored["agent_type"] == "changing"
-    assert team.told(session_id).endswith("Only write.")
-    assert team.option(session_id, "--tools") == "Read,Bash"  # its options are those that it was started with
+    assert team.system_prompt(session_id).endswith("Only write.")
+    assert team.option(session_id, "--tools") == "Read,Bash"  # options stay as at the first start
     path.unlink()
     team.sm("kill", session_id)
     (team.home / f"argv-{session_id}").unlink()
     assert team.json("restore", session_id)["agent_type"] == "changing"
-    assert "Only" not in team.told(session_id)
-    warned = [each["message"] for each in team.events(session_id) if each["type"] == "warning"]
-    assert "agent type changing is there no more: nothing of its prompt is told again" in warned[-1]
+    prompt = team.system_prompt(session_id)
+    assert "Only write." not in prompt and "Only review." not in prompt
+    warnings = [event["message"] for event in team.events(session_id) if event["type"] == "warning"]
+    assert (
+        "agent type changing no longer exists: the agent resumes without the prompt of that type"
+        in warnings[-1]
+    )
 
 
 @pytest.mark.parametrize(
     "settings", ["name: 0x" + "f" * 8000, r'description: "\ud800"', r'disallowedTools: ["Bash(\ud800)"]']
 )
-def test_definition_that_nothing_can_show_breaks_only_itself(team: Team, settings: str) -> None:
-    path = define(team.agents, "broken", f"---\n{settings}\n---\n")
+def test_unprintable_definition_is_a_problem_of_that_agent_type_only(team: Team, settings: str) -> None:
+    path = write_definition(team.agents, "broken", f"---\n{settings}\n---\n")
     try:
-        assert team.found(cwd=team.shop)["broken"]["problem"]
+        assert team.agent_types(cwd=team.shop)["broken"]["problem"]
         team.refused("spawn", "broken", "x", exit_code=2, cwd=team.shop)
         session_id = team.spawn("Plain", cwd=team.shop)["session_id"]
         team.argv(session_id)
@@ -158,94 +163,94 @@ def test_definition_that_nothing_can_show_breaks_only_itself(team: Team, setting
 
 
 @pytest.mark.parametrize("model", ["--dangerously-skip-permissions", "-x", "a b", "", "a\ud800", "ä"])
-def test_model_that_is_no_name_is_refused_before_any_agent_hears_of_it(team: Team, model: str) -> None:
+def test_spawn_is_refused_when_the_model_name_is_invalid(team: Team, model: str) -> None:
     body = {"agent_type": "Plain", "model": model, "current_dir": str(team.work)}
     with pytest.raises(UsageError):
         Client(str(team.socket)).post("/v1/sessions", body)
     if model.isprintable():
-        told = team.refused("spawn", "Plain", "hello", f"--model={model}", exit_code=2)
-        assert "is no name of a model" in told
+        error = team.refused("spawn", "Plain", "hello", f"--model={model}", exit_code=2)
+        assert "invalid value for --model" in error
 
 
-def test_broken_definition_is_told_and_holds_up_nobody(team: Team) -> None:
-    path = define(team.agents, "broken", "---\nmodel: -x\n---\n")
+def test_agents_reports_a_broken_definition_and_other_types_still_start(team: Team) -> None:
+    path = write_definition(team.agents, "broken", "---\nmodel: -x\n---\n")
     os.mkfifo(team.agents / "pipe.md")
     (team.home / "secret.md").write_text(REVIEWER.replace("reviews changes", "SECRET"))
     (team.agents / "leak.md").symlink_to(team.home / "secret.md")
     try:
-        shown = team.sm("agents", "--workspace", "shop")
-        assert "cannot be used: 2:8: model: is no name of a model" in shown
-        assert "cannot be used: 1:1: is not a file" in shown
+        listing = team.sm("agents", "--workspace", "shop")
+        assert "cannot be used: 2:8: model: is not a valid model name" in listing
+        assert "cannot be used: 1:1: is not a regular file" in listing
         assert "SECRET" not in team.sm("agents", "--workspace", "shop", "--json")
-        told = team.refused("spawn", "broken", "x", exit_code=2, cwd=team.shop)
-        assert f"{path}:2:8: model: is no name of a model" in told
+        error = team.refused("spawn", "broken", "x", exit_code=2, cwd=team.shop)
+        assert f"{path}:2:8: model: is not a valid model name" in error
         for name in ("pipe", "leak"):
             team.refused("spawn", name, "x", exit_code=2, cwd=team.shop)
         session = team.spawn("Planner", cwd=team.shop)
-        assert "broken" not in team.told(session["session_id"])
+        assert "broken" not in team.system_prompt(session["session_id"])
     finally:
         for name in ("broken", "pipe", "leak"):
             (team.agents / f"{name}.md").unlink()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a" * 65, "..", "/etc/passwd"])
-def test_agent_type_is_no_path(team: Team, name: str) -> None:
-    assert "unknown agent type" in team.refused("spawn", "--", name, "x", exit_code=2, cwd=team.shop)
+def test_spawn_is_refused_when_the_agent_type_is_a_path(team: Team, name: str) -> None:
+    assert "invalid agent type" in team.refused("spawn", "--", name, "x", exit_code=2, cwd=team.shop)
 
 
-def test_configured_types_and_the_operators_own_come_as_they_should(team: Team) -> None:
-    define(team.agents, "Planner")
-    define(team.agents, "both")
-    mine = define(team.home / "agents", "both")
-    claudes = define(team.home / ".claude" / "agents", "helper")
-    elsewhere = define(team.home / "elsewhere" / "agents", "other")
-    shown = team.json("agents", cwd=team.shop)["agents"]
-    shadowed = {(each["name"], each["shadowed_by"]) for each in shown if each["shadowed_by"]}
+def test_agent_types_shadow_each_other_in_order_of_origin(team: Team) -> None:
+    write_definition(team.agents, "Planner")
+    write_definition(team.agents, "both")
+    own_path = write_definition(team.home / "agents", "both")
+    claude_path = write_definition(team.home / ".claude" / "agents", "helper")
+    elsewhere = write_definition(team.home / "elsewhere" / "agents", "other")
+    listed = team.json("agents", cwd=team.shop)["agents"]
+    shadowed = {(agent["name"], agent["shadowed_by"]) for agent in listed if agent["shadowed_by"]}
     assert shadowed == {("Planner", "config"), ("both", str(team.agents / "both.md"))}
     (team.agents / "both.md").unlink()
     (team.agents / "Planner.md").unlink()
-    found = team.found(cwd=team.shop)
-    assert (found["both"]["origin"], found["both"]["spawnable"]) == (str(mine), True)
-    assert found["helper"]["origin"] == str(claudes)
-    there = {"CLAUDE_CONFIG_DIR": str(elsewhere.parent.parent)}
-    assert "other" in team.found(env=there)
-    assert "helper" not in team.found(env=there)
-    # A session's own is that of its environment, whatever the shell of a command in it says.
-    parent = team.spawn("Planner", cwd=team.shop, env=there)
-    assert "other" in team.found(env=acting(parent))
-    assert team.spawn("other", env=acting(parent))["agent_type"] == "other"
-    team.refused("spawn", "helper", "x", exit_code=2, env=acting(parent))
+    agent_types = team.agent_types(cwd=team.shop)
+    assert (agent_types["both"]["origin"], agent_types["both"]["spawnable"]) == (str(own_path), True)
+    assert agent_types["helper"]["origin"] == str(claude_path)
+    other_home = {"CLAUDE_CONFIG_DIR": str(elsewhere.parent.parent)}
+    assert "other" in team.agent_types(env=other_home)
+    assert "helper" not in team.agent_types(env=other_home)
+    # A session's environment decides which home is read, not the environment of a command in it.
+    parent = team.spawn("Planner", cwd=team.shop, env=other_home)
+    assert "other" in team.agent_types(env=session_env(parent))
+    assert team.spawn("other", env=session_env(parent))["agent_type"] == "other"
+    team.refused("spawn", "helper", "x", exit_code=2, env=session_env(parent))
 
 
-def test_workspace_says_which_types_its_sessions_are_given(team: Team) -> None:
-    define(team.agents, "reviewer")
+def test_workspace_setting_limits_the_agent_types_of_its_sessions(team: Team) -> None:
+    write_definition(team.agents, "reviewer")
     parent = team.spawn("Planner", cwd=team.shop)
     team.sm("workspace", "set", "shop", "--agents", "reviewer,Sh")
     try:
         assert (
-            set(team.found("--workspace", "shop"))
-            == set(team.found(env=acting(parent)))
+            set(team.agent_types("--workspace", "shop"))
+            == set(team.agent_types(env=session_env(parent)))
             == {"reviewer", "Sh"}
         )
-        for env in ({}, acting(parent)):
-            told = team.refused("spawn", "Editor", "x", exit_code=2, cwd=team.shop, env=env)
-            assert "unknown agent type Editor" in told
-            assert "sm workspace set shop --agents" in told
+        for env in ({}, session_env(parent)):
+            error = team.refused("spawn", "Editor", "x", exit_code=2, cwd=team.shop, env=env)
+            assert "unknown agent type Editor" in error
+            assert "sm workspace set shop --agents" in error
         assert "not given to sessions of workspace shop" in team.run("agents", "--workspace", "shop").stderr
-        child = team.spawn("reviewer", env=acting(parent))
-        assert "TYPE: Sh, reviewer (reviews changes)." in team.told(child["session_id"])
-        assert "Editor" in team.found(cwd=team.work)
+        child = team.spawn("reviewer", env=session_env(parent))
+        assert "TYPE: Sh, reviewer (reviews changes)." in team.system_prompt(child["session_id"])
+        assert "Editor" in team.agent_types(cwd=team.work)
     finally:
         team.sm("workspace", "set", "shop", "--agents", "all")
 
 
-def test_example_of_a_team_works_when_it_is_typed_in_its_order(team: Team) -> None:
+def test_team_example_of_the_readme_works(team: Team) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    setting, _, rest = readme.partition("$ sm workspace set shop ")[2].partition("#")[0].partition("\n")
+    setting = readme.partition("$ sm workspace set shop ")[2].partition("\n")[0].partition("#")[0]
     file = readme.partition(".sm/agents/reviewer.md <<'END'\n")[2].partition("END\n")[0]
-    assert setting and rest and file.startswith("---\n")
+    assert setting and file.startswith("---\n")
     team.sm("workspace", "set", "shop", *shlex.split(setting))
-    path = define(team.agents, "reviewer", file)
+    path = write_definition(team.agents, "reviewer", file)
     try:
         team.spawn("reviewer", "Review the last commit", cwd=team.shop)
     finally:
@@ -253,12 +258,15 @@ def test_example_of_a_team_works_when_it_is_typed_in_its_order(team: Team) -> No
         path.unlink()
 
 
-def test_definitions_of_one_team_hold_up_no_other(team: Team) -> None:
-    """They took 60 s of the processor each time, in threads that all needed."""
+def test_spawn_is_not_delayed_when_another_workspace_has_200_definitions(team: Team) -> None:
+    """Parsing these definitions once took 60 s of CPU each time, in threads that other requests share.
+
+    A listing of them ends within the time limit of the daemon: on a loaded machine that may be a refusal.
+    """
     flood = team.home / "flood"
     settings = f"---\nx: [{'a,' * 4000}]\n---\n"
     paths = [
-        define(flood / place / "agents", f"agent{n:03}", settings)
+        write_definition(flood / place / "agents", f"agent{n:03}", settings)
         for place in (".sm", ".claude")
         for n in range(100)
     ]
@@ -267,23 +275,28 @@ def test_definitions_of_one_team_hold_up_no_other(team: Team) -> None:
         for _ in range(2):
             for path in paths:
                 path.touch()
-            asked = [pool.submit(team.json, "agents", "--workspace", "flood") for _ in range(8)]
+            listings = [pool.submit(team.run, "agents", "--workspace", "flood", "--json") for _ in range(8)]
             team.spawn("Plain", "--workspace", "shop")  # within the limit of a command
-            for each in asked:
-                found = each.result()["agents"]
-                assert sum(not t["problem"] for t in found if t["origin"].startswith(str(flood))) == 16
+            for listing in listings:
+                ended = listing.result()
+                answer = json.loads(ended.stdout or ended.stderr)
+                if ended.returncode == 9:
+                    assert "did not respond" in answer["error"]["message"]
+                else:
+                    agents = [t for t in answer["agents"] if t["origin"].startswith(str(flood))]
+                    assert sum(not t["problem"] for t in agents) == 16
     team.sm("workspace", "delete", "flood")
 
 
-def test_name_that_no_agent_type_has_is_told(team: Team) -> None:
-    path = define(team.agents, "reviewer")
-    own = define(team.home / ".claude" / "agents", "mine")
+def test_workspace_warns_when_an_agent_type_name_is_unknown(team: Team) -> None:
+    path = write_definition(team.agents, "reviewer")
+    own_path = write_definition(team.home / ".claude" / "agents", "mine")
     try:
         names = "Editor,reviewer,mine,Editr,Revewer"
         changed = team.json("workspace", "set", "shop", "--agents", names)
         expected = [
-            "there is no agent type Editr now; did you mean Editor?",
-            "there is no agent type Revewer now; did you mean reviewer?",
+            "agent type Editr does not exist; did you mean Editor?",
+            "agent type Revewer does not exist; did you mean reviewer?",
         ]
         assert changed["warnings"] == expected
         assert changed["capabilities"]["agents"] == names.split(",")
@@ -294,34 +307,34 @@ def test_name_that_no_agent_type_has_is_told(team: Team) -> None:
         team.sm("workspace", "set", "shop", "--agents", "all")
         team.run("workspace", "delete", "typo")
         path.unlink()
-        own.unlink()
+        own_path.unlink()
 
 
-def test_session_sees_what_it_may_spawn_and_no_other_workspace(team: Team) -> None:
-    define(team.agents, "broken", "x")
-    define(team.agents, "Editor")
+def test_agents_shows_a_session_only_the_types_it_may_spawn(team: Team) -> None:
+    write_definition(team.agents, "broken", "x")
+    write_definition(team.agents, "Editor")
     parent = team.spawn("Planner", cwd=team.shop)
     stranger = team.spawn("Planner", cwd=team.work)
-    seen = team.json("agents", env=acting(parent))
-    assert "broken" not in {each["name"] for each in seen["agents"]}
-    assert not [each for each in seen["agents"] if each["problem"] or each["shadowed_by"]]
-    team.refused("agents", "--workspace", "shop", exit_code=3, env=acting(stranger))
-    assert team.json("agents", env=acting(stranger))["workspace"] is None
+    agents = team.json("agents", env=session_env(parent))["agents"]
+    assert "broken" not in {agent["name"] for agent in agents}
+    assert not [agent for agent in agents if agent["problem"] or agent["shadowed_by"]]
+    team.refused("agents", "--workspace", "shop", exit_code=3, env=session_env(stranger))
+    assert team.json("agents", env=session_env(stranger))["workspace"] is None
     (team.agents / "broken.md").unlink()
     (team.agents / "Editor.md").unlink()
 
 
 @pytest.mark.parametrize("query", [{"cwd": "/a\0b"}, {"cwd": "relative"}, {"cwd": "/" + "a" * 5000}])
-def test_directory_that_is_none_is_refused(team: Team, query: dict[str, str]) -> None:
+def test_agents_route_refuses_an_invalid_directory(team: Team, query: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         Client(str(team.socket)).get("/v1/agents", query)
 
 
 @pytest.mark.parametrize("path", ["/a\0b", "relative", "/" + "a" * 5000, "/proc/self/mem", "//"])
-def test_home_that_is_none_holds_no_definitions(team: Team, path: str) -> None:
+def test_agents_route_ignores_an_invalid_home(team: Team, path: str) -> None:
     for name in ("home", "claude_config_dir"):
-        found = Client(str(team.socket)).get("/v1/agents", {name: path})
-        assert {"Planner", "Sh"} <= {each["name"] for each in found["agents"]}
+        answer = Client(str(team.socket)).get("/v1/agents", {name: path})
+        assert {"Planner", "Sh"} <= {agent["name"] for agent in answer["agents"]}
 
 
 # --------------------------------------------------------------------------------------------------- permission mode
@@ -344,51 +357,51 @@ def test_home_that_is_none_holds_no_definitions(team: Team, path: str) -> None:
         ("Sh", "Bypass", None),
     ],
 )
-def test_child_has_the_permission_mode_of_its_parent_at_most(
+def test_child_permission_mode_is_capped_by_its_parent(
     team: Team, parent: str, child: str, mode: str | None
 ) -> None:
-    above = team.spawn(parent, "sleep 1000")
-    made = team.spawn(child, env=acting(above))
-    assert made["parent_session_id"] == above["session_id"]
-    assert team.option(made["session_id"], "--permission-mode") == mode
+    parent_session = team.spawn(parent, "sleep 1000")
+    child_session = team.spawn(child, env=session_env(parent_session))
+    assert child_session["parent_session_id"] == parent_session["session_id"]
+    assert team.option(child_session["session_id"], "--permission-mode") == mode
     capped = parent in ("Planner", "Plain") and child in ("Editor", "Bypass")
     capped |= (parent, child) in {("Editor", "Bypass"), ("Planner", "Plain")}
-    assert len(made["warnings"]) == capped
+    assert len(child_session["warnings"]) == capped
     if capped:
-        assert made["warnings"][0].startswith(f"permission mode {mode}, not ")
-        assert "--dangerously-skip-permissions" not in team.argv(made["session_id"])
-    # Nor has a child of that child, or a fork, more; and a restored one has what it had.
+        assert child_session["warnings"][0].startswith(f"permission mode {mode}, not ")
+        assert "--dangerously-skip-permissions" not in team.argv(child_session["session_id"])
+    # A grandchild gets no more, and a restored child keeps its mode.
     if parent == "Editor" and child == "Bypass":
-        below = team.spawn("Bypass", env=acting(made))
-        assert team.option(below["session_id"], "--permission-mode") == mode
-        team.sm("kill", made["session_id"])
-        (team.home / f"argv-{made['session_id']}").unlink()
-        team.sm("restore", made["session_id"])
-        assert team.option(made["session_id"], "--permission-mode") == mode
+        grandchild = team.spawn("Bypass", env=session_env(child_session))
+        assert team.option(grandchild["session_id"], "--permission-mode") == mode
+        team.sm("kill", child_session["session_id"])
+        (team.home / f"argv-{child_session['session_id']}").unlink()
+        team.sm("restore", child_session["session_id"])
+        assert team.option(child_session["session_id"], "--permission-mode") == mode
 
 
-def test_operator_may_do_anything(team: Team) -> None:
-    above = team.spawn("Planner")
-    made = team.spawn("Bypass", "--parent", above["session_id"])
-    assert made["warnings"] == []
-    assert "--dangerously-skip-permissions" in team.argv(made["session_id"])
+def test_operator_can_spawn_a_child_with_a_higher_permission_mode(team: Team) -> None:
+    parent = team.spawn("Planner")
+    child = team.spawn("Bypass", "--parent", parent["session_id"])
+    assert child["warnings"] == []
+    assert "--dangerously-skip-permissions" in team.argv(child["session_id"])
 
 
-def test_fork_by_a_session_is_capped_and_one_by_the_operator_is_not(team: Team) -> None:
-    above = team.spawn("Editor")
-    made = team.spawn("Bypass", "--parent", above["session_id"])
-    forked = team.json("fork", made["session_id"], env=acting(above))
-    assert forked["parent_session_id"] == above["session_id"]
+def test_fork_permission_mode_is_capped_for_a_session_but_not_for_the_operator(team: Team) -> None:
+    parent = team.spawn("Editor")
+    child = team.spawn("Bypass", "--parent", parent["session_id"])
+    forked = team.json("fork", child["session_id"], env=session_env(parent))
+    assert forked["parent_session_id"] == parent["session_id"]
     assert team.option(forked["session_id"], "--permission-mode") == "acceptEdits"
     assert "--dangerously-skip-permissions" not in team.argv(forked["session_id"])
     assert len(forked["warnings"]) == 1
-    by_operator = team.json("fork", made["session_id"])
+    by_operator = team.json("fork", child["session_id"])
     assert "--dangerously-skip-permissions" in team.argv(by_operator["session_id"])
 
 
-def test_agents_cannot_make_a_type_spawnable_where_they_can_write(team: Team) -> None:
-    define(team.agents, "riser", "---\nspawnable: true\npermissionMode: bypassPermissions\n---\n")
-    above = team.spawn("Planner", cwd=team.shop)
-    made = team.spawn("riser", env=acting(above))
-    assert team.option(made["session_id"], "--permission-mode") == "plan"
+def test_spawnable_in_a_workspace_definition_does_not_lift_the_permission_cap(team: Team) -> None:
+    write_definition(team.agents, "riser", "---\nspawnable: true\npermissionMode: bypassPermissions\n---\n")
+    parent = team.spawn("Planner", cwd=team.shop)
+    child = team.spawn("riser", env=session_env(parent))
+    assert team.option(child["session_id"], "--permission-mode") == "plan"
     (team.agents / "riser.md").unlink()

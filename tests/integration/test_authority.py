@@ -1,4 +1,4 @@
-"""What a caller may not see is not there for it, on whatever way it asks; and what was decided is written down."""
+"""Hidden objects do not exist for a caller on any route, and the audit log records each decision."""
 
 import json
 import sqlite3
@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.asking import asked
 from tests.instance import Instance, until
+from tests.session_client import request_as
 
-NOBODY = "0f0f0f0f"
-"""An id that no session has."""
+ABSENT = "0f0f0f0f"
+"""A session id that does not exist."""
 
 
 @dataclass(frozen=True)
-class Two:
-    """Two workspaces. In `one` a parent with a child, and another session of its team; in `two` a stranger."""
+class World:
+    """Two workspaces: `one` has a parent with a child, and a mate; `two` has a stranger."""
 
     instance: Instance
     parent: str
@@ -29,14 +29,14 @@ class Two:
     message: int
     """From the operator to the stranger."""
     request: str
-    """Of the stranger."""
+    """Asked by the stranger."""
 
-    def ask(self, who: str | None, *requests: tuple[Any, ...]) -> list[list[Any]]:
-        return asked(self.instance, who, *requests)
+    def ask(self, caller: str | None, *requests: tuple[Any, ...]) -> list[list[Any]]:
+        return request_as(self.instance, caller, *requests)
 
-    def one(self, who: str | None, *request: Any) -> Any:
-        """The answer to one request, which must be granted."""
-        word, answer = self.ask(who, request)[0][:2]
+    def granted(self, caller: str | None, *request: Any) -> Any:
+        """Return the answer to one request, which must succeed."""
+        word, answer = self.ask(caller, request)[0][:2]
         assert word == "ok", answer
         return answer
 
@@ -46,7 +46,7 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Two]:
+def world() -> Iterator[World]:
     instance = Instance("limits: {spawn_interval_s: 0}")
     for slug in ("one", "two"):
         (instance.home / slug).mkdir()
@@ -59,12 +59,14 @@ def two() -> Iterator[Two]:
     parent, stranger = spawned("one", "--name", "lead"), spawned("two", "--name", "hidden")
     child, mate = spawned("one", "--parent", parent), spawned("one")
     message = instance.json("send", stranger, "words-for-the-stranger", "--no-wait")["message_id"]
-    asking = asked(instance, stranger, ("POST", "/v1/requests", None, {"question": "words-of-a-question"}))
-    yield Two(instance, parent, child, mate, stranger, message, asking[0][1]["request_id"])
+    answers = request_as(
+        instance, stranger, ("POST", "/v1/requests", None, {"question": "words-of-a-question"})
+    )
+    yield World(instance, parent, child, mate, stranger, message, answers[0][1]["request_id"])
     instance.end()
 
 
-# --------------------------------------------------------------------------- not there and not yours: one answer
+# ------------------------------------------------------- a hidden object and an absent one get the same answer
 
 ROUTES = [
     ("GET", "/v1/sessions/{ref}"),
@@ -106,207 +108,218 @@ def filled(value: Any, **words: str) -> Any:
     return json.loads(text)
 
 
-def not_there_and_not_yours(
-    world: Two, who: str, there: str, absent: str, routes: Sequence[tuple[Any, ...]]
+def assert_hidden_like_absent(
+    world: World, caller: str, hidden: str, absent: str, routes: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Every route says the same of both."""
-    seen = [
+    """Assert that every route answers the same for `there`, which is hidden, and for `absent`."""
+    visible_names = [
         s[name]
-        for s in world.one(who, "GET", "/v1/sessions")
+        for s in world.granted(caller, "GET", "/v1/sessions")
         for name in ("session_id", "name", "friendly_name")
     ]
-    hints = {"sm all lists them", "sm requests", *(f"did you mean {name}?" for name in seen)}
-    said = []
-    for ref in (there, absent):
-        wanted = [filled(each, ref=ref, child=world.child) for each in routes]
-        answers = world.ask(who, *[(method, path, None, *body) for method, path, *body in wanted])
-        said.append([json.loads(json.dumps(answer).replace(ref, "REF")) for answer in answers])
-    for route, of_there, of_absent in zip(routes, *said, strict=True):
-        assert of_there[:2] == of_absent[:2], route
-        assert of_there[0] == "not_found", route
-        # Two words may come near different names, but near those only that the caller sees.
-        assert {of_there[2], of_absent[2]} <= hints, route
+    hints = {
+        "list sessions: sm all",
+        "list requests: sm requests",
+        *(f"did you mean {name}?" for name in visible_names),
+    }
+    answers_by_ref = []
+    for ref in (hidden, absent):
+        wanted = [filled(route, ref=ref, child=world.child) for route in routes]
+        answers = world.ask(caller, *[(method, path, None, *body) for method, path, *body in wanted])
+        answers_by_ref.append([json.loads(json.dumps(answer).replace(ref, "REF")) for answer in answers])
+    for route, of_hidden, of_absent in zip(routes, *answers_by_ref, strict=True):
+        assert of_hidden[:2] == of_absent[:2], route
+        assert of_hidden[0] == "not_found", route
+        # Two references may resemble different names, but only names that the caller sees.
+        assert {of_hidden[2], of_absent[2]} <= hints, route
 
 
 @pytest.mark.parametrize("reference", ["id", "prefix", "name", "friendly name", "short name"])
-def test_a_session_of_another_workspace_is_not_there_on_any_route(two: Two, reference: str) -> None:
-    there, absent = {
-        "id": (two.stranger, NOBODY),
-        "prefix": (two.stranger[:5], NOBODY[:5]),
-        "name": (f"sleeper-{two.stranger}", f"sleeper-{NOBODY}"),
+def test_session_of_another_workspace_is_not_found_on_any_route(world: World, reference: str) -> None:
+    hidden, absent = {
+        "id": (world.stranger, ABSENT),
+        "prefix": (world.stranger[:5], ABSENT[:5]),
+        "name": (f"sleeper-{world.stranger}", f"sleeper-{ABSENT}"),
         "friendly name": ("sleeper-hidden", "sleeper-hidxen"),
         "short name": ("hidden", "hidxen"),
     }[reference]
-    not_there_and_not_yours(two, two.parent, there, absent, ROUTES)
+    assert_hidden_like_absent(world, world.parent, hidden, absent, ROUTES)
 
 
 @pytest.mark.parametrize(
-    ("there", "absent", "path"),
+    ("kind", "absent", "path"),
     [
         ("message", "999999", "/v1/messages/{}"),
         ("request", "r999999", "/v1/requests/{}"),
         ("workspace", "twx", "/v1/workspaces/{}"),
     ],
 )
-def test_what_belongs_to_another_workspace_is_not_there(two: Two, there: str, absent: str, path: str) -> None:
-    known = {"message": str(two.message), "request": two.request, "workspace": "two"}[there]
-    assert two.one(None, "GET", path.format(known))
-    said = two.ask(two.parent, ("GET", path.format(known)), ("GET", path.format(absent)))
-    assert json.dumps(said[0]).replace(known, "X") == json.dumps(said[1]).replace(absent, "X")
-    assert said[0][0] == "not_found"
+def test_message_request_or_workspace_of_others_is_not_found(
+    world: World, kind: str, absent: str, path: str
+) -> None:
+    hidden = {"message": str(world.message), "request": world.request, "workspace": "two"}[kind]
+    assert world.granted(None, "GET", path.format(hidden))
+    answers = world.ask(world.parent, ("GET", path.format(hidden)), ("GET", path.format(absent)))
+    assert json.dumps(answers[0]).replace(hidden, "X") == json.dumps(answers[1]).replace(absent, "X")
+    assert answers[0][0] == "not_found"
 
 
 @pytest.mark.parametrize(("action", "body"), [("answer", {"approved": True}), ("taken", {})])
-def test_a_request_of_another_workspace_cannot_be_answered(
-    two: Two, action: str, body: dict[str, Any]
+def test_request_of_another_workspace_cannot_be_answered(
+    world: World, action: str, body: dict[str, Any]
 ) -> None:
-    paths = [f"/v1/requests/{name}/{action}" for name in (two.request, "r999999")]
-    said = two.ask(two.parent, *[("POST", path, None, body) for path in paths])
-    assert said[0][1].replace(two.request, "X") == said[1][1].replace("r999999", "X")
-    assert said[0][::2] == said[1][::2] == ["not_found", "sm requests"]
+    paths = [f"/v1/requests/{name}/{action}" for name in (world.request, "r999999")]
+    answers = world.ask(world.parent, *[("POST", path, None, body) for path in paths])
+    assert answers[0][1].replace(world.request, "X") == answers[1][1].replace("r999999", "X")
+    assert answers[0][::2] == answers[1][::2] == ["not_found", "list requests: sm requests"]
 
 
-def test_a_message_of_another_workspace_cannot_be_confirmed(two: Two) -> None:
-    said = two.ask(
-        two.parent,
-        ("POST", "/v1/inbox/confirm", None, {"message_ids": [two.message]}),
+def test_message_of_another_workspace_cannot_be_confirmed(world: World) -> None:
+    answers = world.ask(
+        world.parent,
+        ("POST", "/v1/inbox/confirm", None, {"message_ids": [world.message]}),
         ("POST", "/v1/inbox/confirm", None, {"message_ids": [999_999]}),
     )
-    assert said[0][1].replace(str(two.message), "X") == said[1][1].replace("999999", "X")
-    assert said[0][::2] == said[1][::2] == ["not_found", "sm log shows yours"]
+    assert answers[0][1].replace(str(world.message), "X") == answers[1][1].replace("999999", "X")
+    assert answers[0][::2] == answers[1][::2] == ["not_found", "list your messages: sm log"]
 
 
-def test_a_taken_name_says_no_more_than_that(two: Two) -> None:
+def test_name_taken_error_does_not_reveal_the_other_session(world: World) -> None:
     spawn = ("POST", "/v1/sessions", None, {"agent_type": "Sleeper", "name": "hidden"})
-    code, message, hint = two.ask(two.parent, spawn)[0]
-    assert (code, message) == ("name_taken", "a live session is named sleeper-hidden already")
-    assert two.stranger not in str(hint)
+    code, message, hint = world.ask(world.parent, spawn)[0]
+    assert (code, message) == ("name_taken", "name sleeper-hidden is already used by a live session")
+    assert world.stranger not in str(hint)
 
 
-def test_a_session_is_given_to_no_parent_of_another_workspace_not_even_by_the_operator(two: Two) -> None:
-    said = two.ask(None, ("POST", f"/v1/sessions/{two.child}/reparent", None, {"parent": two.stranger}))
-    assert said[0][:2] == [
+def test_operator_cannot_move_a_session_under_a_parent_of_another_workspace(world: World) -> None:
+    answers = world.ask(
+        None, ("POST", f"/v1/sessions/{world.child}/reparent", None, {"parent": world.stranger})
+    )
+    assert answers[0][:2] == [
         "not_permitted",
-        f"sessions {two.stranger} and {two.child} are in different workspaces",
+        f"sessions {world.stranger} and {world.child} are in different workspaces",
     ]
 
 
-# ----------------------------------------------------------------------------------------- nothing is counted
+# --------------------------------------------------------------------------------------------- counts and lists
 
 
-def test_a_session_counts_its_own_workspace_only(two: Two) -> None:
-    assert two.one(two.stranger, "GET", "/v1/health")["sessions"] == 1
-    assert two.one(two.mate, "GET", "/v1/health")["sessions"] == 3
-    assert two.one(None, "GET", "/v1/health")["sessions"] == 4
+def test_health_counts_only_sessions_of_the_callers_workspace(world: World) -> None:
+    assert world.granted(world.stranger, "GET", "/v1/health")["sessions"] == 1
+    assert world.granted(world.mate, "GET", "/v1/health")["sessions"] == 3
+    assert world.granted(None, "GET", "/v1/health")["sessions"] == 4
 
 
-def test_requests_of_others_take_no_place_in_a_list(two: Two) -> None:
+def test_request_list_limit_ignores_requests_of_other_workspaces(world: World) -> None:
     question = ("POST", "/v1/requests", None, {"question": "words-of-a-question"})
-    own = two.one(two.child, *question)["request_id"]
-    two.ask(two.stranger, *[question] * 3)
-    for who in (two.child, two.parent):
-        listed = two.one(who, "GET", "/v1/requests", {"all": True, "limit": 1})
-        assert [each["request_id"] for each in listed] == [own]
+    own = world.granted(world.child, *question)["request_id"]
+    world.ask(world.stranger, *[question] * 3)
+    for caller in (world.child, world.parent):
+        listed = world.granted(caller, "GET", "/v1/requests", {"all": True, "limit": 1})
+        assert [entry["request_id"] for entry in listed] == [own]
 
 
-def test_trouble_and_dead_letters_of_others_are_not_told(two: Two) -> None:
-    with closing(sqlite3.connect(two.instance.state / "sm.db")) as db, db:
+def test_status_counts_only_dead_letters_of_the_callers_workspace(world: World) -> None:
+    with closing(sqlite3.connect(world.instance.state / "sm.db")) as db, db:
         db.execute(
             "INSERT INTO outbox (id, kind, session_id, payload, created_at, state)"
             " VALUES (-1, 'type', ?, '{}', ?, 'dead')",
-            (two.stranger, "2026-01-27T15:10:00.000Z"),
+            (world.stranger, "2026-01-27T15:10:00.000Z"),
         )
-    assert two.one(None, "GET", "/v1/status")["dead_letters"] == 1
-    assert two.one(two.stranger, "GET", "/v1/status")["dead_letters"] == 1
-    assert two.one(two.parent, "GET", "/v1/status")["dead_letters"] == 0
+    assert world.granted(None, "GET", "/v1/status")["dead_letters"] == 1
+    assert world.granted(world.stranger, "GET", "/v1/status")["dead_letters"] == 1
+    assert world.granted(world.parent, "GET", "/v1/status")["dead_letters"] == 0
 
 
 @pytest.mark.parametrize(
     "path", ["/v1/sessions", "/v1/others", "/v1/who", "/v1/audience", "/v1/sessions/-/children"]
 )
-def test_no_list_shows_another_workspace(two: Two, path: str) -> None:
-    shown = two.one(two.parent, "GET", path, {"archived": True, "recursive": True})
-    assert two.stranger not in json.dumps(shown)
-    assert {s["session_id"] for s in shown} <= {two.parent, two.child, two.mate}
+def test_lists_hide_sessions_of_other_workspaces(world: World, path: str) -> None:
+    shown = world.granted(world.parent, "GET", path, {"archived": True, "recursive": True})
+    assert world.stranger not in json.dumps(shown)
+    assert {s["session_id"] for s in shown} <= {world.parent, world.child, world.mate}
 
 
-def test_no_event_of_another_workspace_is_told(two: Two) -> None:
-    told = two.one(two.parent, "GET", "/v1/events", {"recursive": True, "since": 0, "limit": 10_000})
-    assert {event["session_id"] for event in told["events"]} == {two.parent, two.child}
+def test_events_of_other_workspaces_are_hidden(world: World) -> None:
+    answer = world.granted(
+        world.parent, "GET", "/v1/events", {"recursive": True, "since": 0, "limit": 10_000}
+    )
+    assert {event["session_id"] for event in answer["events"]} == {world.parent, world.child}
 
 
-# ---------------------------------------------------------------------------- sandboxed: only what is sandboxed
+# --------------------------------------------------------- a sandboxed caller sees only sandboxed sessions
 
 
 @pytest.fixture(scope="module")
-def mixed() -> Iterator[Two]:
-    """One team. `parent` and `mate` are sandboxed, as a sandbox would have them; `child` and `stranger` are direct.
+def mixed() -> Iterator[World]:
+    """One tree, from the root: parent, child, descendant, mate, stranger.
 
-    The child stands below the parent, and below that another sandboxed one, `request`.
+    `child` and `stranger` are direct, the others sandboxed. `request` is the id of the descendant.
     """
     instance = Instance("limits: {spawn_interval_s: 0}")
     parent = instance.spawn("Sleeper", "x")["session_id"]
     child = instance.spawn("Sleeper", "x", "--parent", parent)["session_id"]
-    below = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
-    mate = instance.spawn("Sleeper", "x", "--parent", below)["session_id"]
+    descendant = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
+    mate = instance.spawn("Sleeper", "x", "--parent", descendant)["session_id"]
     stranger = instance.spawn("Sleeper", "x", "--parent", mate)["session_id"]
     message = instance.json("send", child, "words-for-the-child", "--no-wait")["message_id"]
     instance.kill_daemon()
     with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
-        sandboxed = (parent, below, mate)
+        sandboxed = (parent, descendant, mate)
         db.executemany(
             "UPDATE sessions SET effective_mode = 'sandboxed' WHERE id = ?", [(s,) for s in sandboxed]
         )
     instance.sm("all")
-    yield Two(instance, parent, child, mate, stranger, message, below)
+    yield World(instance, parent, child, mate, stranger, message, descendant)
     instance.end()
 
 
-def test_a_direct_descendant_is_not_there_for_a_sandboxed_session(mixed: Two) -> None:
+def test_direct_descendant_is_not_found_for_a_sandboxed_caller(mixed: World) -> None:
     routes = [route for route in ROUTES if "{child}" not in json.dumps(route)]
-    not_there_and_not_yours(mixed, mixed.parent, mixed.child, NOBODY, routes)
+    assert_hidden_like_absent(mixed, mixed.parent, mixed.child, ABSENT, routes)
     assert mixed.ask(mixed.parent, ("GET", f"/v1/messages/{mixed.message}"))[0][0] == "not_found"
 
 
-def test_a_sandboxed_sessions_child_does_not_fall_back_to_the_host_not_even_for_the_operator(
-    mixed: Two,
-) -> None:
-    said = mixed.instance.refused("spawn", "Sleeper", "x", "--parent", mixed.parent, exit_code=9)
-    assert "no sandbox" in said
+def test_child_of_a_sandboxed_session_never_starts_on_the_host(mixed: World) -> None:
+    error = mixed.instance.refused("spawn", "Sleeper", "x", "--parent", mixed.parent, exit_code=9)
+    assert "no sandbox" in error
 
 
-def test_a_direct_session_is_given_to_no_sandboxed_parent_not_even_by_the_operator(mixed: Two) -> None:
-    said = mixed.ask(None, ("POST", f"/v1/sessions/{mixed.child}/reparent", None, {"parent": mixed.mate}))
-    assert said[0][0] == "usage"  # it stands below
-    said = mixed.ask(
+def test_operator_cannot_move_a_direct_session_under_a_sandboxed_parent(mixed: World) -> None:
+    answers = mixed.ask(None, ("POST", f"/v1/sessions/{mixed.child}/reparent", None, {"parent": mixed.mate}))
+    assert answers[0][0] == "usage"  # it is a descendant of the child
+    answers = mixed.ask(
         None, ("POST", f"/v1/sessions/{mixed.stranger}/reparent", None, {"parent": mixed.parent})
     )
-    assert said[0][:2] == ["not_permitted", f"a child of {mixed.parent} cannot have more trust than it has"]
+    assert answers[0][:2] == [
+        "not_permitted",
+        f"session {mixed.parent} cannot be the parent of session {mixed.stranger}, which has a higher trust level",
+    ]
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_no_list_shows_a_sandboxed_session_a_direct_one(mixed: Two, recursive: bool) -> None:
+def test_lists_hide_direct_sessions_from_a_sandboxed_caller(mixed: World, recursive: bool) -> None:
     for path in (
         "/v1/sessions/-/children",
         f"/v1/sessions/{mixed.mate}/children",
         "/v1/sessions",
         "/v1/audience",
     ):
-        shown = json.dumps(mixed.one(mixed.parent, "GET", path, {"recursive": recursive}))
+        shown = json.dumps(mixed.granted(mixed.parent, "GET", path, {"recursive": recursive}))
         assert f'"session_id": "{mixed.child}"' not in shown, path
         assert f'"session_id": "{mixed.stranger}"' not in shown, path
 
 
-def test_a_sandboxed_session_is_not_told_the_id_of_a_direct_parent(mixed: Two) -> None:
-    below = mixed.one(mixed.parent, "GET", f"/v1/sessions/{mixed.request}")
-    assert (below["parent_session_id"], below["created_by"]) == (None, "operator")
-    assert mixed.child not in json.dumps(mixed.one(mixed.parent, "GET", "/v1/sessions"))
-    # Its own parent it knows by its environment.
-    assert mixed.one(mixed.request, "GET", "/v1/me")["parent_session_id"] == mixed.child
+def test_direct_parent_id_is_hidden_from_a_sandboxed_caller(mixed: World) -> None:
+    descendant = mixed.granted(mixed.parent, "GET", f"/v1/sessions/{mixed.request}")
+    assert (descendant["parent_session_id"], descendant["created_by"]) == (None, "operator")
+    assert mixed.child not in json.dumps(mixed.granted(mixed.parent, "GET", "/v1/sessions"))
+    # A session knows its own parent from its environment.
+    assert mixed.granted(mixed.request, "GET", "/v1/me")["parent_session_id"] == mixed.child
 
 
-def test_a_sandboxed_session_kills_a_tree_but_not_what_it_does_not_see(mixed: Two) -> None:
-    killed = mixed.one(
+def test_sandboxed_session_kills_only_the_visible_part_of_a_tree(mixed: World) -> None:
+    killed = mixed.granted(
         mixed.parent, "POST", f"/v1/sessions/{mixed.mate}/kill", None, {"tree": True, "force": True}
     )
     assert killed["killed"] == [mixed.mate]
@@ -318,14 +331,14 @@ def test_a_sandboxed_session_kills_a_tree_but_not_what_it_does_not_see(mixed: Tw
 TEXT, PROMPT, NOTE = "plain-words-of-a-message", "plain-words-of-a-prompt", "plain-words-of-a-note"
 
 
-def decided(instance: Instance) -> list[tuple[str, str, str | None, str]]:
+def audited_decisions(instance: Instance) -> list[tuple[str, str, str | None, str]]:
     lines = (instance.state / "log" / "audit.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
-    assert all(set(each) == {"time", "who", "what", "target", "decision", "reason"} for each in found)
-    return [(each["who"], each["what"], each["target"], each["decision"]) for each in found]
+    entries = [json.loads(line) for line in lines]
+    assert all(set(e) == {"time", "who", "what", "target", "decision", "reason"} for e in entries)
+    return [(e["who"], e["what"], e["target"], e["decision"]) for e in entries]
 
 
-def test_what_was_decided_is_written_down_and_nothing_that_was_said(instance: Instance) -> None:
+def test_audit_log_records_decisions_without_message_texts(instance: Instance) -> None:
     for slug in ("one", "two"):
         (instance.home / slug).mkdir()
         instance.sm("workspace", "create", slug, "--working-dir", str(instance.home / slug))
@@ -350,33 +363,33 @@ def test_what_was_decided_is_written_down_and_nothing_that_was_said(instance: In
     instance.sm("status", sibling)
     instance.refused("all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"})
     script = f"SM_SESSION_ID={sibling} sm complete {TEXT} > out.txt 2>&1; echo $? >> out.txt; sleep 1000"
-    two_marks = instance.spawn("Sh", script)["session_id"]
+    impostor = instance.spawn("Sh", script)["session_id"]
     out = instance.work / "out.txt"
-    until(lambda: out.exists() and out.read_text().endswith("5\n"), "it was refused")
+    until(lambda: out.exists() and out.read_text().endswith("5\n"), "the command was refused")
     instance.sm("daemon", "stop")
 
-    me = f"session:{parent}"
-    all_of_it = decided(instance)
+    caller = f"session:{parent}"
+    decisions = audited_decisions(instance)
     expected = [
         ("operator", "manage_workspaces", "one", "allowed"),
         ("operator", "manage_workspaces", "two", "allowed"),
         ("operator", "spawn", parent, "allowed"),
-        (me, "send", sibling, "allowed"),
-        (me, "read", child, "allowed"),
+        (caller, "send", sibling, "allowed"),
+        (caller, "read", child, "allowed"),
         ("operator", "spawn", child, "allowed"),
-        (me, "kill", child, "allowed"),
-        (me, "kill", grandchild, "allowed"),
-        (me, "kill", sibling, "refused"),
-        (me, "kill", foreign, "refused"),
-        (me, "see", ("nobody [2J" + "x" * 200)[:79] + "…", "refused"),
-        (me, "spawn", None, "refused"),
-        (me, "spawn", None, "refused"),
-        (me, "manage_workspaces", "one", "refused"),
-        (me, "stop_daemon", None, "refused"),
+        (caller, "kill", child, "allowed"),
+        (caller, "kill", grandchild, "allowed"),
+        (caller, "kill", sibling, "refused"),
+        (caller, "kill", foreign, "refused"),
+        (caller, "see", ("nobody [2J" + "x" * 200)[:79] + "…", "refused"),
+        (caller, "spawn", None, "refused"),
+        (caller, "spawn", None, "refused"),
+        (caller, "manage_workspaces", "one", "refused"),
+        (caller, "stop_daemon", None, "refused"),
     ]
-    assert all_of_it[: len(expected)] == expected
-    unknown, claimed, stop = all_of_it[len(expected) :]
-    assert [each[1:] for each in (unknown, claimed)] == [
+    assert decisions[: len(expected)] == expected
+    unknown, claimed, stop = decisions[len(expected) :]
+    assert [entry[1:] for entry in (unknown, claimed)] == [
         ("all", None, "refused"),
         ("complete", None, "refused"),
     ]
@@ -386,6 +399,6 @@ def test_what_was_decided_is_written_down_and_nothing_that_was_said(instance: In
     log = instance.state / "log" / "audit.jsonl"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     text = log.read_text(encoding="utf-8")
-    assert two_marks in text  # one of the two that the caller said it was
-    for said in (TEXT, PROMPT, NOTE, "\x1b"):
-        assert said not in text
+    assert impostor in text  # one of the two sessions that the caller claimed to be
+    for secret in (TEXT, PROMPT, NOTE, "\x1b"):
+        assert secret not in text

@@ -1,4 +1,4 @@
-"""An agent type from a file, as the real Claude Code gets it."""
+"""Agent types from files with the real Claude Code."""
 
 import json
 
@@ -28,53 +28,55 @@ api = scripted_api("module")
 claudes = claude_instance("module", more=MORE, claude_more='    IS_SANDBOX: "1"')
 
 
-def asked(api: ScriptedApi, words: str) -> Request:
-    """The request of the turn with this prompt."""
+def turn_request(api: ScriptedApi, words: str) -> Request:
+    """Wait for the API request of the turn with this prompt."""
     return api.wait_for(lambda: next(iter(api.turns(words)), None), words)
 
 
 def tools(request: Request) -> set[str]:
-    return {each["name"] for each in request.body["tools"]}
+    return {tool["name"] for tool in request.body["tools"]}
 
 
-def test_prompt_of_a_definition_is_told_and_its_tools_are_all_there_are(
+def test_claude_gets_the_prompt_and_only_the_tools_of_its_definition(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     agents = claudes.home / ".claude" / "agents"
     agents.mkdir()
     (agents / "reviewer.md").write_text(REVIEWER)
     session_id = claudes.spawn("reviewer", "defined-1 [[text:x]]")["session_id"]
-    request = asked(api, "defined-1")
+    request = turn_request(api, "defined-1")
     assert "You are the strictest of reviewers." in request.system
     assert "reviewer (reviews)" in request.system
     assert tools(request) == {"Read", "Bash"}
     claudes.idle(session_id)
 
     claudes.spawn("Plain", "defined-2 [[text:x]]")
-    plain = asked(api, "defined-2")
+    plain = turn_request(api, "defined-2")
     assert "strictest" not in plain.system
     assert {"Read", "Bash", "Edit", "Write"} < tools(plain)
 
     claudes.json("fork", session_id, "--name", "copy")
     claudes.idle("reviewer-copy")
     claudes.prompt(claudes.session("reviewer-copy")["session_id"], "defined-3 [[text:x]]")
-    forked = asked(api, "defined-3")
+    forked = turn_request(api, "defined-3")
     assert "You are the strictest of reviewers." in forked.system
     assert tools(forked) == {"Read", "Bash"}
 
 
-def test_definition_without_tools_has_none(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+def test_claude_gets_no_tools_when_the_definition_lists_none(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
     (claudes.home / "agents").mkdir()
     (claudes.home / "agents" / "talker.md").write_text("---\ntools: []\n---\n")
     claudes.spawn("talker", "defined-4 [[text:x]]")
-    assert not asked(api, "defined-4").body.get("tools")
+    assert not turn_request(api, "defined-4").body.get("tools")
 
 
 @pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
-def test_settings_that_agents_can_write_give_a_child_no_more_than_its_parent(
+def test_project_settings_do_not_raise_the_permission_mode_of_a_child(
     claudes: ClaudeInstance, mode: str
 ) -> None:
-    """Without an option claude takes `permissions.defaultMode` of the project's settings, or of the user's."""
+    """Without an option claude reads `permissions.defaultMode` from the settings of the project or the user."""
     project = claudes.home / f"with-{mode}"
     (project / ".claude").mkdir(parents=True)
     (project / ".claude" / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": mode}}))
@@ -83,13 +85,14 @@ def test_settings_that_agents_can_write_give_a_child_no_more_than_its_parent(
         claudes.spawn(kind, env={"SM_SESSION_ID": parent})["session_id"] for kind in ("Plain", "Editor")
     ]
     free = claudes.spawn("Plain", "--working-dir", str(project))["session_id"]
-    until(lambda: shows(claudes, free, mode), f"the settings hold where nothing caps them: {mode}", 60)
-    for each in (parent, *children):
-        claudes.idle(each)
-        until(lambda: shows(claudes, each, "default"), f"{each} is in no such mode", 60)  # noqa: B023 - in this turn
+    until(lambda: shows_mode(claudes, free, mode), f"the uncapped session is in mode {mode}", 60)
+    for capped in (parent, *children):
+        claudes.idle(capped)
+        claudes.redraw(capped)
+        until(lambda: shows_mode(claudes, capped, "default"), f"{capped} is in the default mode", 60)  # noqa: B023 - called in this iteration
 
 
-def shows(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:
-    """Whether its screen is that of a claude in this mode: what stands below the input box, or a first question."""
-    shown = claudes.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:").lower()
-    return FOOTERS[mode] in shown and not any(FOOTERS[m] in shown for m in FOOTERS.keys() - {mode})
+def shows_mode(claudes: ClaudeInstance, session_id: str, mode: str) -> bool:
+    """True if the footer below the input box, or a first question, is that of this mode."""
+    screen = claudes.screen(session_id).lower()
+    return FOOTERS[mode] in screen and not any(FOOTERS[m] in screen for m in FOOTERS.keys() - {mode})

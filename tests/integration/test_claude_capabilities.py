@@ -1,4 +1,4 @@
-"""The real Claude Code with MCP servers and skills that sm gives it: who they say that the session is, and which."""
+"""The real Claude Code with the MCP servers and skills that sm grants, and the identity these servers get."""
 
 import json
 import os
@@ -13,31 +13,26 @@ from tests import mcp_probe
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
 from tests.instance import until
-from tests.integration.test_claude_start import answered, then
+from tests.integration.test_claude_start import request_with_results, then
 from tests.load import scaled
 from tests.scripted_api import ScriptedApi, conversation
 from tests.scripted_api.script import tool
 from tests.scripted_api.server import Request
 
 SECRET = "of-a-server-7d1f"
-LIES = {
-    "SM_TRUST_LEVEL": "root",
-    "SM_SESSION_ID": "00000000",
-    "SM_PARENT_ID": "11111111",
-    "SM_OF_NOBODY": "x",
-}
+LIES = {"SM_TRUST_LEVEL": "root", "SM_SESSION_ID": "00000000", "SM_PARENT_ID": "11111111", "SM_UNKNOWN": "x"}
 AGENTS = """
     Prober: {args: ["--allowedTools", "mcp__probe__whoami,mcp__users__whoami,Skill"]}
 """
 WAIT = tool("WaitForMcpServers")
-"""What claude has in place of the tools of servers that are still starting; later it is an error, and harmless."""
+"""A tool that claude offers only while MCP servers start. A later call is a harmless error."""
 
 api = scripted_api("module")
 claude = claude_instance("function", more=AGENTS)
 
 
 def server(claude: ClaudeInstance, label: str) -> dict[str, Any]:
-    """One that says what it was started with, also in a file."""
+    """An MCP server that reports its command line and environment, also to a log file."""
     environment = {**LIES, "PROBE_SECRET": SECRET, "PROBE_LOG": str(claude.home / "probes")}
     return {"command": sys.executable, "args": [mcp_probe.__file__, label], "env": environment}
 
@@ -50,7 +45,7 @@ def workspace(claude: ClaudeInstance, slug: str, *options: str, **servers: Any) 
     return directory
 
 
-def users(claude: ClaudeInstance, **servers: Any) -> None:
+def write_user_servers(claude: ClaudeInstance, **servers: Any) -> None:
     state = claude.home / ".claude" / ".claude.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "mcpServers": servers}))
 
@@ -59,25 +54,25 @@ def ask(prompt: str, *servers: str) -> str:
     return f"{prompt} {then(WAIT, *(tool(f'mcp__{name}__whoami') for name in servers), '[[text:over]]')}"
 
 
-def told(api: ScriptedApi, prompt: str, count: int) -> list[dict[str, Any]]:
-    """What the servers said whose tools this prompt had called, but for claude's own tool before them."""
-    found = api.wait_for(
-        lambda: next((said for one in api.turns(prompt) if len(said := _since(one, prompt)) > count), None),
+def server_answers(api: ScriptedApi, prompt: str, count: int) -> list[dict[str, Any]]:
+    """Wait for the answers of `count` servers to this prompt, without the result of claude's wait tool."""
+    results = api.wait_for(
+        lambda: next((r for t in api.turns(prompt) if len(r := _results_since(t, prompt)) > count), None),
         f"{count} servers answer: {prompt}",
     )
-    assert [failed for failed, _ in found[1:]] == [False] * count, found
-    return [json.loads(said) for _, said in found[1:]]
+    assert [failed for failed, _ in results[1:]] == [False] * count, results
+    return [json.loads(text) for _, text in results[1:]]
 
 
-def _since(request: Request, prompt: str) -> list[tuple[bool, str]]:
-    """The results of the tools that were called for this prompt."""
+def _results_since(request: Request, prompt: str) -> list[tuple[bool, str]]:
+    """Results of the tools that were called for this prompt."""
     messages = request.body["messages"]
-    asked = max(at for at, message in enumerate(messages) if prompt in json.dumps(message))
-    return conversation.results({**request.body, "messages": messages[asked:]})
+    first = max(at for at, message in enumerate(messages) if prompt in json.dumps(message))
+    return conversation.results({**request.body, "messages": messages[first:]})
 
 
-def started(claude: ClaudeInstance) -> list[dict[str, Any]]:
-    """Every probe that was ever started."""
+def started_probes(claude: ClaudeInstance) -> list[dict[str, Any]]:
+    """Every probe server that was started."""
     path = claude.home / "probes"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -93,14 +88,14 @@ def identity(claude: ClaudeInstance, session_id: str, slug: str, parent: str = "
     }
 
 
-def ours(said: dict[str, Any]) -> dict[str, str]:
-    return {name: value for name, value in said["environment"].items() if name.startswith("SM_")}
+def sm_variables(answer: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in answer["environment"].items() if name.startswith("SM_")}
 
 
-def test_servers_of_each_session_are_told_who_it_is(claude: ClaudeInstance, api: ScriptedApi) -> None:
-    users(claude, users=server(claude, "user"), probe=server(claude, "hidden"))
+def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, api: ScriptedApi) -> None:
+    write_user_servers(claude, users=server(claude, "user"), probe=server(claude, "hidden"))
     directories = {slug: workspace(claude, slug, probe=server(claude, slug)) for slug in ("red", "blue")}
-    # Nobody has approved the servers of either file: claude would ask about each, and nothing would ever start.
+    # The servers of neither file are approved: without sm, claude would ask about each and start none.
     sessions = {
         slug: claude.spawn("Prober", ask(f"Who is {slug}?", "probe", "users"), "--workspace", slug)[
             "session_id"
@@ -108,9 +103,9 @@ def test_servers_of_each_session_are_told_who_it_is(claude: ClaudeInstance, api:
         for slug in directories
     }
     for slug, session_id in sessions.items():
-        probe, user = told(api, f"Who is {slug}?", 2)
+        probe, user = server_answers(api, f"Who is {slug}?", 2)
         assert (probe["label"], user["label"]) == (slug, "user")
-        assert ours(probe) == ours(user) == identity(claude, session_id, slug)
+        assert sm_variables(probe) == sm_variables(user) == identity(claude, session_id, slug)
         assert probe["environment"]["PROBE_SECRET"] == SECRET
         claude.idle(session_id)
 
@@ -123,10 +118,10 @@ def test_servers_of_each_session_are_told_who_it_is(claude: ClaudeInstance, api:
     for path in (claude.state / "log").iterdir():
         assert SECRET not in path.read_text()
 
-    # A child of it, and the same session in a new process, when the file says something else.
+    # A child, and the restored session after the file changed.
     child = claude.spawn("Prober", ask("Whose child?", "probe"), "--parent", red)["session_id"]
-    (said,) = told(api, "Whose child?", 1)
-    assert ours(said) == identity(claude, child, "red", parent=red)
+    (answer,) = server_answers(api, "Whose child?", 1)
+    assert sm_variables(answer) == identity(claude, child, "red", parent=red)
     claude.sm("kill", red, "--tree")
     (directories["red"] / ".mcp.json").write_text(
         json.dumps({"mcpServers": {"probe": server(claude, "again")}})
@@ -134,17 +129,17 @@ def test_servers_of_each_session_are_told_who_it_is(claude: ClaudeInstance, api:
     claude.sm("restore", red)
     claude.idle(red)
     claude.prompt(red, ask("Who is it now?", "probe"))
-    (said,) = told(api, "Who is it now?", 1)
-    assert (said["label"], ours(said)) == ("again", identity(claude, red, "red"))
+    (answer,) = server_answers(api, "Who is it now?", 1)
+    assert (answer["label"], sm_variables(answer)) == ("again", identity(claude, red, "red"))
     fork = claude.json("fork", red)["session_id"]
     claude.idle(fork)
     claude.prompt(fork, ask("Who is the fork?", "probe"))
-    (said,) = told(api, "Who is the fork?", 1)
-    assert ours(said) == identity(claude, fork, "red")
+    (answer,) = server_answers(api, "Who is the fork?", 1)
+    assert sm_variables(answer) == identity(claude, fork, "red")
 
-    # Without servers there is no file; and it goes with the session.
+    # The file exists only while there are servers, and only as long as the session.
     (directories["red"] / ".mcp.json").unlink()
-    users(claude)
+    write_user_servers(claude)
     claude.sm("kill", red)
     claude.sm("restore", red)
     claude.idle(red)
@@ -152,7 +147,7 @@ def test_servers_of_each_session_are_told_who_it_is(claude: ClaudeInstance, api:
     blue = claude.state / "launch" / f"{sessions['blue']}.mcp.json"
     claude.sm("kill", sessions["blue"])
     claude.sm("rm", sessions["blue"])
-    until(lambda: not blue.exists(), "the file is gone with its session")
+    until(lambda: not blue.exists(), "the file is removed with its session")
 
 
 def _command_lines() -> Iterator[bytes]:
@@ -163,57 +158,57 @@ def _command_lines() -> Iterator[bytes]:
             continue
 
 
-def test_only_named_servers_run_and_nobody_is_asked(claude: ClaudeInstance, api: ScriptedApi) -> None:
-    users(claude, users=server(claude, "user"), mail=server(claude, "mail"))
+def test_only_granted_mcp_servers_start_without_a_question(claude: ClaudeInstance, api: ScriptedApi) -> None:
+    write_user_servers(claude, users=server(claude, "user"), mail=server(claude, "mail"))
     directory = workspace(
         claude, "shop", "--mcps", "users", probe=server(claude, "shop"), other=server(claude, "other")
     )
-    # Somebody has approved all servers of this project: the filter counts all the same.
+    # The workspace filter applies even when all servers of this project are approved.
     (directory / ".claude").mkdir()
     (directory / ".claude" / "settings.local.json").write_text('{"enableAllProjectMcpServers": true}')
     session_id = claude.spawn("Prober", ask("Only one?", "users", "probe"), "--workspace", "shop")[
         "session_id"
     ]
-    said = answered(api, "Only one?", 3).results[1:]
-    assert [failed for failed, _ in said] == [False, True]
-    assert ours(json.loads(said[0][1])) == identity(claude, session_id, "shop")
+    results = request_with_results(api, "Only one?", 3).results[1:]
+    assert [failed for failed, _ in results] == [False, True]
+    assert sm_variables(json.loads(results[0][1])) == identity(claude, session_id, "shop")
     claude.idle(session_id)
-    assert {each["label"] for each in started(claude)} == {"user"}
+    assert {probe["label"] for probe in started_probes(claude)} == {"user"}
     claude.sm("workspace", "set", "shop", "--mcps", "none")
     session_id = claude.spawn("Prober", "None at all?", "--workspace", "shop")["session_id"]
     claude.idle(session_id)
-    assert len(started(claude)) == 1
+    assert len(started_probes(claude)) == 1
     assert not (claude.state / "launch" / f"{session_id}.mcp.json").exists()
 
 
-def test_users_servers_for_a_repository_are_told_who_the_session_in_a_worktree_is(
+def test_repository_mcp_servers_get_the_identity_of_a_worktree_session(
     claude: ClaudeInstance, api: ScriptedApi
 ) -> None:
     repository, tree = claude.home / "shop", claude.home / "shop" / ".sm" / "worktrees" / "w"
-    who = ("-c", "user.name=x", "-c", "user.email=x@x")
+    author = ("-c", "user.name=x", "-c", "user.email=x@x")
     for command in (("init", str(repository)), ("-C", str(repository), "commit", "--allow-empty", "-m", "x")):
-        subprocess.run(["git", *who, *command], check=True, capture_output=True, timeout=scaled(60))
+        subprocess.run(["git", *author, *command], check=True, capture_output=True, timeout=scaled(60))
     add = ["git", "-C", str(repository), "worktree", "add", str(tree)]
     subprocess.run(add, check=True, capture_output=True, timeout=scaled(60))
     state = claude.home / ".claude" / ".claude.json"
-    kept = json.loads(state.read_text())
-    kept["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}
-    # claude leaves this one of another project out, and so does sm.
-    kept["projects"]["/elsewhere"] = {"mcpServers": {"bad": {"command": "x", "env": {"PORT": 8080}}}}
-    state.write_text(json.dumps(kept))
+    claude_state = json.loads(state.read_text())
+    claude_state["projects"][str(repository)] = {"mcpServers": {"probe": server(claude, "local")}}
+    # claude ignores this server of another project, and so does sm.
+    claude_state["projects"]["/elsewhere"] = {"mcpServers": {"bad": {"command": "x", "env": {"PORT": 8080}}}}
+    state.write_text(json.dumps(claude_state))
     session_id = claude.spawn("Prober", ask("Who is in the tree?", "probe"), "--working-dir", str(tree))[
         "session_id"
     ]
-    (said,) = told(api, "Who is in the tree?", 1)
-    assert (said["label"], ours(said)) == ("local", identity(claude, session_id, ""))
+    (answer,) = server_answers(api, "Who is in the tree?", 1)
+    assert (answer["label"], sm_variables(answer)) == ("local", identity(claude, session_id, ""))
 
 
-def test_session_is_not_started_with_a_broken_file(claude: ClaudeInstance) -> None:
+def test_spawn_and_restore_are_refused_when_the_mcp_file_is_broken(claude: ClaudeInstance) -> None:
     directory = workspace(claude, "shop")
     file = directory / ".mcp.json"
     file.write_text("{")
-    said = claude.refused("spawn", "Prober", "x", "--workspace", "shop", exit_code=2)
-    assert f"{file} cannot be used: it is no JSON" in said
+    error = claude.refused("spawn", "Prober", "x", "--workspace", "shop", exit_code=2)
+    assert f"in {file}: invalid JSON" in error
     assert claude.json("all") == []
     claude.spawn("Sh", "sleep 1000", "--workspace", "shop")  # a command takes no servers
     file.write_text('{"mcpServers": {}}')
@@ -223,21 +218,23 @@ def test_session_is_not_started_with_a_broken_file(claude: ClaudeInstance) -> No
     claude.idle(spawned["session_id"])
     claude.sm("kill", spawned["session_id"])
     claude.sm("restore", spawned["session_id"])
-    told = [e["message"] for e in claude.events(spawned["session_id"]) if e["type"] == "warning"]
-    assert [each.endswith("there is no MCP server files") for each in told] == [True, True]
+    warnings = [e["message"] for e in claude.events(spawned["session_id"]) if e["type"] == "warning"]
+    assert [w.endswith("there is no MCP server files") for w in warnings] == [True, True]
     claude.idle(spawned["session_id"])
     claude.sm("kill", spawned["session_id"])
     file.write_text("[]")
-    assert "holds no JSON object" in claude.refused("restore", spawned["session_id"], exit_code=2)
+    assert "the file must contain a JSON object" in claude.refused(
+        "restore", spawned["session_id"], exit_code=2
+    )
 
 
-def test_only_named_skills_can_be_used(claude: ClaudeInstance, api: ScriptedApi) -> None:
+def test_claude_can_use_only_granted_skills(claude: ClaudeInstance, api: ScriptedApi) -> None:
     directory = workspace(claude, "shop", "--skills", "review")
     for home, name in ((directory, "review"), (directory, "deploy"), (claude.home, "mine")):
         skill = home / ".claude" / "skills" / name / "SKILL.md"
         skill.parent.mkdir(parents=True)
         skill.write_text(f"---\nname: {name}\ndescription: to {name}\n---\nHOW TO {name}\n")
-    # Where claude finds some, too.
+    # claude also finds skills here.
     commands, linked = directory / ".claude" / "commands", claude.home / "linked"
     for path in (commands / "evil" / "SKILL.md", linked / "far.md", linked / "sub" / "skill.md"):
         path.parent.mkdir(parents=True)
@@ -255,28 +252,28 @@ def test_only_named_skills_can_be_used(claude: ClaudeInstance, api: ScriptedApi)
     assert ["to review" in listed, "to deploy" in listed, "to mine" in listed] == [True, False, False]
     assert ["to evil-" in listed, "to linked-far" in listed, "to sub-" in listed] == [False] * 3
     off = "disabled for model invocation"
-    for name, why in (
+    for name, reason in (
         ("deploy", off),
         ("mine", off),
         ("evil", off),
         ("lnk:far", off),
         ("lnk:sub", off),
         ("simplify", "Unknown skill"),
-    ):  # claude brings the last along
+    ):  # the last is built into claude
         start(name)
-        ((failed, said),) = answered(api, f"Use {name}", 1).results
-        assert failed and why in said, (name, said)
+        ((failed, result),) = request_with_results(api, f"Use {name}", 1).results
+        assert failed and reason in result, (name, result)
     claude.sm("workspace", "set", "shop", "--skills", "none")
     session_id = start("nothing")
-    ((failed, said),) = answered(api, "Use nothing", 1).results
-    assert failed and "No such tool available" in said
+    ((failed, result),) = request_with_results(api, "Use nothing", 1).results
+    assert failed and "No such tool available" in result
     claude.idle(session_id)
-    # What a person types, and what claude itself knows, is still there.
+    # Commands that a person types, and claude's own, still work.
     claude.prompt(session_id, "/review ")
-    until(lambda: 'Skill "review" is disabled' in _screen(claude, session_id), "the skill is refused")
+    until(
+        lambda: 'Skill "review" is disabled' in claude.screen(session_id, "-S", "-"), "the skill is refused"
+    )
     claude.prompt(session_id, "/compact ")
-    until(lambda: "Unknown command" not in _screen(claude, session_id), "/compact is none of them")
-
-
-def _screen(claude: ClaudeInstance, session_id: str) -> str:
-    return claude.tmux("capture-pane", "-p", "-S", "-", "-t", f"=claude-{session_id}:")
+    until(
+        lambda: "Unknown command" not in claude.screen(session_id, "-S", "-"), "/compact is a known command"
+    )

@@ -1,9 +1,8 @@
-"""Messages to the real Claude Code: typed into its input box, once and intact, and into nothing else."""
+"""Messages typed into the input box of the real Claude Code: exactly once, unchanged, and nowhere else."""
 
 import json
 import os
 import random
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -18,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests import claude_cli
-from tests.claude_fixtures import claude_instance, scripted_api
+from tests.claude_fixtures import claude_instance, scripted_api, shared_sessions
 from tests.claude_instance import ClaudeInstance
 from tests.instance import SM, until
 from tests.scripted_api import Request, ScriptedApi, tool
@@ -30,21 +28,16 @@ ARRIVED = ("submitted", "acknowledged")
 
 api = scripted_api("module")
 claudes = claude_instance("module")
-
-
-@pytest.fixture(scope="module")
-def shared() -> dict[str, str]:
-    """Sessions that tests leave for the next one. As short-lived as the instance: tests of a module may be split."""
-    return {}
+shared = shared_sessions()
 
 
 def waits_for_delivery(claudes: ClaudeInstance, session_id: str) -> bool:
-    return any(one["status"] in ("queued", "delivering") for one in claudes.json("log", session_id))
+    return any(m["status"] in ("queued", "delivering") for m in claudes.json("log", session_id))
 
 
 @pytest.fixture
 def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
-    """A session at its empty prompt: that of the test before, where it is as it should be."""
+    """An idle session with an empty input box: the one of the previous test if possible."""
     session_id = shared.get("editor")
     if (
         session_id is None
@@ -60,7 +53,7 @@ def editor(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
 
 @pytest.fixture
 def refusing(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
-    """A session whose user has a hook that refuses what it does not like."""
+    """A session whose project has a UserPromptSubmit hook that refuses some prompts."""
     if "refusing" not in shared:
         project = claudes.work / "refusing"
         settings = project / ".claude" / "settings.json"
@@ -71,50 +64,40 @@ def refusing(claudes: ClaudeInstance, shared: dict[str, str]) -> str:
         spawned = claudes.spawn("Plain", "--working-dir", str(project), "--wait", "60")
         shared["refusing"] = spawned["session_id"]
         claudes.idle(shared["refusing"])
-        send(claudes, shared["refusing"], "first")  # nothing tells of a transcript whose directory is new
+        send(claudes, shared["refusing"], "first")  # no watch reports a transcript in a new directory
     claudes.idle(shared["refusing"])
     return shared["refusing"]
 
 
-def shown(claudes: ClaudeInstance, session_id: str) -> str:
-    return claudes.tmux("capture-pane", "-p", "-t", f"=claude-{session_id}:", check=False)
-
-
 def box(claudes: ClaudeInstance, session_id: str) -> str | None:
-    """The first line in the input box; None: it is not on the screen."""
-    rows = pairwise(shown(claudes, session_id).splitlines())
+    """The first line in the input box; None without a box on the screen."""
+    rows = pairwise(claudes.screen(session_id).splitlines())
     found = [row for above, row in rows if above.startswith("──") and row.startswith(POINTER)]
     return found[-1].removeprefix(POINTER).strip(" \xa0") if found else None
 
 
-def message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
+def find_message(claudes: ClaudeInstance, session_id: str, number: int) -> dict[str, Any]:
     log = claudes.json("log", session_id, "--limit", "200")
-    return next(one for one in log if one["message_id"] == number)
+    return next(message for message in log if message["message_id"] == number)
 
 
 def send(claudes: ClaudeInstance, session_id: str, text: str, *options: str) -> dict[str, Any]:
-    """The message once it has arrived."""
+    """Send a message and return it once it has arrived."""
     sent: dict[str, Any] = claudes.json("send", session_id, "-", "--wait", "20", *options, stdin=text)
-    assert sent["status"] in ARRIVED, (sent, shown(claudes, session_id))
+    assert sent["status"] in ARRIVED, (sent, claudes.screen(session_id))
     return sent
 
 
-def waiting(claudes: ClaudeInstance, session_id: str, text: str, wait_s: str) -> dict[str, Any]:
-    """A message that does not arrive so soon."""
+def send_held(claudes: ClaudeInstance, session_id: str, text: str, wait_s: str) -> dict[str, Any]:
+    """Send a message that does not arrive within `wait_s` seconds."""
     ended = claudes.run("send", session_id, text, "--wait", wait_s, "--json")
     assert ended.returncode == 10, ended
     sent: dict[str, Any] = json.loads(ended.stdout)
     return sent
 
 
-def letter(sent: dict[str, Any], text: str) -> str:
-    """As it has to stand in the conversation: claude makes blanks of tabs, and takes away those at the end."""
-    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\t", "    ")
-    return f"[sm] from operator, message {sent['message_id']}\n{text}".rstrip()
-
-
-def is_read(claudes: ClaudeInstance, session_id: str) -> bool:
-    """Whether it is on disk that the daemon has read all of the session's transcripts."""
+def transcripts_read(claudes: ClaudeInstance, session_id: str) -> bool:
+    """True if the database says that the daemon has read all transcripts of the session."""
     with closing(sqlite3.connect(claudes.state / "sm.db")) as database:
         query = "SELECT path, offset FROM transcripts WHERE session_id = ?"
         found = database.execute(query, (session_id,)).fetchall()
@@ -122,67 +105,72 @@ def is_read(claudes: ClaudeInstance, session_id: str) -> bool:
 
 
 def conversation(claudes: ClaudeInstance, api: ScriptedApi, session_id: str) -> Request:
-    """What the model is asked with next, once the session has nothing more to do."""
+    """Send a probe to the idle session and return the API request with its whole conversation."""
     claudes.idle(session_id)
     name = f"probe-{random.randrange(10**9)}"
     send(claudes, session_id, name)
-    asked = api.wait_for(lambda: api.turns(name)[-1:], name)[0]
-    api.wait_for(lambda: asked.over, "answered")
+    request = api.wait_for(lambda: api.turns(name)[-1:], name)[0]
+    api.wait_for(lambda: request.over, "answered")
     claudes.idle(session_id)
-    return asked
+    return request
 
 
-def times(asked: Request, expected: str) -> int:
-    """How often it stands there; as it was sent, and nothing but that."""
-    header = expected.partition("\n")[0] + "\n"
-    found = [text for text in asked.said if text.startswith(header)]
-    for text in found:
-        assert text.rstrip() == expected
+def occurrences(request: Request, message: dict[str, Any], text: str) -> int:
+    """Count a message in a conversation, each time unchanged: claude only turns tabs into blanks and strips the end."""
+    header = f"[sm] from operator, message {message['message_id']}\n"
+    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\t", "    ")
+    found = [prompt for prompt in request.user_texts if prompt.startswith(header)]
+    for prompt in found:
+        assert prompt.rstrip() == (header + text).rstrip()
     return len(found)
 
 
-def test_an_idle_claude_gets_it_at_once(claudes: ClaudeInstance, api: ScriptedApi, editor: str) -> None:
+def test_message_is_delivered_immediately_when_claude_is_idle(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
     sent = {f"idle-{number}": send(claudes, editor, f"idle-{number}") for number in range(5)}
-    assert {one["evidence"] for one in sent.values()} <= {
+    assert {message["evidence"] for message in sent.values()} <= {
         "its UserPromptSubmit hook",
         "its transcript: queued",
     }
-    asked = conversation(claudes, api, editor)
-    for text, one in sent.items():
-        assert times(asked, letter(one, text)) == 1
+    history = conversation(claudes, api, editor)
+    for text, message in sent.items():
+        assert occurrences(history, message, text) == 1
     assert box(claudes, editor) == ""
 
 
-def test_a_busy_claude_queues_it_itself(claudes: ClaudeInstance, api: ScriptedApi, editor: str) -> None:
+def test_claude_queues_the_message_when_it_is_busy(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
     send(claudes, editor, "busy-0 [[text:working]][[hold:busy-0]]")
     api.wait_for_hold("busy-0")
     sent = {f"busy-{number}": send(claudes, editor, f"busy-{number}") for number in (1, 2)}
-    assert {one["evidence"] for one in sent.values()} == {"its transcript: queued"}
+    assert {message["evidence"] for message in sent.values()} == {"its transcript: queued"}
     api.release("busy-0")
-    asked = conversation(claudes, api, editor)
-    for text, one in sent.items():
-        assert times(asked, letter(one, text)) == 1
+    history = conversation(claudes, api, editor)
+    for text, message in sent.items():
+        assert occurrences(history, message, text) == 1
 
 
-def test_it_is_held_at_a_permission_dialog_and_arrives_behind_it(
+def test_message_is_held_while_a_permission_dialog_is_open(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     send(claudes, editor, f"held-0 {ASKS}[[then]][[text:so]]")
     claudes.says(editor, "waiting_input", "")
-    request = until(lambda: claudes.json("requests"), "its request")[0]["request_id"]
-    held = waiting(claudes, editor, "held-1", "1")
-    assert (held["status"], held["reason"]) == ("queued", f"busy: permission dialog, {request}")
+    request_id = until(lambda: claudes.json("requests"), "its request")[0]["request_id"]
+    held = send_held(claudes, editor, "held-1", "1")
+    assert (held["status"], held["reason"]) == ("queued", f"busy: permission dialog, {request_id}")
     assert claudes.sm("send", editor, "held-2", "--no-wait").startswith(
-        f"queued (busy: permission dialog, {request}), message"
+        f"queued (busy: permission dialog, {request_id}), message"
     )
-    claudes.sm("deny", request)
-    until(lambda: message(claudes, editor, held["message_id"])["status"] in ARRIVED, "it has arrived")
-    asked = conversation(claudes, api, editor)
-    assert times(asked, letter(held, "held-1")) == 1
-    assert [failed for failed, _ in asked.results[-1:]] == [True], "the dialog was answered by a message"
+    claudes.sm("deny", request_id)
+    until(lambda: find_message(claudes, editor, held["message_id"])["status"] in ARRIVED, "it has arrived")
+    history = conversation(claudes, api, editor)
+    assert occurrences(history, held, "held-1") == 1
+    assert [failed for failed, _ in history.results[-1:]] == [True], "the dialog was answered by a message"
 
 
-def test_a_persons_draft_is_put_aside_and_comes_back(
+def test_draft_in_the_input_box_is_restored_after_delivery(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     claudes.keys(editor, "-l", "my own draft")
@@ -191,21 +179,21 @@ def test_a_persons_draft_is_put_aside_and_comes_back(
     second = send(claudes, editor, "draft-2")
     until(lambda: box(claudes, editor) == "my own draft", "the draft again")
     claudes.keys(editor, "C-u", "C-k")
-    asked = conversation(claudes, api, editor)
-    assert (times(asked, letter(first, "draft-1")), times(asked, letter(second, "draft-2"))) == (1, 1)
-    assert not [text for text in asked.said if "my own draft" in text]
+    request = conversation(claudes, api, editor)
+    assert (occurrences(request, first, "draft-1"), occurrences(request, second, "draft-2")) == (1, 1)
+    assert not [text for text in request.user_texts if "my own draft" in text]
 
 
 @contextmanager
 def typing(claudes: ClaudeInstance, session_id: str) -> Iterator[None]:
-    """A person who goes on typing."""
+    """A person keeps typing inside this context."""
     over = threading.Event()
 
-    def types() -> None:
+    def type_keys() -> None:
         while not over.wait(0.3):
             claudes.keys(session_id, "-l", "x")
 
-    person = threading.Thread(target=types)
+    person = threading.Thread(target=type_keys)
     person.start()
     try:
         yield
@@ -214,21 +202,23 @@ def typing(claudes: ClaudeInstance, session_id: str) -> Iterator[None]:
         person.join()
 
 
-def test_a_person_who_is_typing_is_not_interrupted(
+def test_message_is_held_while_a_person_is_typing(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     with typing(claudes, editor):
         until(lambda: box(claudes, editor), "the person types")
-        sent = waiting(claudes, editor, "person-1", "5")
-        assert (sent["status"], sent["reason"]) == ("queued", "somebody is typing in its input box")
-    until(lambda: message(claudes, editor, sent["message_id"])["status"] in ARRIVED, "it has arrived")
+        sent = send_held(claudes, editor, "person-1", "5")
+        assert (sent["status"], sent["reason"]) == ("queued", "somebody is typing in the input box")
+    until(lambda: find_message(claudes, editor, sent["message_id"])["status"] in ARRIVED, "it has arrived")
     until(lambda: set(box(claudes, editor) or "") == {"x"}, "the draft again")
     claudes.keys(editor, "C-u", "C-k")
-    assert times(conversation(claudes, api, editor), letter(sent, "person-1")) == 1
+    assert occurrences(conversation(claudes, api, editor), sent, "person-1") == 1
 
 
 @pytest.mark.parametrize("doing", ["before the first token", "streaming", "a tool"])
-def test_an_urgent_one_interrupts(claudes: ClaudeInstance, api: ScriptedApi, editor: str, doing: str) -> None:
+def test_urgent_message_interrupts_claude(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str, doing: str
+) -> None:
     name = f"urgent-{doing.replace(' ', '-')}"
     script = {
         "before the first token": f"[[hold:{name}]]",
@@ -241,15 +231,15 @@ def test_an_urgent_one_interrupts(claudes: ClaudeInstance, api: ScriptedApi, edi
     else:
         api.wait_for_hold(name)
     sent = send(claudes, editor, f"{name}-now [[text:yes]]", "--urgent")
-    api.wait_for(lambda: [one for one in api.turns(f"{name}-now") if one.over], "it is answered")
-    api.release(name)  # not before: the message was answered while its recipient had other work
-    asked = conversation(claudes, api, editor)
-    assert times(asked, letter(work, f"{name} {script}")) == 1
-    assert times(asked, letter(sent, f"{name}-now [[text:yes]]")) == 1
+    api.wait_for(lambda: [t for t in api.turns(f"{name}-now") if t.over], "it is answered")
+    api.release(name)  # only now: the message was answered while its recipient was busy
+    request = conversation(claudes, api, editor)
+    assert occurrences(request, work, f"{name} {script}") == 1
+    assert occurrences(request, sent, f"{name}-now [[text:yes]]") == 1
     assert box(claudes, editor) == ""
 
 
-def test_an_urgent_one_that_races_with_the_end_of_the_turn_arrives_once(
+def test_urgent_message_arrives_once_when_the_turn_ends_at_the_same_time(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     sent = []
@@ -261,17 +251,17 @@ def test_an_urgent_one_that_races_with_the_end_of_the_turn_arrives_once(
         timer.start()
         sent.append((f"{name}-now", send(claudes, editor, f"{name}-now", "--urgent")))
         timer.join()
-        # The Escape, and what it may bring back, come after it has arrived, and before its turn has ended.
+        # Escape and the text that it may restore come after delivery and before the end of the turn.
         until(
-            lambda: message(claudes, editor, sent[-1][1]["message_id"])["status"] == "acknowledged",
-            "it is over",
+            lambda: find_message(claudes, editor, sent[-1][1]["message_id"])["status"] == "acknowledged",
+            "its turn has ended",
         )
         claudes.idle(editor)
-    asked = conversation(claudes, api, editor)
-    assert [times(asked, letter(one, text)) for text, one in sent] == [1] * len(sent)
+    request = conversation(claudes, api, editor)
+    assert [occurrences(request, message, text) for text, message in sent] == [1] * len(sent)
 
 
-ODD = [
+SPECIAL_TEXTS = [
     "!touch ran-it",
     "/exit",
     "exit",
@@ -295,71 +285,70 @@ ODD = [
 ]
 
 
-def test_odd_texts_arrive_as_texts(claudes: ClaudeInstance, api: ScriptedApi, editor: str) -> None:
-    sent = [(text, send(claudes, editor, text)) for text in ODD]
-    asked = conversation(claudes, api, editor)
-    for text, one in sent:
-        header = f"[sm] from operator, message {one['message_id']}\n"
-        assert sum(said.startswith(header) for said in asked.said) == 1, text
-    plain = [(text, one) for text, one in sent if "[sm]" not in text and "[Pasted" not in text]
-    for text, one in plain:
-        assert times(asked, letter(one, text)) == 1, text
+def test_special_texts_arrive_unchanged_and_are_not_executed(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
+    sent = [(text, send(claudes, editor, text)) for text in SPECIAL_TEXTS]
+    history = conversation(claudes, api, editor)
+    for text, message in sent:
+        header = f"[sm] from operator, message {message['message_id']}\n"
+        assert sum(prompt.startswith(header) for prompt in history.user_texts) == 1, text
+        if "[sm]" not in text and "[Pasted" not in text:
+            assert occurrences(history, message, text) == 1, text
     assert not list(claudes.home.rglob("ran-it"))
     assert claudes.session(editor)["status"] == "idle"
 
 
-def test_a_message_of_50000_characters(claudes: ClaudeInstance, api: ScriptedApi, editor: str) -> None:
+def test_message_of_50000_characters_arrives_unchanged(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
     lines, one_line = (
         "0123456789012345678901234567890123456789012345678\n" * 1000,
         "words of one line " * 2770,
     )
     sent = [(text, send(claudes, editor, text[:50_000])) for text in (lines, one_line)]
-    asked = conversation(claudes, api, editor)
-    for text, one in sent:
-        assert times(asked, letter(one, text[:50_000])) == 1
+    request = conversation(claudes, api, editor)
+    for text, message in sent:
+        assert occurrences(request, message, text[:50_000]) == 1
 
 
-def test_a_daemon_that_is_killed_over_it_sends_nothing_twice(
+def test_message_arrives_at_most_once_when_the_daemon_is_killed_during_delivery(
     claudes: ClaudeInstance, api: ScriptedApi, editor: str
 ) -> None:
     sent = []
     for number in range(5):
         text = f"killed-{number}"
         sent.append((text, claudes.json("send", editor, text, "--no-wait")))
-        time.sleep(0.02 * number)  # waits for nothing: each kill comes at another moment of the typing
+        time.sleep(0.02 * number)  # no synchronisation: each kill hits another moment of the typing
         claudes.kill_daemon()
         claudes.sm("daemon", "start")
 
         def final(number: int = sent[-1][1]["message_id"]) -> bool:
-            return message(claudes, editor, number)["status"] not in ("queued", "delivering")
+            return find_message(claudes, editor, number)["status"] not in ("queued", "delivering")
 
-        until(final, "it is final", 60)
-    asked = conversation(claudes, api, editor)
-    for text, one in sent:
-        status = message(claudes, editor, one["message_id"])["status"]
-        found = times(asked, letter(one, text))
-        assert found == 1 if status in ARRIVED else found <= 1, (text, status)
+        until(final, "its status is final", 60)
+    request = conversation(claudes, api, editor)
+    for text, message in sent:
+        status = find_message(claudes, editor, message["message_id"])["status"]
+        count = occurrences(request, message, text)
+        assert count == 1 if status in ARRIVED else count <= 1, (text, status)
     assert box(claudes, editor) == ""
 
 
-def test_a_notice_reaches_a_parent(claudes: ClaudeInstance, api: ScriptedApi, editor: str) -> None:
+def test_parent_gets_a_notice_when_its_child_ends(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
     child = claudes.spawn("Sh", "exit 3", "--parent", editor)["session_id"]
-    asked = api.wait_for(lambda: [one for one in api.turns(child) if one.over], "it is told")[0]
-    assert asked.prompt.startswith("[sm] from sm, message ")
+    request = api.wait_for(lambda: [turn for turn in api.turns(child) if turn.over], "the notice")[0]
+    assert request.prompt.startswith("[sm] from sm, message ")
     claudes.idle(editor)
 
 
-def test_a_claude_that_leaves_a_shell_behind_gives_nothing_to_that_shell(
+def test_message_is_not_typed_into_the_shell_that_an_adopted_claude_leaves(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     claudes.sm("daemon", "start")
-    claudes.tmux("-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "120", "-y", "40", "sh")
-    (pane,) = claudes.tmux("list-panes", "-t", "=mine:", "-F", "#{pane_id}").split()
-    environment = claude_cli.environment(claudes.home, api)
-    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    line = f"cd {claudes.work} && env -i {words} {claude_cli.binary()} 'mine-1 [[text:hello]]'"
-    claudes.tmux("send-keys", "-t", pane, "-l", line)
-    claudes.tmux("send-keys", "-t", pane, "Enter")
+    pane = claudes.start_in_user_pane("mine-1 [[text:hello]]")
     until(lambda: "hello" in claudes.tmux("capture-pane", "-p", "-t", pane), "its answer", 60)
     session_id = claudes.json("adopt", pane, "--name", "mine", "--type", "Plain")["session_id"]
     claudes.idle(session_id)
@@ -377,10 +366,10 @@ def test_a_claude_that_leaves_a_shell_behind_gives_nothing_to_that_shell(
         )
         for _ in range(3)
     ]
-    time.sleep(0.1)  # waits for nothing: some of them come before the end, some after
+    time.sleep(0.1)  # no synchronisation: some messages come before the end, some after
     os.kill(pid, signal.SIGTERM)
-    for each in sending:
-        each.wait()
+    for process in sending:
+        process.wait()
     claudes.ended(session_id)
     log = claudes.json("log", session_id)
     until(
@@ -395,7 +384,7 @@ def test_a_claude_that_leaves_a_shell_behind_gives_nothing_to_that_shell(
     assert not mark.exists()
 
 
-def test_one_that_an_interrupt_puts_back_was_not_read_and_is_sent_by_nobody(
+def test_message_is_unconfirmed_when_an_interrupt_puts_it_back_into_the_box(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
@@ -406,22 +395,25 @@ def test_one_that_an_interrupt_puts_back_was_not_read_and_is_sent_by_nobody(
     claudes.idle(session_id)
     claudes.sm("send", session_id, "after-back-1", "--wait", "30")
     api.release("put-back")
-    (message,) = [each for each in claudes.json("log", session_id) if each["message_id"] == back]
-    assert (message["status"], "put back" in message["reason"]) == ("unconfirmed", True), message
-    after = api.wait_for(lambda: next(iter(api.turns("after-back-1")), None), "the next one is read")
+    message = find_message(claudes, session_id, back)
+    assert (message["status"], "removed the message from the input box" in message["reason"]) == (
+        "unconfirmed",
+        True,
+    ), message
+    after = api.wait_for(lambda: next(iter(api.turns("after-back-1")), None), "the next message is read")
     assert "put-back-1" not in json.dumps(after.body["messages"])
-    assert "put-back-1" not in shown(claudes, session_id).rpartition("after-back-1")[2]
+    assert "put-back-1" not in claudes.screen(session_id).rpartition("after-back-1")[2]
 
 
 REFUSES = """
 import json, sys
-said = {"decision": "block", "reason": "no such words"}
+block = {"decision": "block", "reason": "no such words"}
 match json.load(sys.stdin)["prompt"].partition("\\n")[2].partition(":")[0]:
     case "block":
-        print(json.dumps(said))
+        print(json.dumps(block))
     case "unnamed":
-        how = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
-        print(json.dumps({**said, "hookSpecificOutput": how}))
+        output = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
+        print(json.dumps({**block, "hookSpecificOutput": output}))
     case "exit 2":
         sys.stderr.write("no such words")
         sys.exit(2)
@@ -432,34 +424,34 @@ match json.load(sys.stdin)["prompt"].partition("\\n")[2].partition(":")[0]:
 
 @pytest.mark.parametrize("queued", [False, True], ids=["idle", "queued"])
 @pytest.mark.parametrize(
-    ("what", "status"),
+    ("verdict", "status"),
     [("block", "failed"), ("exit 2", "failed"), ("unnamed", "unconfirmed"), ("stop", "unconfirmed")],
 )
-def test_one_that_a_hook_of_its_user_refuses_is_not_called_submitted(
-    claudes: ClaudeInstance, api: ScriptedApi, refusing: str, what: str, status: str, queued: bool
+def test_message_is_not_reported_as_submitted_when_a_users_prompt_hook_refuses_it(
+    claudes: ClaudeInstance, api: ScriptedApi, refusing: str, verdict: str, status: str, queued: bool
 ) -> None:
-    name = f"{what.replace(' ', '-')}-{queued}-refused"
+    name = f"{verdict.replace(' ', '-')}-{queued}-refused"
     if queued:
         send(claudes, refusing, f"work [[text:working]][[hold:{name}]]")
         api.wait_for_hold(name)
-    sent = claudes.run("send", refusing, f"{what}: {name}", "--wait", "20", "--json")
+    sent = claudes.run("send", refusing, f"{verdict}: {name}", "--wait", "20", "--json")
     number = json.loads(sent.stdout)["message_id"]
     if queued:
         api.release(name)
     refused = until(
-        lambda: (found := message(claudes, refusing, number))["status"] == status and found, "it is said"
+        lambda: (found := find_message(claudes, refusing, number))["status"] == status and found, "its status"
     )
-    assert ("a hook of its user" in refused["reason"], "no such words" in refused["reason"]) == (True, True)
-    until(lambda: f"message {number} to " in claudes.sm("inbox"), "its sender is told")
-    assert not [turn for turn in api.turns(f"{what}: {name}") if turn.prompt.endswith(name)]
-    asked = conversation(claudes, api, refusing)
-    assert sum(text.startswith(f"[sm] from operator, message {number}\n") for text in asked.said) == (
-        1 if what == "stop" else 0
+    assert ("a hook of the user" in refused["reason"], "no such words" in refused["reason"]) == (True, True)
+    until(lambda: f"message {number} to " in claudes.sm("inbox"), "the notice to its sender")
+    assert not [turn for turn in api.turns(f"{verdict}: {name}") if turn.prompt.endswith(name)]
+    request = conversation(claudes, api, refusing)
+    assert sum(text.startswith(f"[sm] from operator, message {number}\n") for text in request.user_texts) == (
+        1 if verdict == "stop" else 0
     )
-    assert message(claudes, refusing, number)["status"] == status
+    assert find_message(claudes, refusing, number)["status"] == status
 
 
-def test_what_waits_in_its_own_queue_when_it_is_killed_was_not_read(
+def test_message_in_claudes_queue_is_unconfirmed_when_claude_is_killed(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
@@ -470,44 +462,45 @@ def test_what_waits_in_its_own_queue_when_it_is_killed_was_not_read(
     assert (queued["status"], queued["evidence"]) == ("submitted", "its transcript: queued")
     claudes.sm("kill", session_id)
     api.release("busy-kill")
-    lost = message(claudes, session_id, queued["message_id"])
-    assert (lost["status"], "waited in its own queue" in lost["reason"]) == ("unconfirmed", True), lost
+    lost = find_message(claudes, session_id, queued["message_id"])
+    assert (lost["status"], "was still in the agent's own queue" in lost["reason"]) == (
+        "unconfirmed",
+        True,
+    ), lost
 
 
-def test_a_persons_folded_draft_stays_though_a_message_looks_the_same(
-    claudes: ClaudeInstance, editor: str
-) -> None:
+def test_folded_draft_is_restored_when_a_message_looks_the_same(claudes: ClaudeInstance, editor: str) -> None:
     same = "a\nb\nc\nd"
     for number in range(2):
         claudes.sm("send", editor, f"{number}{same}", "--wait", "30")
         claudes.idle(editor)
         claudes.tmux("set-buffer", "-b", "person", "--", "1\n2\n3\n4\n5")
         claudes.tmux("paste-buffer", "-p", "-r", "-d", "-b", "person", "-t", f"=claude-{editor}:")
-        draft = until(lambda: box(claudes, editor), "it stands there")
+        draft = until(lambda: box(claudes, editor), "the folded draft")
         claudes.sm("send", editor, f"again {number}{same}", "--wait", "30")
         claudes.idle(editor)
         assert box(claudes, editor) == draft
         claudes.keys(editor, "C-u")
-        until(lambda: box(claudes, editor) == "", "it is gone")
+        until(lambda: box(claudes, editor) == "", "the box is empty")
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["", "daemon killed"])
-def test_one_that_a_person_interrupts_and_throws_away_was_not_read(
+@pytest.mark.parametrize("killed", [False, True], ids=["daemon runs", "daemon killed"])
+def test_message_is_unconfirmed_when_a_person_interrupts_and_deletes_it(
     claudes: ClaudeInstance, api: ScriptedApi, killed: bool
 ) -> None:
     session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
     claudes.idle(session_id)
-    send(claudes, session_id, "before-thrown-1")  # with the first prompt claude writes more than that
+    send(claudes, session_id, "before-thrown-1")  # with its first prompt claude writes more lines
     claudes.idle(session_id)
     hold = f"thrown-{killed}"
     thrown = send(claudes, session_id, f"thrown-1 [[hold:{hold}]]")["message_id"]
     api.wait_for_hold(hold)
     if killed:
-        until(lambda: is_read(claudes, session_id), "its transcript is read")
+        until(lambda: transcripts_read(claudes, session_id), "its transcript is read")
         claudes.kill_daemon()
         claudes.sm("status")
-    # What it leaves in its box in the next moments may be taken for a copy and removed: nothing is left to throw away.
-    until(lambda: "thrown-1" in shown(claudes, session_id), "it works on it")
+    # A prompt that claude restores too early may be taken for a copy and removed: wait until claude works on it.
+    until(lambda: "thrown-1" in claudes.screen(session_id), "claude works on it")
     claudes.keys(session_id, "Escape")
     claudes.idle(session_id)
     api.release(hold)
@@ -517,7 +510,7 @@ def test_one_that_a_person_interrupts_and_throws_away_was_not_read(
     claudes.prompt(session_id, "mine-1")
     claudes.idle(session_id)
     lost = until(
-        lambda: (found := message(claudes, session_id, thrown))["status"] == "unconfirmed" and found,
-        "it is said",
+        lambda: (found := find_message(claudes, session_id, thrown))["status"] == "unconfirmed" and found,
+        "its status",
     )
-    assert "before an answer began" in lost["reason"]
+    assert "before it answered" in lost["reason"]

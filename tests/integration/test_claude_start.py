@@ -1,4 +1,4 @@
-"""The real Claude Code, started by sm: what it is told, what it may, and what keeps it from starting."""
+"""Starts of the real Claude Code: its prompt, briefing, permissions and settings, and start failures."""
 
 import json
 import os
@@ -36,22 +36,22 @@ sessions: {inherit_environment_vars: [PATH, ANTHROPIC_API_KEY, ANTHROPIC_BASE_UR
 PRESETS = """
   presets: {deep: {model: opus}}
 """
-SURROUNDING = "of-the-surrounding-claude"
-"""What a claude gives to all that it starts, `sm` included."""
-LEFT_BY_A_CLAUDE = {
-    "CLAUDECODE": SURROUNDING,
+OUTER_CLAUDE = "of-the-surrounding-claude"
+"""A value in the variables that a claude sets for its child processes, `sm` included."""
+OUTER_VARIABLES = {
+    "CLAUDECODE": OUTER_CLAUDE,
     "CLAUDE_CODE_CHILD_SESSION": "1",
-    "CLAUDE_CODE_SESSION_ID": SURROUNDING,
-    "CLAUDE_EFFORT": SURROUNDING,
-    "AI_AGENT": SURROUNDING,
-    "TMUX": f"/tmp/{SURROUNDING},1,1",
+    "CLAUDE_CODE_SESSION_ID": OUTER_CLAUDE,
+    "CLAUDE_EFFORT": OUTER_CLAUDE,
+    "AI_AGENT": OUTER_CLAUDE,
+    "TMUX": f"/tmp/{OUTER_CLAUDE},1,1",
 }
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="claude refuses it to root only")
 
 
 class Claude(ClaudeInstance):
-    """claude is found on the PATH, as it is for people."""
+    """An instance that finds claude on the PATH."""
 
     def __init__(self, api: ScriptedApi, *, claude_more: str = PRESETS) -> None:
         super().__init__(api, more=AGENTS, claude_more=claude_more)
@@ -61,17 +61,14 @@ class Claude(ClaudeInstance):
         self.claude_home = self.home / ".claude"
 
     def other_home(self, name: str, **seed: bool) -> dict[str, str]:
-        """The environment of a person who has answered less of what claude asks at first."""
+        """The environment of a user who has not answered all questions of claude's first start."""
         config = claude_cli.seed(self.home / name, **seed)
         state = config / ".claude.json"
         state.write_text(state.read_text().replace(str(self.home / name), str(self.home)))
         return {"CLAUDE_CONFIG_DIR": str(config)}
 
-    def screen(self, session_id: str) -> str:
-        return self.tmux("capture-pane", "-p", "-S", "-", "-t", f"=claude-{session_id}:")
-
-    def stuck(self, status: str, words: str, *arguments: str, **options: Any) -> dict[str, Any]:
-        """The session that such a spawn makes, once its reason is told."""
+    def spawn_until(self, status: str, words: str, *arguments: str, **options: Any) -> dict[str, Any]:
+        """Spawn a session and return it once it has this status and a reason with these words."""
         session_id = self.spawn(*arguments, **options)["session_id"]
 
         def look() -> dict[str, Any] | None:
@@ -81,7 +78,9 @@ class Claude(ClaudeInstance):
         try:
             return until(look, f"{status}: {words}", RECOGNISED_S)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.why(session_id)}\n{self.screen(session_id)}") from None
+            raise AssertionError(
+                f"{error}\n{self.why(session_id)}\n{self.screen(session_id, '-S', '-')}"
+            ) from None
 
 
 api = scripted_api("module")
@@ -96,33 +95,32 @@ def bash(command: str) -> str:
     return tool("Bash", command=command, description="scripted")
 
 
-def answered(api: ScriptedApi, prompt: str, count: int) -> Request:
-    """The request with which claude hands over the results of `count` tools of this prompt."""
+def request_with_results(api: ScriptedApi, prompt: str, count: int) -> Request:
+    """Wait for the API request with the results of `count` tools of this prompt."""
     return api.wait_for(
-        lambda: next((one for one in api.turns(prompt) if len(one.results) >= count), None),
+        lambda: next((turn for turn in api.turns(prompt) if len(turn.results) >= count), None),
         f"{count} results: {prompt[:60]}",
     )
 
 
 def user_text(request: Request) -> str:
-    """What the user has said last, to the letter."""
-    said = [one["content"] for one in request.body["messages"] if one["role"] == "user"]
-    return texts(said[-1])[-1]
+    """The last text of the user, unchanged."""
+    contents = [message["content"] for message in request.body["messages"] if message["role"] == "user"]
+    return texts(contents[-1])[-1]
 
 
-def of_agent(result: str) -> dict[str, str]:
-    """What `env` printed."""
+def parse_env(result: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in result.splitlines() if "=" in line)
 
 
-# ------------------------------------------------------------------------------------------------ what it is told
+# ------------------------------------------------------------------------------ prompt, briefing and environment
 
 
-def test_agent_is_started_with_prompt_briefing_name_and_a_clean_environment(
+def test_spawn_gives_claude_its_prompt_briefing_name_and_a_clean_environment(
     claude: Claude, api: ScriptedApi
 ) -> None:
-    claude.tmux("new-session", "-d", "-s", "keeper", "sleep 1000")  # a server that a claude has started
-    for name, value in LEFT_BY_A_CLAUDE.items():
+    claude.tmux("new-session", "-d", "-s", "keeper", "sleep 1000")  # a tmux server that a claude has started
+    for name, value in OUTER_VARIABLES.items():
         claude.tmux("set-environment", "-g", name, value)
     before = claude.tmux("show-environment", "-g")
     work = then(
@@ -134,32 +132,32 @@ def test_agent_is_started_with_prompt_briefing_name_and_a_clean_environment(
         "[[text:over]]",
     )
     prompt = f"Look around in here.\nThen report, ünïcode & all. {work}"
-    spawned = claude.spawn("Env", prompt, "--name", "scout", "--wait", "20", env=LEFT_BY_A_CLAUDE)
+    spawned = claude.spawn("Env", prompt, "--name", "scout", "--wait", "20", env=OUTER_VARIABLES)
     session_id = spawned["session_id"]
-    last = answered(api, "Look around", 5)
+    last = request_with_results(api, "Look around", 5)
     session = claude.idle(session_id)
     requests = api.turns("Look around")
 
     assert user_text(requests[0]) == prompt
     assert session["model"] == "sonnet"
-    assert {one.body["model"] for one in requests} == {"claude-sonnet-5"}
-    assert f" {session['friendly_name']} ──" in claude.screen(session_id)
+    assert {request.body["model"] for request in requests} == {"claude-sonnet-5"}
+    assert f" {session['friendly_name']} ──" in claude.screen(session_id, "-S", "-")
     assert session["friendly_name"] == "env-scout"
 
     briefing = requests[0].system[requests[0].system.index("You are env-scout") :]
     assert len(briefing.splitlines()) <= 25
     assert f"(session {session_id})" in briefing and str(claude.work) in briefing
-    assert all(briefing in one.system for one in requests)
-    helper = next(one for one in api.turns() if one.prompt == "You are the helper")
+    assert all(briefing in request.system for request in requests)
+    helper = next(turn for turn in api.turns() if turn.prompt == "You are the helper")
     assert "sm note" not in helper.system  # a sub-agent reports to the agent, not to sm
 
-    said = last.results
-    assert [failed for failed, _ in said] == [False] * 5
-    environment = of_agent(said[0][1])
-    assert not [name for name, value in environment.items() if SURROUNDING in value]
+    results = last.results
+    assert [failed for failed, _ in results] == [False] * 5
+    environment = parse_env(results[0][1])
+    assert not [name for name, value in environment.items() if OUTER_CLAUDE in value]
     assert not {"TMUX", "TMUX_PANE", "SM_HOME", "IS_SANDBOX", "XDG_RUNTIME_DIR"} & environment.keys()
-    ours = {name: value for name, value in environment.items() if name.startswith("SM_")}
-    assert ours == {
+    sm_variables = {name: value for name, value in environment.items() if name.startswith("SM_")}
+    assert sm_variables == {
         "SM_SESSION_ID": session_id,
         "SM_PARENT_ID": "",
         "SM_WORKSPACE_ID": "",
@@ -167,32 +165,32 @@ def test_agent_is_started_with_prompt_briefing_name_and_a_clean_environment(
         "SM_SOCKET": str(claude.socket),
         "SM_TOKEN_FILE": str(claude.state / "launch" / f"{session_id}.token"),
     }
-    assert said[1][1] == str(claude.state / "bin" / "sm")
-    assert json.loads(said[3][1].partition("\n")[2])["session_id"] == session_id
+    assert results[1][1] == str(claude.state / "bin" / "sm")
+    assert json.loads(results[3][1].partition("\n")[2])["session_id"] == session_id
 
     assert session["note"] == "reading; with care"
-    assert [one["message"] for one in claude.json("checkpoints", session_id)] == ["halfway (1/2 tasks)"]
-    # A claude that takes itself for a part of another writes none of these.
+    assert [point["message"] for point in claude.json("checkpoints", session_id)] == ["halfway (1/2 tasks)"]
+    # A nested claude would write neither of these files.
     assert claude.transcript(environment["CLAUDE_CODE_SESSION_ID"]).exists()
     assert (claude.claude_home / "sessions" / f"{session['pid']}.json").exists()
     assert claude.tmux("show-environment", "-g") == before
     claude.sm("kill", session_id)
 
 
-def test_model_that_was_asked_for_last_reaches_the_api(claude: Claude, api: ScriptedApi) -> None:
-    asked = {"preset": ("--preset", "deep"), "flag": ("--preset", "deep", "--model", "haiku")}
+def test_model_option_overrides_the_model_of_the_preset(claude: Claude, api: ScriptedApi) -> None:
+    options_by_case = {"preset": ("--preset", "deep"), "flag": ("--preset", "deep", "--model", "haiku")}
     sessions = {
         name: claude.spawn("Env", f"Which model: {name}?", *options)["session_id"]
-        for name, options in asked.items()
+        for name, options in options_by_case.items()
     }
-    found = {name: claude.idle(session_id)["model"] for name, session_id in sessions.items()}
-    models = {name: api.turns(f"Which model: {name}?")[0].body["model"] for name in asked}
+    shown_models = {name: claude.idle(session_id)["model"] for name, session_id in sessions.items()}
+    models = {name: api.turns(f"Which model: {name}?")[0].body["model"] for name in options_by_case}
     assert models == {"preset": "claude-opus-4-8", "flag": "claude-haiku-4-5-20251001"}
-    assert found == {"preset": "opus", "flag": "haiku"}
+    assert shown_models == {"preset": "opus", "flag": "haiku"}
     claude.sm("kill", *sessions.values())
 
 
-ODD_PROMPTS: Mapping[str, str | None] = {
+SPECIAL_PROMPTS: Mapping[str, str | None] = {
     "/review the code": None,
     "!touch ran-it": None,
     "--help": None,
@@ -202,53 +200,53 @@ ODD_PROMPTS: Mapping[str, str | None] = {
     "several\n\n  lines /x\n\tünïcode 👩‍💻 e\u0301 \u202f中文 'q' \"d\" $HOME `id` $(id) %s ~ *\nends with \\": None,
     ("word " * 2000).strip() + "!": None,
 }
-"""Each prompt, and where it does not arrive to the letter (but for blanks around it) how it does."""
+"""Each prompt, and the text that arrives if it differs in more than the blanks around it."""
 
 
-def test_odd_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> None:
+def test_special_prompts_arrive_as_text(claude: Claude, api: ScriptedApi) -> None:
     (claude.work / "data.txt").write_text("the data")
-    wanted = {
-        unicodedata.normalize("NFC", instead or prompt).strip() for prompt, instead in ODD_PROMPTS.items()
+    expected = {
+        unicodedata.normalize("NFC", instead or prompt).strip() for prompt, instead in SPECIAL_PROMPTS.items()
     }
     first = len(api.requests)
-    sessions = [claude.spawn("Plain", "-", stdin=prompt)["session_id"] for prompt in ODD_PROMPTS]
+    sessions = [claude.spawn("Plain", "-", stdin=prompt)["session_id"] for prompt in SPECIAL_PROMPTS]
     for session_id in sessions:
         claude.idle(session_id)
-    assert {user_text(one).strip() for one in api.turns() if one.number > first} == wanted
+    assert {user_text(turn).strip() for turn in api.turns() if turn.number > first} == expected
     assert not (claude.work / "ran-it").exists()
-    told = claude.events()
-    for session_id in sessions:  # none of them was idle before its turn
-        own = [one["type"] for one in told if one["session_id"] == session_id]
-        assert own == ["spawned", "started", "idle"]
+    events = claude.events()
+    for session_id in sessions:  # no session was idle before its turn
+        types = [event["type"] for event in events if event["session_id"] == session_id]
+        assert types == ["spawned", "started", "idle"]
     claude.sm("kill", "--force", *sessions)
 
 
-def test_prompt_in_a_file_is_read_without_a_question(api: ScriptedApi) -> None:
+def test_claude_reads_its_prompt_file_without_a_permission_dialog(api: ScriptedApi) -> None:
     with Claude(api, claude_more="  prompt_via: file") as claude:
         session_id = claude.spawn("Plain", "The secret plan\nof two lines")["session_id"]
         claude.idle(session_id)
-        (asked,) = api.turns("SM_PROMPT_FILE")
+        (turn,) = api.turns("SM_PROMPT_FILE")
         path = claude.state / "launch" / f"{session_id}.prompt"
-        assert user_text(asked) == f"Read the file {path} (SM_PROMPT_FILE names it): your task stands there."
+        assert user_text(turn) == f"Your task is in the file {path} (SM_PROMPT_FILE). Read that file first."
         claude.prompt(session_id, "Now " + tool("Read", file_path=str(path)))
-        ((failed, read),) = answered(api, "Now ", 1).results
+        ((failed, read),) = request_with_results(api, "Now ", 1).results
         assert (failed, "The secret plan" in read, "of two lines" in read) == (False, True, True)
         assert "secret" not in Path(f"/proc/{claude.session(session_id)['pid']}/cmdline").read_text()
 
 
-# --------------------------------------------------------------------------------------------- what it may, unasked
+# ------------------------------------------------------------------------- commands that need no permission
 
-REPORTS = (
+ALLOWED_COMMANDS = (
     "sm note \"text; with && signs | and 'quotes'\"",
     "sm note 'it costs $5'",
     "sm checkpoint 'one (1/3)' && sm note two",
     'sm note "$(cat <<\'EOF\'\nit says "done"\nEOF\n)"',
     "sm me --json | head -c 20 && sm who && sm others && sm children 2>&1",
     "sm progress strict-reporter && sm inbox && sm requests && sm status",
-    # claude runs `cat < FILE` in any mode and without a rule, too.
+    # Reading a file is no escape: claude runs `cat < FILE` in any mode without a rule.
     "sm note - < /etc/hostname",
 )
-NOT_WITHOUT_A_QUESTION = (
+COMMANDS_THAT_ASK = (
     "sm note x; touch ran-it",
     "sm note x && touch ran-it",
     "sm note x\ntouch ran-it",
@@ -267,57 +265,59 @@ NOT_WITHOUT_A_QUESTION = (
 )
 
 
-def test_agent_reports_and_reads_without_a_question_and_does_no_more(
-    claude: Claude, api: ScriptedApi
-) -> None:
+def test_only_report_and_read_commands_of_sm_need_no_permission(claude: Claude, api: ScriptedApi) -> None:
     impostor = claude.work / "sm"
     impostor.write_text("#!/bin/sh\ntouch ran-it\n")
     impostor.chmod(0o755)
-    prompt = f"All of these {then(*map(bash, (*REPORTS, *NOT_WITHOUT_A_QUESTION)))}"
-    # In this mode claude refuses what it would have asked a person about.
+    prompt = f"All of these {then(*map(bash, (*ALLOWED_COMMANDS, *COMMANDS_THAT_ASK)))}"
+    # In this mode claude refuses commands instead of asking a person.
     session_id = claude.spawn("Strict", prompt, "--name", "reporter")["session_id"]
-    said = answered(api, "All of these", len(REPORTS) + len(NOT_WITHOUT_A_QUESTION)).results
-    outcomes = dict(zip((*REPORTS, *NOT_WITHOUT_A_QUESTION), said, strict=True))
-    assert {command for command, (failed, _) in outcomes.items() if not failed} == set(REPORTS), outcomes
+    results = request_with_results(
+        api, "All of these", len(ALLOWED_COMMANDS) + len(COMMANDS_THAT_ASK)
+    ).results
+    outcomes = dict(zip((*ALLOWED_COMMANDS, *COMMANDS_THAT_ASK), results, strict=True))
+    assert {command for command, (failed, _) in outcomes.items() if not failed} == set(ALLOWED_COMMANDS), (
+        outcomes
+    )
     assert not (claude.work / "ran-it").exists()
     claude.idle(session_id)
     claude.sm("kill", session_id)
     impostor.unlink()
 
 
-def test_reporting_of_an_agent_that_asks_for_permissions_needs_none(claude: Claude, api: ScriptedApi) -> None:
+def test_sm_note_needs_no_permission_in_the_default_mode(claude: Claude, api: ScriptedApi) -> None:
     prompt = f"Carefully {then(bash('sm note first'), bash('sm note x; touch ran-it'))}"
     session_id = claude.spawn("Plain", prompt)["session_id"]
-    asking = claude.says(session_id, "waiting_input", "touch ran-it")
-    assert asking["note"] == "first"
-    assert asking["model"] == "claude-opus-4-8[1m]"  # nobody chose one: what claude says that it is
+    session = claude.says(session_id, "waiting_input", "touch ran-it")
+    assert session["note"] == "first"
+    assert session["model"] == "claude-opus-4-8[1m]"  # no model was chosen: the model that claude reports
     claude.keys(session_id, "Escape")
     claude.idle(session_id)
     assert not (claude.work / "ran-it").exists()
     claude.sm("kill", session_id)
 
 
-def test_agent_that_asks_as_it_was_told_to_is_woken_by_the_answer(claude: Claude, api: ScriptedApi) -> None:
+def test_background_sm_ask_wakes_claude_when_the_answer_comes(claude: Claude, api: ScriptedApi) -> None:
     ask = "sm ask 'red or blue?' --option red --option blue --wait 3600"
-    asked = tool("Bash", command=ask, description="ask", run_in_background=True)
-    session_id = claude.spawn("Planner", f"Choose {then(bash('sm note choosing'), asked)}")["session_id"]
-    failed, said = answered(api, "Choose", 2).results[-1]
+    ask_tool = tool("Bash", command=ask, description="ask", run_in_background=True)
+    session_id = claude.spawn("Planner", f"Choose {then(bash('sm note choosing'), ask_tool)}")["session_id"]
+    failed, result = request_with_results(api, "Choose", 2).results[-1]
     assert not failed
     claude.says(session_id, "idle", "shells in the background: 1")
     claude.sm("answer", session_id, "blue")
     api.wait_for(lambda: api.turns("<task-notification>"), "the answer wakes it")
-    claude.says(session_id, "idle", "its turn ended (Stop)")
-    (output,) = re.findall(r"\S+\.output", said)
+    claude.says(session_id, "idle", "the turn ended (Stop)")
+    (output,) = re.findall(r"\S+\.output", result)
     claude.prompt(session_id, "Read it " + tool("Read", file_path=output))
-    failed, said = answered(api, "Read it", 3).results[-1]
-    assert (failed, "blue" in said) == (False, True)
+    failed, result = request_with_results(api, "Read it", 3).results[-1]
+    assert (failed, "blue" in result) == (False, True)
     claude.sm("kill", session_id)
 
 
-# -------------------------------------------------------------------------------------------- what is the user's own
+# ------------------------------------------------------------------------------------- the user's own settings
 
 
-def test_users_own_hooks_rules_and_files_stay_as_they_are(claude: Claude, api: ScriptedApi) -> None:
+def test_users_hooks_rules_and_settings_stay_in_force(claude: Claude, api: ScriptedApi) -> None:
     touched = claude.home / "touched"
     state = claude.claude_home / ".claude.json"
     answers = json.loads(state.read_bytes())
@@ -330,29 +330,31 @@ def test_users_own_hooks_rules_and_files_stay_as_they_are(claude: Claude, api: S
     try:
         steps = then(bash("which sm"), bash("sm note mine"), bash("sm checkpoint x"), "[[text:ok]]")
         session_id = claude.spawn("Plain", f"With settings {steps}")["session_id"]
-        claude.says(session_id, "waiting_input", "sm checkpoint x")  # the user's rule wins over ours
-        assert [failed for failed, _ in answered(api, "With settings", 2).results] == [False] * 2
+        claude.says(
+            session_id, "waiting_input", "sm checkpoint x"
+        )  # the user's rule wins over the rule of sm
+        assert [failed for failed, _ in request_with_results(api, "With settings", 2).results] == [False] * 2
         claude.keys(session_id, "Enter")
         claude.idle(session_id)
         until(touched.exists, "the user's own Stop hook has run")
         assert touched.read_text() == "stopped\n"
         assert settings.read_text() == json.dumps(own, indent=4)
-        now = json.loads(state.read_bytes())  # claude writes there; sm does not
+        current = json.loads(state.read_bytes())  # claude writes this file, sm does not
         for answer in ("hasCompletedOnboarding", "customApiKeyResponses"):
-            assert now[answer] == answers[answer]
-        assert now["projects"][str(claude.home)] == answers["projects"][str(claude.home)]
+            assert current[answer] == answers[answer]
+        assert current["projects"][str(claude.home)] == answers["projects"][str(claude.home)]
         assert b"sm hook" not in state.read_bytes()
         claude.sm("kill", session_id)
     finally:
         settings.unlink()
 
 
-def test_agent_sees_nothing_of_an_sm_that_is_being_replaced(claude: Claude, api: ScriptedApi) -> None:
+def test_hooks_are_silent_while_sm_is_being_replaced(claude: Claude, api: ScriptedApi) -> None:
     session_id = claude.spawn("Env", "First [[text:one]]")["session_id"]
     pid = claude.idle(session_id)["pid"]
     argv = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     hooks = json.loads(argv[argv.index("--settings") + 1])["hooks"]
-    commands = {one["command"] for entries in hooks.values() for entry in entries for one in entry["hooks"]}
+    commands = {h["command"] for entries in hooks.values() for entry in entries for h in entry["hooks"]}
     link = claude.state / "bin" / "sm"
     away = link.rename(link.with_name("away"))
     try:
@@ -360,27 +362,27 @@ def test_agent_sees_nothing_of_an_sm_that_is_being_replaced(claude: Claude, api:
         done = subprocess.run(["sh", "-c", command], input="{}", capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         claude.prompt(session_id, f"Second {then(bash('env'), '[[text:two]]')}")
-        assert answered(api, "Second", 1).results[-1][0] is False
-        claude.idle(session_id)  # its other evidence tells
-        until(lambda: "● two" in claude.screen(session_id), "its turn is over")
-        assert "hook" not in claude.screen(session_id).lower()
+        assert request_with_results(api, "Second", 1).results[-1][0] is False
+        claude.idle(session_id)  # other evidence than hooks shows it
+        until(lambda: "● two" in claude.screen(session_id, "-S", "-"), "its turn is over")
+        assert "hook" not in claude.screen(session_id, "-S", "-").lower()
     finally:
         away.rename(link)
     claude.prompt(session_id, "Third [[text:three]]")
-    claude.says(session_id, "idle", "its turn ended (Stop)")
+    claude.says(session_id, "idle", "the turn ended (Stop)")
     claude.sm("kill", session_id)
 
 
-# ---------------------------------------------------------------------------------- what keeps it from starting
+# ----------------------------------------------------------------------------------------------- start failures
 
 
-def test_claude_that_is_not_installed_is_told_with_what_to_type(claude: Claude) -> None:
+def test_spawn_error_says_how_to_install_claude_when_it_is_missing(claude: Claude) -> None:
     path = "/usr/bin:/bin"
     assert shutil.which("claude", path=path) is None
-    said = claude.refused("spawn", "Plain", "hi", "--name", "no-program", exit_code=9, env={"PATH": path})
-    assert "cannot run claude: there is no such program on the agent's PATH" in said
-    assert "hint: npm install -g @anthropic-ai/claude-code" in said
-    (session,) = [one for one in claude.json("all") if one["friendly_name"] == "plain-no-program"]
+    error = claude.refused("spawn", "Plain", "hi", "--name", "no-program", exit_code=9, env={"PATH": path})
+    assert "cannot run claude: no such program on the agent's PATH" in error
+    assert "hint: npm install -g @anthropic-ai/claude-code" in error
+    (session,) = [s for s in claude.json("all") if s["friendly_name"] == "plain-no-program"]
     assert session["status"] == "error"
     assert "npm install -g @anthropic-ai/claude-code" in session["status_reason"]
 
@@ -388,21 +390,21 @@ def test_claude_that_is_not_installed_is_told_with_what_to_type(claude: Claude) 
 @pytest.mark.parametrize(
     ("agent_type", "arguments", "names", "hint"),
     [
-        ("BadFlag", (), "it does not know an option: --no-such-flag", "take --no-such-flag out"),
-        ("Plain", ("--args", "--wild"), "it does not know an option: --wild", "take --wild out"),
+        ("BadFlag", (), "it does not know an option: --no-such-flag", "remove --no-such-flag"),
+        ("Plain", ("--args", "--wild"), "it does not know an option: --wild", "remove --wild"),
         (
             "BadMode",
             (),
-            "it does not know: --permission-mode wild",
-            "claude --help shows what --permission-mode may be",
+            "it does not accept the value of an option: --permission-mode wild",
+            "claude --help shows the allowed values of --permission-mode",
         ),
     ],
 )
-def test_option_that_claude_does_not_know_is_named(
+def test_spawn_error_names_the_option_that_claude_does_not_know(
     claude: Claude, agent_type: str, arguments: Sequence[str], names: str, hint: str
 ) -> None:
-    said = claude.refused("spawn", agent_type, "hi", *arguments, "--wait", "20", exit_code=9)
-    assert "claude has ended: " in said and names in said and hint in said
+    error = claude.refused("spawn", agent_type, "hi", *arguments, "--wait", "20", exit_code=9)
+    assert "claude has ended: " in error and names in error and hint in error
     session = claude.json("all")[-1]
     assert (session["status"], session["exit_code"]) == ("error", 1)
     assert names in session["status_reason"] and hint in session["status_reason"]
@@ -411,75 +413,75 @@ def test_option_that_claude_does_not_know_is_named(
 @pytest.mark.parametrize(
     ("seed", "names", "hint"),
     [
-        ({"onboarded": False}, "it wants to be set up", "run claude once yourself, in a terminal"),
+        ({"onboarded": False}, "it asks for its first-time setup", "run claude once yourself, in a terminal"),
         ({"approved": False}, "whether to use the API key", "choose Yes once"),
         ({"trusted": False}, "whether the directory is trusted", "sm trust "),
     ],
     ids=["onboarding", "key", "trust"],
 )
-def test_question_of_the_first_start_is_told_with_what_to_type(
+def test_spawn_error_names_the_first_start_question_and_how_to_answer_it(
     claude: Claude, seed: Mapping[str, bool], names: str, hint: str
 ) -> None:
     env = claude.other_home(f"without-{next(iter(seed))}", **seed)
-    said = claude.refused("spawn", "Plain", "hi", "--wait", "20", exit_code=9, env=env)
-    assert names in said and hint in said
+    error = claude.refused("spawn", "Plain", "hi", "--wait", "20", exit_code=9, env=env)
+    assert names in error and hint in error
     session = claude.json("all")[-1]
     assert (session["status"], session["status_source"]) == ("waiting_input", "screen")
     assert names in session["status_reason"] and hint in session["status_reason"]
     claude.sm("kill", "--force", session["session_id"])
 
 
-def test_missing_login_is_told_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
+def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
-    for prompt in ((), ("Nobody hears this",)):
-        said = claude.refused("spawn", "Plain", *prompt, "--wait", "20", exit_code=9, env=env)
-        assert "it is not logged in" in said and "/login" in said
+    for prompt in ((), ("Never delivered",)):
+        error = claude.refused("spawn", "Plain", *prompt, "--wait", "20", exit_code=9, env=env)
+        assert "it is not logged in" in error and "/login" in error
         session_id = claude.json("all")[-1]["session_id"]
-        session = claude.says(session_id, "waiting_input", "it is not logged in")
+        session = claude.says(session_id, "waiting_input", "is not logged in")
         assert "/login" in session["status_reason"]
         claude.sm("kill", "--force", session_id)
-    assert not api.turns("Nobody hears this")
+    assert not api.turns("Never delivered")
 
 
-def test_model_that_does_not_exist_is_named(claude: Claude) -> None:
-    names = "the model no-such-model does not exist or is not for this account"
-    session = claude.stuck(
+def test_status_reason_names_the_model_when_it_does_not_exist(claude: Claude) -> None:
+    names = "the model no-such-model does not exist or is not available to this account"
+    session = claude.spawn_until(
         "waiting_input", names, "Plain", "Hello [[error:404:*]]", "--model", "no-such-model"
     )
     assert "/model in its terminal" in session["status_reason"]
-    claude.prompt(session["session_id"], "Hello again [[text:hello]]")  # as if there was one now
+    claude.prompt(session["session_id"], "Hello again [[text:hello]]")  # as if the model existed now
     claude.idle(session["session_id"])
     claude.sm("kill", session["session_id"])
 
 
 @as_root
-def test_bypassing_permissions_as_root_is_refused_at_once_unless_this_is_a_sandbox(
+def test_spawn_refuses_to_bypass_permissions_as_root_outside_a_sandbox(
     claude: Claude, api: ScriptedApi
 ) -> None:
     count = len(claude.json("all"))
-    said = claude.refused("spawn", "Waiter", "hi", exit_code=2)
-    assert "claude refuses to bypass permissions as root" in said
-    assert "IS_SANDBOX" in said
+    error = claude.refused("spawn", "Waiter", "hi", exit_code=2)
+    assert "claude refuses to bypass permissions as root" in error
+    assert "IS_SANDBOX" in error
     assert "refuses" in claude.refused("spawn", "Waiter", "hi", exit_code=2, env={"IS_SANDBOX": "yes"})
     assert len(claude.json("all")) == count
 
     sandbox = {"IS_SANDBOX": "1"}
-    session = claude.stuck(
-        "waiting_input", "accept what bypassing permissions means", "Waiter", "hi", env=sandbox
+    session = claude.spawn_until(
+        "waiting_input", "accept the risks of bypassing permissions", "Waiter", "hi", env=sandbox
     )
     assert "skipDangerousModePermissionPrompt" in session["status_reason"]
     settings = claude.claude_home / "settings.json"
     settings.write_text('{"skipDangerousModePermissionPrompt": true}')
     try:
         free = claude.spawn("Waiter", f"Freely {bash('touch freely')}", env=sandbox)["session_id"]
-        answered(api, "Freely", 1)
+        request_with_results(api, "Freely", 1)
         assert (claude.work / "freely").exists()
         claude.sm("kill", "--force", session["session_id"], free)
     finally:
         settings.unlink()
 
 
-def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(
+def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
     claude: Claude, api: ScriptedApi, tmp_path: Path
 ) -> None:
     directory = Path(tempfile.mkdtemp(prefix="untrusted-"))
@@ -487,31 +489,33 @@ def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(
     try:
         env = claude.other_home("answers-by-key")
         hint = f"sm trust {shlex.quote(str(directory))}, as the operator"
-        by_key = claude.stuck("waiting_input", hint, "Plain", "By key [[hold:key]]", *where, env=env)
+        by_key = claude.spawn_until("waiting_input", hint, "Plain", "By key [[hold:key]]", *where, env=env)
         claude.keys(by_key["session_id"], "Enter")
         api.wait_for_hold("key")
         claude.says(by_key["session_id"], "running", "")
         api.release("key")
         claude.idle(by_key["session_id"])
-        assert [one.prompt for one in api.turns("By key")] == ["By key [[hold:key]]"]
+        assert [turn.prompt for turn in api.turns("By key")] == ["By key [[hold:key]]"]
 
         env = claude.other_home("answers-by-command")
-        told = claude.sm("trust", str(directory), env=env)
-        assert told.startswith(f"claude trusts {directory} and all below it (written to ")
+        output = claude.sm("trust", str(directory), env=env)
+        assert output.startswith(f"claude trusts {directory} and all directories below it (written to ")
         (directory / "below").mkdir()
         where = ("--working-dir", str(directory / "below"))
         by_command = claude.spawn("Plain", "By command", *where, env=env)
         claude.idle(by_command["session_id"])
         assert len(api.turns("By command")) == 1
         assert "already" in claude.sm("trust", str(directory / "below"), env=env)
-        # While a claude runs, and another waits at the question: it lasts beyond what either writes.
+        # The entry survives when running claudes write the same file.
         where = ("--working-dir", str(tmp_path))
-        waits = claude.stuck("waiting_input", "sm trust", "Plain", "Waits", *where, env=env)
-        told = claude.sm("trust", str(tmp_path), env=env)
-        assert "; claudes are running (pid " in told and told.endswith("), and the entry stands\n"), told
-        claude.sm("kill", "--force", waits["session_id"])
+        waiting = claude.spawn_until("waiting_input", "sm trust", "Plain", "Waits", *where, env=env)
+        output = claude.sm("trust", str(tmp_path), env=env)
+        assert "; claude is running (pid " in output and output.endswith(
+            ") and has not overwritten the entry\n"
+        ), output
+        claude.sm("kill", "--force", waiting["session_id"])
         claude.prompt(by_command["session_id"], "Once more")
-        api.wait_for(lambda: [one for one in api.turns("Once more") if one.over], "it has answered")
+        api.wait_for(lambda: [turn for turn in api.turns("Once more") if turn.over], "the answer")
         again = claude.spawn("Plain", "No question", *where, env=env)
         claude.idle(again["session_id"])
         assert len(api.turns("No question")) == 1
@@ -521,13 +525,13 @@ def test_untrusted_directory_is_trusted_by_a_key_or_by_sm_trust(
         shutil.rmtree(directory)
 
 
-def test_doctor_finds_a_home_in_which_agents_can_start(claude: Claude) -> None:
-    said = claude.run("doctor").stdout
-    of_claude = [line for line in said.splitlines() if "claude" in line]
+def test_doctor_reports_ok_when_claude_can_start(claude: Claude) -> None:
+    output = claude.run("doctor").stdout
+    claude_lines = [line for line in output.splitlines() if "claude" in line]
     for part in (
         f"claude {claude_cli.VERSION} at ",
-        "claude has been set up",
+        "claude is set up",
         "claude logs in with ANTHROPIC_API_KEY",
         f"claude trusts {claude.work}",
     ):
-        assert [line for line in of_claude if part in line and line.startswith("ok ")], said
+        assert [line for line in claude_lines if part in line and line.startswith("ok ")], output

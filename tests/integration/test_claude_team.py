@@ -1,4 +1,4 @@
-"""A coordinator that runs two others by itself: three real claudes, and nobody at a keyboard."""
+"""A coordinator that runs two children without a person: three real claudes."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.claude_fixtures import claude_instance, scripted_api
-from tests.claude_instance import ClaudeInstance, whose
+from tests.claude_instance import ClaudeInstance, calling_session
 from tests.instance import until
 from tests.scripted_api import Request, ScriptedApi, tool
 
@@ -19,33 +19,35 @@ MAKE = "Make the file."
 MAKES = 'python3 -c \'open("made-by-the-child", "w")\''
 OPTIONS = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
 QUESTIONS = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": OPTIONS}]
-LETTER = re.compile(r"\[sm\] from (\S+.*), message (\d+)\n")
+HEADER = re.compile(r"\[sm\] from (\S+.*), message (\d+)\n")
 
 
 def bash(command: str) -> str:
     return tool("Bash", command=command, description="scripted")
 
 
-def coordinator(asked: Request) -> str | None:
-    """Does what its notices end with, each once, and says that all is done when both children have."""
-    if not asked.said[0].startswith(LEAD):
+def coordinator(request: Request) -> str | None:
+    """A model that runs each command its notices suggest once, and completes when both children have completed."""
+    if not request.user_texts[0].startswith(LEAD):
         return None
-    done = [used["command"] for name, used in asked.called if name == "Bash"]
-    notices = [text for text in asked.said if text.startswith("[sm] from sm, message ")]
-    told = "\n".join(notices)
-    wanted = [f"sm spawn Editor '{CHOOSE}' --name asker", f"sm spawn Editor '{MAKE}' --name maker"]
-    wanted += [f"sm answer {name} blue" for name in re.findall(r"answer with: sm answer (r\d+) TEXT", told)]
-    wanted += [f"sm approve {name}" for name in re.findall(r"; sm approve (r\d+) or: sm deny", told)]
-    if len(re.findall(r"^child editor-(?:asker|maker) \(\w+\) completed: ", told, re.MULTILINE)) == 2:
-        wanted.append("sm complete 'both are done'")
-    left = [command for command in wanted if command not in done]
-    return bash(left[0]) if left else "[[text:I wait to be woken]]"
+    done = [used["command"] for name, used in request.tool_calls if name == "Bash"]
+    notices = [text for text in request.user_texts if text.startswith("[sm] from sm, message ")]
+    text = "\n".join(notices)
+    commands = [f"sm spawn Editor '{CHOOSE}' --name asker", f"sm spawn Editor '{MAKE}' --name maker"]
+    commands += [f"sm answer {name} blue" for name in re.findall(r"answer with: sm answer (r\d+) TEXT", text)]
+    commands += [
+        f"sm approve {name}" for name in re.findall(r"; answer with: sm approve (r\d+), or: sm deny", text)
+    ]
+    if len(re.findall(r"^child editor-(?:asker|maker) \(\w+\) completed: ", text, re.MULTILINE)) == 2:
+        commands.append("sm complete 'both are done'")
+    open_commands = [command for command in commands if command not in done]
+    return bash(open_commands[0]) if open_commands else "[[text:I wait]]"
 
 
-def asker(asked: Request) -> str | None:
-    if asked.said[0].strip() != CHOOSE:
+def asker(request: Request) -> str | None:
+    if request.user_texts[0].strip() != CHOOSE:
         return None
-    results = asked.results
+    results = request.results
     if not results:
         return tool("AskUserQuestion", questions=QUESTIONS)
     if len(results) == 1:
@@ -54,10 +56,10 @@ def asker(asked: Request) -> str | None:
     return "[[text:that was all]]"
 
 
-def maker(asked: Request) -> str | None:
-    if asked.said[0].strip() != MAKE:
+def maker(request: Request) -> str | None:
+    if request.user_texts[0].strip() != MAKE:
         return None
-    results = asked.results
+    results = request.results
     if not results:
         return bash(MAKES)
     if len(results) == 1:
@@ -69,9 +71,12 @@ api = scripted_api("function", coordinator, asker, maker)
 claudes = claude_instance("function")
 
 
-def story(claudes: ClaudeInstance, api: ScriptedApi) -> str:
-    """What a reader of a failure needs."""
-    lines = [f"{one.number} {one.status} {one.said[-1][:200]!r} {one.results[-1:]}" for one in api.turns()]
+def describe(claudes: ClaudeInstance, api: ScriptedApi) -> str:
+    """The state of all sessions, for the message of a failed test."""
+    lines = [
+        f"{turn.number} {turn.status} {turn.user_texts[-1][:200]!r} {turn.results[-1:]}"
+        for turn in api.turns()
+    ]
     for session in claudes.json("all"):
         shown = claudes.tmux("capture-pane", "-p", "-t", f"={session['tmux_session']}:", check=False)
         lines += [f"{session['name']} {session['status']} {session['status_reason']}", shown]
@@ -79,7 +84,7 @@ def story(claudes: ClaudeInstance, api: ScriptedApi) -> str:
 
 
 @pytest.mark.timeout(180)
-def test_coordinator_is_woken_answers_approves_and_completes_with_nobody_at_the_keyboard(
+def test_coordinator_answers_approves_and_completes_without_a_person(
     claudes: ClaudeInstance, api: ScriptedApi
 ) -> None:
     lead = claudes.spawn("Editor", LEAD, "--name", "lead")["session_id"]
@@ -91,46 +96,46 @@ def test_coordinator_is_woken_answers_approves_and_completes_with_nobody_at_the_
     try:
         ended = until(over, "the coordinator has completed", WITHIN_S)
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{story(claudes, api)}") from None
+        raise AssertionError(f"{error}\n{describe(claudes, api)}") from None
     assert (ended["status"], ended["completion_message"]) == ("completed", "both are done")
-    children = {one["friendly_name"]: one for one in claudes.json("children", lead)}
-    assert {name: (one["status"], one["completion_message"]) for name, one in children.items()} == {
+    children = {child["friendly_name"]: child for child in claudes.json("children", lead)}
+    assert {name: (child["status"], child["completion_message"]) for name, child in children.items()} == {
         "editor-asker": ("completed", "the colour is blue"),
         "editor-maker": ("completed", "it is made"),
     }
     assert (claudes.work / "made-by-the-child").exists()
 
-    # What they asked of it was answered by it, and they were given that through their hooks.
-    requests = {one["kind"]: one for one in claudes.json("requests", "--all")}
-    assert {kind: (one["state"], one["answered_by"]) for kind, one in requests.items()} == {
+    # The coordinator answered the requests of its children.
+    requests = {r["kind"]: r for r in claudes.json("requests", "--all")}
+    assert {kind: (r["state"], r["answered_by"]) for kind, r in requests.items()} == {
         "question": ("answered", lead),
         "permission": ("answered", lead),
     }
     assert requests["question"]["questions"][0]["options"] == ["red", "blue"]
     assert requests["permission"]["arguments"]["command"] == MAKES
 
-    # It was woken by what sm typed and by nothing else, each notice once and as it was written.
-    last = until(settled(claudes, api, lead), "its turn is over", 30)
-    heard = [LETTER.match(text) for text in last.said[1:]]
-    assert all(letter and letter[1] == "sm" for letter in heard), last.said
-    notices = {str(one["message_id"]): one for one in claudes.json("log", lead) if one["from"] == "sm"}
-    assert sorted(letter[2] for letter in heard if letter) == sorted(notices)
-    for letter, text in zip(heard, last.said[1:], strict=True):
-        assert letter and text[letter.end() :].rstrip() == notices[letter[2]]["text"], text
-    assert {one["status"] for one in notices.values()} <= {"submitted", "acknowledged"}, notices
-    assert [one for one in last.results if one[0]] == []
+    # Only notices of sm woke the coordinator, each once and unchanged.
+    last = until(last_request(claudes, api, lead), "the coordinator is idle", 30)
+    headers = [HEADER.match(text) for text in last.user_texts[1:]]
+    assert all(header and header[1] == "sm" for header in headers), last.user_texts
+    notices = {str(m["message_id"]): m for m in claudes.json("log", lead) if m["from"] == "sm"}
+    assert sorted(header[2] for header in headers if header) == sorted(notices)
+    for header, text in zip(headers, last.user_texts[1:], strict=True):
+        assert header and text[header.end() :].rstrip() == notices[header[2]]["text"], text
+    assert {notice["status"] for notice in notices.values()} <= {"submitted", "acknowledged"}, notices
+    assert [result for failed, result in last.results if failed] == []
 
 
-def settled(claudes: ClaudeInstance, api: ScriptedApi, lead: str) -> Callable[[], Request | None]:
-    """The last thing that it asked the API, once it and all its notices are through."""
+def last_request(claudes: ClaudeInstance, api: ScriptedApi, lead: str) -> Callable[[], Request | None]:
+    """A check for the coordinator's last API request, once that and all notices are handled."""
 
     def look() -> Request | None:
         log = claudes.json("log", lead)
-        asked = [one for one in api.turns() if whose(one) == lead]
-        open = [one for one in log if one["status"] in ("queued", "delivering")]
+        requests = [turn for turn in api.turns() if calling_session(turn) == lead]
+        pending = [message for message in log if message["status"] in ("queued", "delivering")]
         with suppress(KeyError):
             resting = claudes.why(lead)["evidence"][0]["says"] == "idle"
-            return asked[-1] if resting and not open and all(one.over for one in asked) else None
+            return requests[-1] if resting and not pending and all(r.over for r in requests) else None
         return None
 
     return look

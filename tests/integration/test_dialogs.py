@@ -1,10 +1,9 @@
-"""Dialogs of an agent that are answered through its own hooks. The test plays the hooks, a sleeping script claude."""
+"""Agent dialogs answered through hooks. The test plays the hooks; a sleeping script stands in for claude."""
 
 import json
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from sm.client.http import new_key
 from sm.requests.dialogs import _QUIET_S as QUIET_S
+from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.integration.hook_caller import HookCaller
 from tests.load import scaled
@@ -48,20 +48,20 @@ SIZE = {
 
 
 class Agent:
-    """A session that is a claude to the daemon."""
+    """A session that the daemon takes for claude."""
 
     def __init__(self, stage: "Stage", session_id: str) -> None:
         self.stage = stage
         self.id = session_id
         self._hooks: list[HookCaller] = []
-        self._teller = self.hook()
+        self._events = self.hook()
         self._uses = 0
-        self.tells("SessionStart", source="startup")
+        self.send_event("SessionStart", source="startup")
 
     def hook(self) -> HookCaller:
-        made = HookCaller(self.stage, self.id)
-        self._hooks.append(made)
-        return made
+        caller = HookCaller(self.stage, self.id)
+        self._hooks.append(caller)
+        return caller
 
     def end(self) -> None:
         for hook in self._hooks:
@@ -72,21 +72,21 @@ class Agent:
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 
-    def tells(self, name: str, **more: object) -> None:
-        self._teller.asks("/v1/hooks", new_key(), self.event(name, **more))
-        assert self._teller.hears() == ["ok", {}]
+    def send_event(self, name: str, **more: object) -> None:
+        self._events.send("/v1/hooks", new_key(), self.event(name, **more))
+        assert self._events.receive() == ["ok", {}]
 
-    def uses(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
-        """The dialog about a tool that it is about to use, which its hook has opened."""
+    def open_dialog(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
+        """Open the permission dialog of a tool through a hook."""
         self._uses += 1
         use = f"toolu_{self._uses}"
-        self.tells("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=use)
-        asked = self.event("PermissionRequest", tool_name=tool, tool_input=arguments)
-        return Dialog(self, use, asked | more)
+        self.send_event("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=use)
+        request = self.event("PermissionRequest", tool_name=tool, tool_input=arguments)
+        return Dialog(self, use, request | more)
 
 
 class Dialog:
-    """The hook that waits for the answer."""
+    """A dialog whose hook can wait for the answer."""
 
     def __init__(self, agent: Agent, tool_use: str, body: dict[str, object]) -> None:
         self.agent = agent
@@ -94,44 +94,44 @@ class Dialog:
         self.key = new_key()
         self.body = body
         self.hook = agent.hook()
-        self.told = self.asks(0)
-        self.name = str(self.told["request"])
+        self.opened = self.poll(0)
+        self.name = str(self.opened["request"])
 
-    def asks(self, wait_s: float) -> dict[str, Any]:
-        self.waits(wait_s)
-        return self.hears()
+    def poll(self, wait_s: float) -> dict[str, Any]:
+        self.start_wait(wait_s)
+        return self.answer()
 
-    def waits(self, wait_s: float = 25) -> None:
-        self.hook.asks("/v1/hooks/dialog", self.key, self.body | {"wait_s": wait_s})
+    def start_wait(self, wait_s: float = 25) -> None:
+        self.hook.send("/v1/hooks/dialog", self.key, self.body | {"wait_s": wait_s})
 
-    def hears(self) -> dict[str, Any]:
-        said, told = self.hook.hears(30)
-        assert said == "ok"
-        found: dict[str, Any] = told
-        return found
+    def answer(self) -> dict[str, Any]:
+        word, answer = self.hook.receive(30)
+        assert word == "ok"
+        result: dict[str, Any] = answer
+        return result
 
-    def takes(self) -> dict[str, Any]:
-        self.hook.asks("/v1/hooks/dialog/taken", self.key, {})
-        said, done = self.hook.hears()
-        assert said == "ok"
-        found: dict[str, Any] = done
-        return found
+    def take(self) -> dict[str, Any]:
+        self.hook.send("/v1/hooks/dialog/taken", self.key, {})
+        word, answer = self.hook.receive()
+        assert word == "ok"
+        result: dict[str, Any] = answer
+        return result
 
-    def decides(self) -> Any:
-        """Take the answer as the hook does, and return what it tells claude."""
-        told = self.hears()
-        assert (told["request"], told["state"]) == (self.name, "decided")
-        assert self.takes() == {"request": self.name, "state": "answered"}
-        return json.loads(told["output"])
+    def take_decision(self) -> Any:
+        """Take the answer as the hook does; return the hook's output for claude."""
+        decision = self.answer()
+        assert (decision["request"], decision["state"]) == (self.name, "decided")
+        assert self.take() == {"request": self.name, "state": "answered"}
+        return json.loads(decision["output"])
 
     @property
     def request(self) -> dict[str, Any]:
-        found = self.agent.stage.json("requests", "--all", "--limit", "1000")
-        return next(each for each in found if each["request_id"] == self.name)
+        requests = self.agent.stage.json("requests", "--all", "--limit", "1000")
+        return next(request for request in requests if request["request_id"] == self.name)
 
 
 class Stage(Instance):
-    """An instance whose claude sleeps."""
+    """An instance whose claude is a sleeping script."""
 
     def __init__(self) -> None:
         super().__init__(config="{}")
@@ -143,12 +143,12 @@ class Stage(Instance):
         self._agents: list[Agent] = []
 
     def agent(self, kind: str = "Plain", *arguments: str, **options: Any) -> Agent:
-        made = Agent(self, self.spawn(kind, "work", *arguments, **options)["session_id"])
-        self._agents.append(made)
-        return made
+        agent = Agent(self, self.spawn(kind, "work", *arguments, **options)["session_id"])
+        self._agents.append(agent)
+        return agent
 
-    def begins(self, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
-        """`sm` with these arguments, while it runs."""
+    def start_command(self, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+        """Start `sm` with these arguments and return the running process."""
         return subprocess.Popen(
             [SM, *arguments],
             env={**self.env, **(env or {})},
@@ -161,10 +161,10 @@ class Stage(Instance):
 
     def restart(self) -> None:
         self.kill_daemon()
-        self.run("daemon", "start")  # who waits for an answer may have started one already
+        self.run("daemon", "start")  # a waiting command may have started a daemon already
 
     def messages(self, agent: Agent) -> list[str]:
-        return [each["text"] for each in self.json("log", agent.id)]
+        return [message["text"] for message in self.json("log", agent.id)]
 
     def end(self) -> None:
         for agent in self._agents:
@@ -172,25 +172,17 @@ class Stage(Instance):
         super().end()
 
 
-def ended(command: "subprocess.Popen[str]") -> tuple[int, str, str]:
+def finish(command: "subprocess.Popen[str]") -> tuple[int, str, str]:
     out, err = command.communicate(timeout=scaled(60))
     return command.returncode, out, err
 
 
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """For what needs no restart."""
-    with Stage() as made:
-        yield made
+stage = context_fixture("module", Stage)
+"""Shared by tests that need no restart."""
+fresh = context_fixture("function", Stage)
 
 
-@pytest.fixture
-def own() -> Iterator[Stage]:
-    with Stage() as made:
-        yield made
-
-
-def offered(dialog: Dialog) -> bool:
+def has_proposed_answer(dialog: Dialog) -> bool:
     request = dialog.request
     return bool(request["state"] == "open" and request["answer"])
 
@@ -198,53 +190,53 @@ def offered(dialog: Dialog) -> bool:
 # Permissions
 
 
-def test_an_approved_permission_is_answered_when_its_hook_has_taken_it(stage: Stage) -> None:
+def test_approved_permission_is_answered_when_its_hook_has_taken_the_answer(stage: Stage) -> None:
     agent = stage.agent()
     arguments = {"command": "rm -rf build\n\x07\u202e", "n": [1, {"deep": None}]}
-    dialog = agent.uses("Bash", arguments)
-    assert dialog.told == {"request": dialog.name, "state": "open", "output": None}
+    dialog = agent.open_dialog("Bash", arguments)
+    assert dialog.opened == {"request": dialog.name, "state": "open", "output": None}
     assert stage.session(agent.id)["status"] == "waiting_input"
     assert dialog.request["arguments"] == arguments
-    dialog.waits()
-    approval = stage.begins("approve", dialog.name)
-    told = dialog.hears()
-    assert json.loads(told["output"]) == ALLOWED
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    answer = dialog.answer()
+    assert json.loads(answer["output"]) == ALLOWED
     assert approval.poll() is None
     assert dialog.request["state"] == "open"
-    dialog.takes()
-    code, out, _ = ended(approval)
+    dialog.take()
+    code, out, _ = finish(approval)
     assert (code, dialog.name in out) == (0, True)
-    assert dialog.takes()["state"] == "answered"
+    assert dialog.take()["state"] == "answered"
     request = dialog.request
     assert (request["state"], request["answered_by"], request["cut"]) == ("answered", "operator", False)
     assert stage.messages(agent) == []
 
 
-def test_what_is_said_with_a_yes_reaches_the_session_as_a_message(stage: Stage) -> None:
+def test_comment_of_an_approval_reaches_the_session_as_a_message(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    dialog.waits()
-    approval = stage.begins("approve", dialog.name, "but only once")
-    assert dialog.decides() == ALLOWED
-    assert ended(approval)[0] == 0
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name, "but only once")
+    assert dialog.take_decision() == ALLOWED
+    assert finish(approval)[0] == 0
     assert stage.messages(agent) == [f"{dialog.name} was approved: but only once"]
 
 
-def test_a_parent_is_told_of_a_permission_and_denies_it_in_its_own_words(stage: Stage) -> None:
+def test_parent_is_notified_of_a_permission_and_can_deny_it_with_a_reason(stage: Stage) -> None:
     parent = stage.spawn("Sh", "exec sleep 1000")
     as_parent = {"SM_SESSION_ID": parent["session_id"]}
     agent = stage.agent(env=as_parent)
-    dialog = agent.uses("Bash", {"command": "deploy"})
+    dialog = agent.open_dialog("Bash", {"command": "deploy"})
 
-    def told() -> bool:
-        said = f"sm approve {dialog.name} or: sm deny {dialog.name}"
-        return any(said in each["text"] for each in stage.json("inbox", env=as_parent))
+    def notified() -> bool:
+        hint = f"sm approve {dialog.name}, or: sm deny {dialog.name}"
+        return any(hint in message["text"] for message in stage.json("inbox", env=as_parent))
 
-    until(told, "its parent is told")
-    dialog.waits()
-    refusal = stage.begins("deny", dialog.name, "use staging", env=as_parent)
-    decision = dialog.decides()["hookSpecificOutput"]["decision"]
-    assert ended(refusal)[0] == 0
+    until(notified, "its parent is notified")
+    dialog.start_wait()
+    refusal = stage.start_command("deny", dialog.name, "use staging", env=as_parent)
+    decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
+    assert finish(refusal)[0] == 0
     name = parent["friendly_name"] or parent["name"]
     assert decision == {
         "behavior": "deny",
@@ -253,160 +245,166 @@ def test_a_parent_is_told_of_a_permission_and_denies_it_in_its_own_words(stage: 
     assert dialog.request["answered_by"] == parent["session_id"]
 
 
-def test_a_late_answer_says_who_was_first(stage: Stage) -> None:
-    dialog = stage.agent().uses("Bash", {"command": "make"})
-    dialog.waits()
-    first = stage.begins("approve", dialog.name)
-    assert json.loads(dialog.hears()["output"]) == ALLOWED
-    said = stage.refused("deny", dialog.name, exit_code=4)
-    assert f"{dialog.name} was just answered by operator" in said
-    dialog.takes()
-    assert ended(first)[0] == 0
-    said = stage.refused("deny", dialog.name, exit_code=4)
-    assert f"{dialog.name} was answered by operator at " in said
+def test_late_answer_is_refused_and_names_the_first_answer(stage: Stage) -> None:
+    dialog = stage.agent().open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    first = stage.start_command("approve", dialog.name)
+    assert json.loads(dialog.answer()["output"]) == ALLOWED
+    error = stage.refused("deny", dialog.name, exit_code=4)
+    assert f"{dialog.name} was just answered by operator" in error
+    dialog.take()
+    assert finish(first)[0] == 0
+    error = stage.refused("deny", dialog.name, exit_code=4)
+    assert f"{dialog.name} was answered by operator at " in error
 
 
-def test_an_answer_that_nothing_takes_is_withdrawn(stage: Stage) -> None:
+def test_answer_is_withdrawn_when_no_hook_takes_it(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    said = stage.refused("approve", dialog.name, exit_code=4)
-    assert f"the dialog of {dialog.name} takes no answer" in said
-    assert f"sm attach {agent.id}" in said
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    error = stage.refused("approve", dialog.name, exit_code=4)
+    assert f"request {dialog.name} accepts no answer" in error
+    assert f"sm attach {agent.id}" in error
     request = dialog.request
     assert (request["state"], request["answer"], request["answered_by"]) == ("open", None, None)
-    dialog.waits()
-    approval = stage.begins("approve", dialog.name)
-    assert dialog.decides() == ALLOWED
-    assert ended(approval)[0] == 0
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    assert dialog.take_decision() == ALLOWED
+    assert finish(approval)[0] == 0
 
 
-def test_whoever_sits_at_the_terminal_may_be_first(stage: Stage) -> None:
+def test_request_is_answered_by_terminal_when_the_tool_ran(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    dialog.waits()
-    agent.tells("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id=dialog.tool_use)
-    assert dialog.hears() == {"request": dialog.name, "state": "over", "output": None}
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    agent.send_event(
+        "PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id=dialog.tool_use
+    )
+    assert dialog.answer() == {"request": dialog.name, "state": "over", "output": None}
     request = dialog.request
     assert (request["state"], request["answered_by"]) == ("answered", "terminal")
-    assert request["reason"] == "it was answered at its terminal"
-    said = stage.refused("approve", dialog.name, exit_code=4)
-    assert f"{dialog.name} was answered at its terminal at " in said
+    assert request["reason"] == "answered in the terminal"
+    error = stage.refused("approve", dialog.name, exit_code=4)
+    assert f"{dialog.name} was answered in the terminal at " in error
 
 
-def test_a_hook_that_ends_before_it_says_so_has_answered_all_the_same(stage: Stage) -> None:
+def test_answer_counts_as_taken_when_the_tool_ran_but_the_hook_did_not_confirm(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    dialog.waits()
-    approval = stage.begins("approve", dialog.name)
-    assert json.loads(dialog.hears()["output"]) == ALLOWED
-    agent.tells("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id=dialog.tool_use)
-    assert ended(approval)[0] == 0
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    assert json.loads(dialog.answer()["output"]) == ALLOWED
+    agent.send_event(
+        "PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id=dialog.tool_use
+    )
+    assert finish(approval)[0] == 0
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "operator")
 
 
-@pytest.mark.parametrize("tool_tells", [True, False])
-def test_only_a_hook_that_was_given_the_answer_has_taken_it(stage: Stage, tool_tells: bool) -> None:
+@pytest.mark.parametrize("tool_ended", [True, False])
+def test_request_is_answered_by_terminal_when_the_hook_never_got_the_answer(
+    stage: Stage, tool_ended: bool
+) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    approval = stage.begins("approve", dialog.name, "be quick")
-    until(lambda: offered(dialog), "it is offered")
-    if tool_tells:
-        agent.tells("PostToolUse", tool_name="Bash", tool_input={}, tool_use_id=dialog.tool_use)
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    approval = stage.start_command("approve", dialog.name, "be quick")
+    until(lambda: has_proposed_answer(dialog), "an answer is proposed")
+    if tool_ended:
+        agent.send_event("PostToolUse", tool_name="Bash", tool_input={}, tool_use_id=dialog.tool_use)
     else:
-        agent.tells("Stop")
-    code, _, err = ended(approval)
-    assert (code, f"{dialog.name} was answered at its terminal at " in err) == (4, True)
+        agent.send_event("Stop")
+    code, _, err = finish(approval)
+    assert (code, f"{dialog.name} was answered in the terminal at " in err) == (4, True)
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
     assert stage.messages(agent) == []
 
 
-def test_an_answer_to_a_dialog_that_is_gone_is_late_though_its_hook_waits(stage: Stage) -> None:
+def test_answer_is_late_when_the_turn_ended_though_the_hook_still_waits(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
+    dialog = agent.open_dialog("Bash", {"command": "make"})
     opened = time.time()
     until(lambda: time.time() - opened > QUIET_S, "the dialog is old enough to be drawn")
-    dialog.waits()
-    agent.tells("Stop")
-    said = stage.refused("deny", dialog.name, exit_code=4)
-    assert f"{dialog.name} was answered at its terminal at " in said
-    assert dialog.hears()["state"] == "over"
+    dialog.start_wait()
+    agent.send_event("Stop")
+    error = stage.refused("deny", dialog.name, exit_code=4)
+    assert f"{dialog.name} was answered in the terminal at " in error
+    assert dialog.answer()["state"] == "over"
 
 
-def test_a_dialog_without_a_word_about_its_tool_is_over_when_the_session_waits_no_more(stage: Stage) -> None:
+def test_dialog_is_over_when_the_turn_ends_without_a_tool_event(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    dialog.waits()
-    agent.tells("Stop")
-    assert dialog.hears()["state"] == "over"
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    agent.send_event("Stop")
+    assert dialog.answer()["state"] == "over"
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
     assert dialog.request["answer"] is None
 
 
-def test_what_is_heard_late_of_a_dialog_that_is_gone_asks_nobody(stage: Stage) -> None:
+def test_late_event_of_a_closed_dialog_opens_no_request(stage: Stage) -> None:
     agent = stage.agent()
-    agent.tells("PreToolUse", tool_name="Bash", tool_input={}, tool_use_id="toolu_9")
+    agent.send_event("PreToolUse", tool_name="Bash", tool_input={}, tool_use_id="toolu_9")
     late = agent.event("PermissionRequest", tool_name="Bash", tool_input={"command": "make"})
     at = datetime.now(UTC) - timedelta(minutes=1)
     hook = agent.hook()
-    hook.asks("/v1/hooks/dialog", new_key(), late | {"emitted_at": at.isoformat(), "wait_s": 25})
-    assert hook.hears() == ["ok", {"request": None, "state": "over", "output": None}]
+    hook.send("/v1/hooks/dialog", new_key(), late | {"emitted_at": at.isoformat(), "wait_s": 25})
+    assert hook.receive() == ["ok", {"request": None, "state": "over", "output": None}]
     assert agent.id not in stage.sm("requests")
 
 
-def test_a_permission_whose_arguments_are_cut_can_be_answered_and_a_question_cannot(stage: Stage) -> None:
+def test_permission_with_truncated_arguments_can_be_answered_but_a_question_cannot(stage: Stage) -> None:
     agent = stage.agent()
     long = "x" * 70_000
-    dialog = agent.uses("Write", {"file_path": "/w/a", "content": long})
+    dialog = agent.open_dialog("Write", {"file_path": "/w/a", "content": long})
     request = dialog.request
     assert request["cut"]
     assert len(request["arguments"]["content"]) < 64 * 1024
-    dialog.waits()
-    approval = stage.begins("approve", dialog.name)
-    assert dialog.decides() == ALLOWED
-    assert ended(approval)[0] == 0
-    dialog = agent.uses("AskUserQuestion", {"questions": [SIZE | {"header": long}]})
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    assert dialog.take_decision() == ALLOWED
+    assert finish(approval)[0] == 0
+    dialog = agent.open_dialog("AskUserQuestion", {"questions": [SIZE | {"header": long}]})
     assert f"sm attach {agent.id}" in stage.refused("answer", dialog.name, "1", exit_code=2)
 
 
-def test_the_dialogs_of_an_ended_session_are_over(stage: Stage) -> None:
+def test_requests_are_cancelled_when_their_session_ends(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
+    dialog = agent.open_dialog("Bash", {"command": "make"})
     stage.sm("kill", agent.id, "--force")
     assert dialog.request["state"] == "cancelled"
     assert dialog.request["answer"] is None
 
 
-def test_a_session_has_at_most_fifty_open_requests(stage: Stage) -> None:
+def test_session_can_have_at_most_50_open_requests(stage: Stage) -> None:
     agent = stage.agent()
     hook = agent.hook()
     body = agent.event("PermissionRequest", tool_name="Bash", tool_input={"command": "make"})
     for _ in range(50):
-        hook.asks("/v1/hooks/dialog", new_key(), body)
-        assert hook.hears()[1]["state"] == "open"
-    hook.asks("/v1/hooks/dialog", new_key(), body)
-    assert hook.hears()[0] == "limit_reached"
+        hook.send("/v1/hooks/dialog", new_key(), body)
+        assert hook.receive()[1]["state"] == "open"
+    hook.send("/v1/hooks/dialog", new_key(), body)
+    assert hook.receive()[0] == "limit_reached"
     stage.sm("kill", agent.id, "--force")
 
 
-# Who may
+# Keys
 
 
-def test_a_key_is_for_its_own_session_alone(stage: Stage) -> None:
-    dialog = stage.agent().uses("Bash", {"command": "make"})
+def test_dialog_key_is_valid_only_for_its_own_session(stage: Stage) -> None:
+    dialog = stage.agent().open_dialog("Bash", {"command": "make"})
     other = stage.agent().hook()
-    other.asks("/v1/hooks/dialog", dialog.key, dialog.body)
-    assert other.hears()[0] == "not_found"
-    other.asks("/v1/hooks/dialog/taken", dialog.key, {})
-    assert other.hears()[0] == "not_found"
-    other.asks("/v1/hooks/dialog/taken", new_key(), {})
-    assert other.hears()[0] == "not_found"
+    other.send("/v1/hooks/dialog", dialog.key, dialog.body)
+    assert other.receive()[0] == "not_found"
+    other.send("/v1/hooks/dialog/taken", dialog.key, {})
+    assert other.receive()[0] == "not_found"
+    other.send("/v1/hooks/dialog/taken", new_key(), {})
+    assert other.receive()[0] == "not_found"
 
 
-def test_an_event_without_a_dialog_has_nothing_to_wait_for(stage: Stage) -> None:
+def test_dialog_route_returns_immediately_when_the_event_is_not_a_dialog(stage: Stage) -> None:
     agent = stage.agent()
     hook = agent.hook()
-    hook.asks("/v1/hooks/dialog", new_key(), agent.event("Stop") | {"wait_s": 25})
-    assert hook.hears() == ["ok", {"request": None, "state": "over", "output": None}]
+    hook.send("/v1/hooks/dialog", new_key(), agent.event("Stop") | {"wait_s": 25})
+    assert hook.receive() == ["ok", {"request": None, "state": "over", "output": None}]
 
 
 # Questions
@@ -415,152 +413,152 @@ def test_an_event_without_a_dialog_has_nothing_to_wait_for(stage: Stage) -> None
 def test_two_questions_are_answered_together(stage: Stage) -> None:
     agent = stage.agent()
     arguments = {"questions": [COLOURS, SIZE]}
-    dialog = agent.uses("AskUserQuestion", arguments)
-    said = stage.refused("answer", dialog.name, "1", exit_code=2)
-    assert "asks 2 questions, and 1 is answered" in said
-    dialog.waits()
-    reply = stage.begins("answer", dialog.name, "s, small, red", "something else")
-    decision = dialog.decides()["hookSpecificOutput"]["decision"]
-    assert ended(reply)[0] == 0
+    dialog = agent.open_dialog("AskUserQuestion", arguments)
+    error = stage.refused("answer", dialog.name, "1", exit_code=2)
+    assert "has 2 questions, and 1 is answered" in error
+    dialog.start_wait()
+    reply = stage.start_command("answer", dialog.name, "s, small, red", "something else")
+    decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
+    assert finish(reply)[0] == 0
     assert decision["behavior"] == "allow"
     assert decision["updatedInput"] == arguments | {
         "answers": {"Which colours?": "S, small, Red", "Which size?": "something else"}
     }
 
 
-def test_a_text_of_the_operator_answers_the_only_question(stage: Stage) -> None:
+def test_send_answers_the_only_open_question(stage: Stage) -> None:
     agent = stage.agent()
-    dialog = agent.uses("AskUserQuestion", {"questions": [SIZE]})
-    dialog.waits()
-    sending = stage.begins("send", agent.id, "tiny")
-    decision = dialog.decides()["hookSpecificOutput"]["decision"]
+    dialog = agent.open_dialog("AskUserQuestion", {"questions": [SIZE]})
+    dialog.start_wait()
+    sending = stage.start_command("send", agent.id, "tiny")
+    decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
     assert decision["updatedInput"]["answers"] == {"Which size?": "Tiny"}
-    code, out, err = ended(sending)
+    code, out, err = finish(sending)
     assert (code, dialog.name in out + err) == (0, True)
     assert stage.messages(agent) == []
 
 
-def test_a_text_never_answers_a_permission_or_a_plan(stage: Stage) -> None:
+def test_send_never_answers_a_permission_or_a_plan(stage: Stage) -> None:
     agent = stage.agent()
     for tool, arguments in (("Bash", {"command": "make"}), ("ExitPlanMode", {"plan": "do it"})):
-        dialog = agent.uses(tool, arguments)
+        dialog = agent.open_dialog(tool, arguments)
         stage.sm("send", agent.id, "yes", "--no-wait")
         assert dialog.request["answer"] is None
     assert stage.messages(agent) == ["yes", "yes"]
 
 
-def test_a_declined_question_is_a_no(stage: Stage) -> None:
-    dialog = stage.agent().uses("AskUserQuestion", {"questions": [SIZE]})
-    dialog.waits()
-    refusal = stage.begins("deny", dialog.name, "decide yourself")
-    decision = dialog.decides()["hookSpecificOutput"]["decision"]
+def test_deny_declines_a_question(stage: Stage) -> None:
+    dialog = stage.agent().open_dialog("AskUserQuestion", {"questions": [SIZE]})
+    dialog.start_wait()
+    refusal = stage.start_command("deny", dialog.name, "decide yourself")
+    decision = dialog.take_decision()["hookSpecificOutput"]["decision"]
     assert decision == {"behavior": "deny", "message": "operator said no: decide yourself"}
-    assert ended(refusal)[0] == 0
+    assert finish(refusal)[0] == 0
 
 
 # Rules
 
 
-def test_rules_answer_without_asking_anybody(stage: Stage) -> None:
+def test_rules_answer_permissions_without_a_notice(stage: Stage) -> None:
     agent = stage.agent("Ruled")
-    dialog = agent.uses("Bash", {"command": "make all"})
-    assert json.loads(dialog.told["output"]) == ALLOWED
-    dialog.takes()
+    dialog = agent.open_dialog("Bash", {"command": "make all"})
+    assert json.loads(dialog.opened["output"]) == ALLOWED
+    dialog.take()
     request = dialog.request
     assert (request["state"], request["answered_by"]) == ("answered", "rule")
     assert "Bash(make *)" in request["reason"]
-    denied = agent.uses("Bash", {"command": "make --force"})
-    decision = json.loads(denied.told["output"])["hookSpecificOutput"]["decision"]
+    denied = agent.open_dialog("Bash", {"command": "make --force"})
+    decision = json.loads(denied.opened["output"])["hookSpecificOutput"]["decision"]
     assert decision["behavior"] == "deny"
     assert "Bash(* --force)" in decision["message"]
-    denied.takes()
-    asked = agent.uses("Bash", {"command": "rm x"})
-    assert asked.told["state"] == "open"
-    inbox = until(lambda: [m["text"] for m in stage.json("inbox") if asked.name in m["text"]], "it is asked")
+    denied.take()
+    undecided = agent.open_dialog("Bash", {"command": "rm x"})
+    assert undecided.opened["state"] == "open"
+    inbox = until(lambda: [m["text"] for m in stage.json("inbox") if undecided.name in m["text"]], "a notice")
     assert len(inbox) == 1
-    assert not any(
-        f"{r} " in each["text"] for each in stage.json("inbox") for r in (dialog.name, denied.name)
-    )
+    assert not any(f"{r} " in m["text"] for m in stage.json("inbox") for r in (dialog.name, denied.name))
 
 
-def test_rules_hold_where_the_directory_is_reached_by_a_link(stage: Stage) -> None:
-    """Its agent names files where the link leads."""
+def test_rules_apply_when_the_working_directory_is_a_symbolic_link(stage: Stage) -> None:
+    """The agent names files by the real path, not by the link."""
     real, link = stage.home / "real", stage.home / "link"
     real.mkdir()
     link.symlink_to(real)
     agent = stage.agent("Ruled", "--working-dir", str(link))
     assert stage.session(agent.id)["working_dir"] == str(link)
     for directory in (real, link):
-        said = [
-            agent.uses("Write", {"file_path": f"{directory}/src/{name}"}, cwd=str(real)).told["output"]
+        outputs = [
+            agent.open_dialog("Write", {"file_path": f"{directory}/src/{name}"}, cwd=str(real)).opened[
+                "output"
+            ]
             for name in ("a", "secret")
         ]
-        decisions = [json.loads(each)["hookSpecificOutput"]["decision"]["behavior"] for each in said]
+        decisions = [json.loads(output)["hookSpecificOutput"]["decision"]["behavior"] for output in outputs]
         assert decisions == ["allow", "deny"]
 
 
-def test_what_a_rule_has_answered_is_asked_when_no_hook_takes_it(stage: Stage) -> None:
-    dialog = stage.agent("Ruled").uses("Read", {"file_path": "/w/a"})
-    assert dialog.told["state"] == "decided"
-    until(lambda: not offered(dialog), "the offer is withdrawn")
+def test_operator_is_asked_when_no_hook_takes_the_answer_of_a_rule(stage: Stage) -> None:
+    dialog = stage.agent("Ruled").open_dialog("Read", {"file_path": "/w/a"})
+    assert dialog.opened["state"] == "decided"
+    until(lambda: not has_proposed_answer(dialog), "the proposed answer is withdrawn")
     assert dialog.request["reason"] is None
-    until(lambda: [m for m in stage.json("inbox") if f"sm approve {dialog.name}" in m["text"]], "it is asked")
+    until(lambda: [m for m in stage.json("inbox") if f"sm approve {dialog.name}" in m["text"]], "a notice")
 
 
 # Crashes and time
 
 
-def test_an_answer_survives_a_daemon_that_is_killed_before_it_was_taken(own: Stage) -> None:
-    agent = own.agent()
-    dialog = agent.uses("AskUserQuestion", {"questions": [SIZE]})
-    reply = own.begins("answer", dialog.name, "2")
-    until(lambda: offered(dialog), "it is offered")
-    before = dialog.asks(0)["output"]
-    own.restart()
-    told = dialog.asks(25)
-    assert (told["state"], told["output"]) == ("decided", before)
-    own.restart()
-    assert dialog.takes()["state"] == "answered"
-    assert dialog.takes()["state"] == "answered"
-    assert ended(reply)[0] == 0
+def test_answer_survives_when_the_daemon_is_killed_before_the_hook_takes_it(fresh: Stage) -> None:
+    agent = fresh.agent()
+    dialog = agent.open_dialog("AskUserQuestion", {"questions": [SIZE]})
+    reply = fresh.start_command("answer", dialog.name, "2")
+    until(lambda: has_proposed_answer(dialog), "an answer is proposed")
+    before = dialog.poll(0)["output"]
+    fresh.restart()
+    answer = dialog.poll(25)
+    assert (answer["state"], answer["output"]) == ("decided", before)
+    fresh.restart()
+    assert dialog.take()["state"] == "answered"
+    assert dialog.take()["state"] == "answered"
+    assert finish(reply)[0] == 0
     assert dialog.request["answer"]["answers"] == ["Tiny"]
 
 
-def test_an_answer_that_nobody_took_before_a_restart_is_withdrawn(own: Stage) -> None:
-    dialog = own.agent().uses("Bash", {"command": "make"})
-    approval = own.begins("approve", dialog.name)
-    until(lambda: offered(dialog), "it is offered")
+def test_untaken_answer_is_withdrawn_after_a_restart(fresh: Stage) -> None:
+    dialog = fresh.agent().open_dialog("Bash", {"command": "make"})
+    approval = fresh.start_command("approve", dialog.name)
+    until(lambda: has_proposed_answer(dialog), "an answer is proposed")
     approval.kill()
     approval.communicate()
-    own.restart()
-    until(lambda: dialog.request["answer"] is None, "the offer is withdrawn")
-    assert dialog.asks(0)["state"] == "open"
+    fresh.restart()
+    until(lambda: dialog.request["answer"] is None, "the proposed answer is withdrawn")
+    assert dialog.poll(0)["state"] == "open"
 
 
-def test_what_a_rule_has_offered_is_ruled_again_by_a_daemon_with_other_rules(own: Stage) -> None:
-    agent = own.agent("Ruled")
-    allowed = agent.uses("Read", {"file_path": "/w/a"})
-    again = agent.uses("Bash", {"command": "make all"})
-    assert (allowed.told["state"], again.told["state"]) == ("decided", "decided")
-    own.kill_daemon()
-    own.config.write_text(own.config.read_text().replace('", "Read"]', '"]'))
-    own.start_daemon()
-    assert allowed.asks(0)["state"] == "open"
-    assert again.asks(0) == again.told
-    until(lambda: [m for m in own.json("inbox") if f"sm approve {allowed.name}" in m["text"]], "it is asked")
+def test_rules_are_applied_again_when_the_daemon_restarts_with_other_rules(fresh: Stage) -> None:
+    agent = fresh.agent("Ruled")
+    allowed = agent.open_dialog("Read", {"file_path": "/w/a"})
+    again = agent.open_dialog("Bash", {"command": "make all"})
+    assert (allowed.opened["state"], again.opened["state"]) == ("decided", "decided")
+    fresh.kill_daemon()
+    fresh.config.write_text(fresh.config.read_text().replace('", "Read"]', '"]'))
+    fresh.start_daemon()
+    assert allowed.poll(0)["state"] == "open"
+    assert again.poll(0) == again.opened
+    until(lambda: [m for m in fresh.json("inbox") if f"sm approve {allowed.name}" in m["text"]], "a notice")
 
 
-def test_a_request_expires_and_its_dialog_stays(own: Stage) -> None:
-    agent = own.agent()
-    dialog = agent.uses("Bash", {"command": "make"})
-    own.kill_daemon()
-    with closing(sqlite3.connect(own.state / "sm.db")) as db, db:
+def test_request_expires_and_its_dialog_stays_open(fresh: Stage) -> None:
+    agent = fresh.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    fresh.kill_daemon()
+    with closing(sqlite3.connect(fresh.state / "sm.db")) as db, db:
         db.execute("UPDATE requests SET expires_at = '2026-01-01T00:00:00.000Z'")
-    own.start_daemon()
-    dialog.waits()
-    assert dialog.hears() == {"request": dialog.name, "state": "over", "output": None}
+    fresh.start_daemon()
+    dialog.start_wait()
+    assert dialog.answer() == {"request": dialog.name, "state": "over", "output": None}
     request = dialog.request
     assert request["state"] == "expired"
-    assert request["reason"] == f"nobody answered in time; its dialog is still open: sm attach {agent.id}"
-    assert own.messages(agent) == []
-    assert f"{dialog.name} expired" in own.refused("approve", dialog.name, exit_code=4)
+    assert request["reason"] == f"nobody answered in time; the dialog is still open: sm attach {agent.id}"
+    assert fresh.messages(agent) == []
+    assert f"{dialog.name} expired" in fresh.refused("approve", dialog.name, exit_code=4)

@@ -1,4 +1,4 @@
-"""Following what happens: nothing lost, nothing twice, nothing that is not one's own."""
+"""`sm events`: followers lose nothing, repeat nothing and see only what they may see."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.asking import asked
 from tests.instance import SM, Instance, until
 from tests.integration.slow_reading_daemon import READING
 from tests.load import scaled
+from tests.session_client import request_as
 
 
 class Follower:
-    """A real `sm events --follow --json` whose output is kept."""
+    """A running `sm events --follow --json` whose output is recorded."""
 
     def __init__(self, instance: Instance, *arguments: str) -> None:
         self._out = instance.work / f"followed-{len(list(instance.work.iterdir()))}.jsonl"
@@ -60,18 +60,16 @@ def last_seq(instance: Instance) -> int:
 
 def note(instance: Instance, session_id: str, *texts: str) -> None:
     requests = [("POST", "/v1/sessions/me/note", None, {"text": text}) for text in texts]
-    assert [code for code, *_ in asked(instance, session_id, *requests)] == ["ok"] * len(texts)
+    assert [code for code, *_ in request_as(instance, session_id, *requests)] == ["ok"] * len(texts)
 
 
-@pytest.mark.parametrize("how", ["restart", "kill"])
-def test_a_follower_survives_the_daemon_without_losing_or_repeating_an_event(
-    instance: Instance, how: str
-) -> None:
+@pytest.mark.parametrize("way", ["restart", "kill"])
+def test_follower_loses_and_repeats_no_event_when_the_daemon_restarts(instance: Instance, way: str) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     with following(instance, "--since", "0") as follower:
         for round in range(3):
             note(instance, session_id, *(f"{round} {number}" for number in range(5)))
-            if how == "restart":
+            if way == "restart":
                 instance.sm("daemon", "restart")
             else:
                 instance.kill_daemon()
@@ -82,18 +80,18 @@ def test_a_follower_survives_the_daemon_without_losing_or_repeating_an_event(
         assert follower.events() == instance.events()
 
 
-def test_seq_rises_without_gaps_over_restarts(instance: Instance) -> None:
+def test_seq_has_no_gaps_when_the_daemon_restarts(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     for number in range(3):
         note(instance, session_id, str(number))
-        instance.refused("note", "x" * 201, exit_code=2, env={"SM_SESSION_ID": session_id})  # takes no number
+        instance.refused("note", "x" * 201, exit_code=2, env={"SM_SESSION_ID": session_id})  # uses no number
         instance.kill_daemon()
         instance.sm("status")
     instance.sm("kill", session_id, "--force")
     assert [e["seq"] for e in instance.events()] == list(range(1, 7))
 
 
-def test_events_are_narrowed_by_since_type_and_limit(instance: Instance) -> None:
+def test_events_can_be_filtered_by_since_type_and_limit(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     note(instance, session_id, "0", "1", "2", "3")
     assert [e["seq"] for e in instance.events("--since", "4")] == [5, 6]
@@ -105,7 +103,7 @@ def test_events_are_narrowed_by_since_type_and_limit(instance: Instance) -> None
         assert follower.seqs() == [3, 4, 5, 6]
 
 
-def test_a_session_is_followed_with_its_children_and_all_below_only_when_asked(instance: Instance) -> None:
+def test_events_of_a_session_include_children_and_with_recursive_all_descendants(instance: Instance) -> None:
     root = instance.spawn("Sleeper", "x")["session_id"]
     child = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
     grandchild = instance.spawn("Sleeper", "x", "--parent", child)["session_id"]
@@ -113,23 +111,23 @@ def test_a_session_is_followed_with_its_children_and_all_below_only_when_asked(i
     assert {e["session_id"] for e in instance.events(root)} == {root, child}
     assert {e["session_id"] for e in instance.events(root, "--recursive")} == {root, child, grandchild}
     assert {e["session_id"] for e in instance.events()} == {root, child, grandchild, stranger}
-    # A session that asks for no one in particular is shown itself and its children.
+    # Without an argument a session sees itself and its children.
     own = instance.json("events", env={"SM_SESSION_ID": child})
     assert {e["session_id"] for e in own} == {child, grandchild}
     with following(instance, root, "--since", "0") as follower:
         late = instance.spawn("Sleeper", "x", "--parent", root)["session_id"]
         note(instance, stranger, "not for you")
         note(instance, late, "the last")
-        until(lambda: follower.has(last_seq(instance)), "a child that came later is followed too")
+        until(lambda: follower.has(last_seq(instance)), "the late child is followed")
         assert {e["session_id"] for e in follower.events()} == {root, child, late}
 
 
-def test_a_child_that_comes_while_events_are_read_is_not_passed_over(instance: Instance) -> None:
+def test_follower_sees_a_child_that_is_spawned_while_events_are_read(instance: Instance) -> None:
     instance.run_daemon(sys.executable, str(Path(__file__).with_name("slow_reading_daemon.py")))
     root = instance.spawn("Sleeper", "x")["session_id"]
     with following(instance, root, "--since", "0") as follower:
-        until(lambda: follower.has(2), "it follows")
-        # While the first is read, with the children of that moment, the others are committed.
+        until(lambda: follower.has(2), "the follower has started")
+        # The others are committed while the daemon reads the first with the children of that moment.
         note(instance, root, "one")
         until((instance.home / READING).exists, "the note is being read")
         instance.spawn("Sleeper", "x", "--parent", root)
@@ -138,7 +136,7 @@ def test_a_child_that_comes_while_events_are_read_is_not_passed_over(instance: I
         assert follower.seqs() == [e["seq"] for e in instance.events(root)]
 
 
-def test_events_are_printed_as_in_the_specification(instance: Instance) -> None:
+def test_events_are_printed_as_specified(instance: Instance) -> None:
     parent = instance.spawn("Sleeper", "x")["session_id"]
     child = instance.spawn("Sleeper", "x", "--parent", parent, "--name", "abc123")["session_id"]
     as_child = {"SM_SESSION_ID": child}
@@ -152,7 +150,7 @@ def test_events_are_printed_as_in_the_specification(instance: Instance) -> None:
     assert (checkpoint["message"], checkpoint["metadata"]) == ("Found 15 files", {"files": "15"})
 
 
-def test_a_follower_ends_quietly_when_its_reader_goes(instance: Instance) -> None:
+def test_follower_exits_silently_when_its_output_is_closed(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     follower = subprocess.Popen(
         [SM, "events", "--follow", "--since", "0"],
@@ -172,9 +170,9 @@ def test_a_follower_ends_quietly_when_its_reader_goes(instance: Instance) -> Non
     follower.stderr.close()
 
 
-def test_a_follower_ends_quietly_on_ctrl_c(instance: Instance) -> None:
+def test_follower_exits_with_130_on_ctrl_c(instance: Instance) -> None:
     instance.spawn("Sleeper", "x")
     with following(instance, "--since", "0") as follower:
-        until(lambda: follower.has(1), "it follows")
+        until(lambda: follower.has(1), "the follower has started")
         os.kill(follower.process.pid, signal.SIGINT)
         assert follower.process.wait(scaled(20)) == 130

@@ -1,4 +1,4 @@
-"""What comes in at both sockets from those who send too much, too slowly, or no HTTP: others are answered meanwhile."""
+"""Hostile HTTP clients on both sockets: malformed, oversized and slow requests do not block other callers."""
 
 import json
 import os
@@ -15,37 +15,37 @@ import pytest
 
 from tests.instance import Instance, until
 from tests.load import Limit, scaled
-from tests.raw_http import answered, connected, exchange, refusal, request, rest_of
+from tests.raw_http import connected, exchange, parse_error, parse_response, read_to_end, request
 from tests.team import Team
 
 MIB = 1024 * 1024
-IMPATIENT = str(Path(__file__).with_name("impatient_daemon.py"))
-WHERE = ("sm.sock", "agent")
+SHORT_TIMEOUT_DAEMON = str(Path(__file__).with_name("short_timeout_daemon.py"))
+SOCKETS = ("sm.sock", "agent")
 
 
 @pytest.fixture(scope="module")
 def team() -> Iterator[Team]:
-    made = Team()
-    yield made
-    check(made)
-    made.end()
+    team = Team()
+    yield team
+    check_log(team)
+    team.end()
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[Team]:
-    """Its daemon cuts off after a second who keeps it waiting."""
+def short_timeout() -> Iterator[Team]:
+    """A team whose daemon closes slow connections after one second."""
 
     def start(instance: Instance) -> None:
-        path = os.pathsep.join([str(Path(IMPATIENT).parents[2]), *sys.path])
-        instance.run_daemon(sys.executable, IMPATIENT, env={"PYTHONPATH": path})
+        path = os.pathsep.join([str(Path(SHORT_TIMEOUT_DAEMON).parents[2]), *sys.path])
+        instance.run_daemon(sys.executable, SHORT_TIMEOUT_DAEMON, env={"PYTHONPATH": path})
 
-    made = Team(start)
-    yield made
-    check(made)
-    made.end()
+    team = Team(start)
+    yield team
+    check_log(team)
+    team.end()
 
 
-def check(team: Team) -> None:
+def check_log(team: Team) -> None:
     log = team.log()
     assert "raceback" not in log, log[-5000:]
     assert "sm_bug" not in log
@@ -55,18 +55,18 @@ def path_of(team: Team, where: str) -> str:
     return str(team.instance.socket) if where == "sm.sock" else team.socket("shop")
 
 
-def shown(team: Team, where: str, name: str = "parent") -> list[str]:
+def credentials(team: Team, where: str, name: str = "parent") -> list[str]:
     return [] if where == "sm.sock" else [f"Authorization: Bearer {team.token(name)}"]
 
 
-def others_are_answered(team: Team) -> None:
-    """On each socket, while what is tried goes on."""
+def check_other_callers(team: Team) -> None:
+    """Check that other callers get answers on each socket."""
     for path, headers in (
         (str(team.instance.socket), []),
-        (team.socket("shop"), shown(team, "agent", "sibling")),
-        (team.socket("bank"), shown(team, "agent", "banker")),
+        (team.socket("shop"), credentials(team, "agent", "sibling")),
+        (team.socket("bank"), credentials(team, "agent", "banker")),
     ):
-        status, _ = answered(exchange(path, request("GET /v1/health HTTP/1.1", *headers)))
+        status, _ = parse_response(exchange(path, request("GET /v1/health HTTP/1.1", *headers)))
         assert status == 200, path
 
 
@@ -74,8 +74,8 @@ def others_are_answered(team: Team) -> None:
 
 HEAD = b"GET /v1/health HTTP/1.1\r\nHost: sm\r\n"
 POST = b"POST /v1/messages HTTP/1.1\r\nHost: sm\r\n"
-NONSENSE: dict[str, bytes] = {
-    "nothing": b"",
+MALFORMED: dict[str, bytes] = {
+    "empty": b"",
     "empty lines": b"\r\n\r\n\r\n",
     "NUL": b"\0" * 1000,
     "random": random.Random(1).randbytes(10_000),
@@ -95,7 +95,7 @@ NONSENSE: dict[str, bytes] = {
     "path in latin-1": b"GET /v1/sessions/\xff\xfe\xfd HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n\r\n",
     "percent": b"GET /v1/sessions/%00%ff%zz/..%2f..%2fetc HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n\r\n",
     "query in latin-1": b"GET /v1/sessions?status=\xff&search=%ff%00 HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n\r\n",
-    "query of digits": b"GET /v1/events?since="
+    "huge number in the query": b"GET /v1/events?since="
     + b"9" * 7000
     + b" HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n\r\n",
     "huge path": b"GET /" + b"x" * MIB + b" HTTP/1.1\r\n\r\n",
@@ -107,75 +107,77 @@ NONSENSE: dict[str, bytes] = {
     "folded header": HEAD + b"X: a\r\n b\r\nConnection: close\r\n\r\n",
     "bare LF": b"GET /v1/health HTTP/1.1\nHost: sm\nConnection: close\n\n",
     "protocol in latin-1": HEAD + b"SM-Protocol: \xff\r\nConnection: close\r\n\r\n",
-    "protocol of digits": HEAD + b"SM-Protocol: " + b"9" * 5000 + b"\r\nConnection: close\r\n\r\n",
-    "protocol in other digits": HEAD + "SM-Protocol: ²\r\nConnection: close\r\n\r\n".encode(),
+    "huge protocol number": HEAD + b"SM-Protocol: " + b"9" * 5000 + b"\r\nConnection: close\r\n\r\n",
+    "superscript protocol number": HEAD + "SM-Protocol: ²\r\nConnection: close\r\n\r\n".encode(),
     "key in latin-1": POST + b"Idempotency-Key: \xff\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
     "expectation": POST + b"Expect: wonders\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-    "length below nothing": POST + b"Content-Length: -5\r\n\r\n",
-    "length of words": POST + b"Content-Length: five\r\n\r\n",
-    "length of digits": POST + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n",
+    "negative length": POST + b"Content-Length: -5\r\n\r\n",
+    "length in words": POST + b"Content-Length: five\r\n\r\n",
+    "huge length": POST + b"Content-Length: " + b"9" * 1000 + b"\r\n\r\n",
     "two lengths": POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "length and chunks": POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "too long a length": POST + b"Content-Length: 1000\r\n\r\n{",
-    "too short a length": POST + b"Content-Length: 1\r\n\r\n{}garbage\r\n\r\n",
-    "no chunk": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    "chunk below nothing": POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n",
-    "chunk of digits": POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 1000 + b"\r\n{}\r\n",
-    "chunk that lies": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{}{}{}\r\n0\r\n\r\n",
+    "length above the body size": POST + b"Content-Length: 1000\r\n\r\n{",
+    "length below the body size": POST + b"Content-Length: 1\r\n\r\n{}garbage\r\n\r\n",
+    "invalid chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "negative chunk": POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n",
+    "huge chunk": POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 1000 + b"\r\n{}\r\n",
+    "chunk longer than its size": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{}{}{}\r\n0\r\n\r\n",
     "half a chunk": POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
     "strange encoding": POST + b"Transfer-Encoding: gzip\r\nConnection: close\r\n\r\n{}",
     "compressed": POST
     + b"Content-Encoding: gzip\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\x1f\x8b\x08\x00",
     "unknown compression": POST + b"Content-Encoding: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-    "pipelined nonsense": HEAD + b"\r\n" + b"\0\1\2\3" * 100,
-    "a thousand at once": (HEAD + b"\r\n") * 1000 + b"nonsense\r\n\r\n",
+    "pipelined garbage": HEAD + b"\r\n" + b"\0\1\2\3" * 100,
+    "1000 pipelined requests": (HEAD + b"\r\n") * 1000 + b"nonsense\r\n\r\n",
 }
 
 
-UNFINISHED = {"nothing", "empty lines", "too long a length", "half a chunk"}
-"""Those that might go on, so that the daemon waits for the rest."""
+UNFINISHED = {"empty", "empty lines", "length above the body size", "half a chunk"}
+"""Requests that may still continue, so that the daemon waits for the rest."""
 
 
-@pytest.mark.parametrize("where", WHERE)
-@pytest.mark.parametrize("name", NONSENSE)
-def test_what_is_no_http_harms_nobody(team: Team, name: str, where: str) -> None:
-    sent = NONSENSE[name]
-    if where == "agent":  # let in, so that it comes as far as it can
-        sent = sent.replace(b"\r\nHost: sm\r\n", f"\r\nHost: sm\r\n{shown(team, where)[0]}\r\n".encode())
+@pytest.mark.parametrize("where", SOCKETS)
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_http_is_refused_and_other_callers_get_answers(team: Team, name: str, where: str) -> None:
+    sent = MALFORMED[name]
+    if where == "agent":  # with a valid token, so that the request is parsed further
+        sent = sent.replace(
+            b"\r\nHost: sm\r\n", f"\r\nHost: sm\r\n{credentials(team, where)[0]}\r\n".encode()
+        )
     answer = exchange(path_of(team, where), sent, silence_s=0.5)
-    statuses = {int(found) for found in re.findall(rb"HTTP/1\.1 (\d\d\d) ", answer)}
+    statuses = {int(status) for status in re.findall(rb"HTTP/1\.1 (\d\d\d) ", answer)}
     assert all(status < 500 for status in statuses), answer[:500]
     assert answer or name in UNFINISHED
     assert statuses <= {100, 200, 400, 401, 404, 405, 413, 417, 426, 431}, answer[:500]
-    others_are_answered(team)
+    check_other_callers(team)
 
 
 BODIES: dict[str, bytes] = {
-    "nothing": b"",
-    "half": b'{"to": ',
+    "empty": b"",
+    "truncated": b'{"to": ',
     "a list": b"[]",
     "a number": b"1e999",
-    "no text": b"\xff\xfe\x00",
-    "in UTF-16": '{"to": "x"}'.encode("utf-16"),
-    "with a mark": b"\xef\xbb\xbf{}",
+    "not UTF-8": b"\xff\xfe\x00",
+    "UTF-16": '{"to": "x"}'.encode("utf-16"),
+    "byte order mark": b"\xef\xbb\xbf{}",
     "NUL": b"\0" * 100,
-    "half a character": b'{"to": "\\ud800", "text": "x"}',
+    "lone surrogate": b'{"to": "\\ud800", "text": "x"}',
     "deep": b'{"to":' * 100_000,
     "deep lists": b"[" * 100_000 + b"]" * 100_000,
-    "not a number": b'{"to": NaN}',
+    "NaN": b'{"to": NaN}',
     "long number": b'{"ttl_s": ' + b"9" * 100_000 + b"}",
     "many keys": b"{" + b",".join(b'"%d": 1' % n for n in range(100_000)) + b"}",
-    "one key twice": b'{"to": "x", "to": 5, "text": "x"}',
+    "duplicate key": b'{"to": "x", "to": 5, "text": "x"}',
     "controls": b'{"to": "\\u0000\\u001b[31m\\u202e", "text": "\\u0000"}',
 }
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", SOCKETS)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_a_body_that_makes_no_sense_is_refused_in_words(team: Team, body: bytes, where: str) -> None:
+def test_malformed_body_is_refused_with_an_error(team: Team, body: bytes, where: str) -> None:
     for path in ("/v1/messages", "/v1/sessions", "/v1/hooks", "/v1/wait", "/v1/requests"):
-        sent = request(f"POST {path} HTTP/1.1", *shown(team, where), body=body)
-        status, code = refusal(exchange(path_of(team, where), sent))
+        sent = request(f"POST {path} HTTP/1.1", *credentials(team, where), body=body)
+        status, code = parse_error(exchange(path_of(team, where), sent))
         assert status in (400, 403, 404), code
 
 
@@ -188,102 +190,105 @@ def peak_kib(team: Team) -> int:
 
 
 @pytest.mark.parametrize("how", ["announced", "in chunks"])
-@pytest.mark.parametrize("where", WHERE)
-def test_a_body_of_100_mb_is_refused_and_never_kept(team: Team, where: str, how: str) -> None:
+@pytest.mark.parametrize("where", SOCKETS)
+def test_body_of_100_mb_is_refused_and_not_kept_in_memory(team: Team, where: str, how: str) -> None:
     before = peak_kib(team)
     if how == "announced":
-        sent = request("POST /v1/sessions HTTP/1.1", *shown(team, where), f"Content-Length: {100 * MIB}")
+        sent = request(
+            "POST /v1/sessions HTTP/1.1", *credentials(team, where), f"Content-Length: {100 * MIB}"
+        )
         sent += b"x" * (100 * MIB)
     else:
-        sent = request("POST /v1/sessions HTTP/1.1", *shown(team, where), "Transfer-Encoding: chunked")
+        sent = request("POST /v1/sessions HTTP/1.1", *credentials(team, where), "Transfer-Encoding: chunked")
         sent += b"100000\r\n%b\r\n" % (b"x" * MIB) * 100
-    status, code = refusal(exchange(path_of(team, where), sent))
+    status, code = parse_error(exchange(path_of(team, where), sent))
     assert (status in (413, 429), code) == (True, "limit_reached")
     assert peak_kib(team) - before < 30 * 1024
-    others_are_answered(team)
+    check_other_callers(team)
 
 
-def test_bodies_under_way_on_an_agent_socket_are_bounded_together(team: Team) -> None:
+def test_bodies_in_transfer_on_an_agent_socket_have_a_common_limit(team: Team) -> None:
     path, half = team.socket("shop"), b"x" * (MIB + MIB // 2)
     with ExitStack() as stack:
         for name in ("parent", "child"):
             head = request(
-                "POST /v1/messages HTTP/1.1", *shown(team, "agent", name), f"Content-Length: {2 * MIB}"
+                "POST /v1/messages HTTP/1.1", *credentials(team, "agent", name), f"Content-Length: {2 * MIB}"
             )
-            begun = stack.enter_context(connected(path))
-            begun.sendall(head + half)
-        third = request("POST /v1/messages HTTP/1.1", *shown(team, "agent", "sibling"), body=half)
+            connection = stack.enter_context(connected(path))
+            connection.sendall(head + half)
+        third = request("POST /v1/messages HTTP/1.1", *credentials(team, "agent", "sibling"), body=half)
 
-        def refused() -> bool:  # as soon as the daemon has read what the others sent
-            status, code = refusal(exchange(path, third))
+        def refused() -> bool:  # as soon as the daemon has read the other bodies
+            status, code = parse_error(exchange(path, third))
             return (status, code) == (429, "limit_reached")
 
-        until(refused, "the third is too much")
-        others_are_answered(team)
-        elsewhere = request("POST /v1/messages HTTP/1.1", *shown(team, "agent", "banker"), body=half)
-        assert refusal(exchange(team.socket("bank"), elsewhere)) == (400, "usage")
+        until(refused, "the third body is refused")
+        check_other_callers(team)
+        elsewhere = request("POST /v1/messages HTTP/1.1", *credentials(team, "agent", "banker"), body=half)
+        assert parse_error(exchange(team.socket("bank"), elsewhere)) == (400, "usage")
         assert (
-            refusal(exchange(str(team.instance.socket), request("POST /v1/x HTTP/1.1", body=half)))[0] == 404
+            parse_error(exchange(str(team.instance.socket), request("POST /v1/x HTTP/1.1", body=half)))[0]
+            == 404
         )
-    until(lambda: refusal(exchange(path, third)) == (400, "usage"), "what is gone is not counted")
+    until(lambda: parse_error(exchange(path, third)) == (400, "usage"), "closed connections are not counted")
 
 
-def test_what_a_held_request_has_brought_keeps_nobody_out(team: Team) -> None:
+def test_body_of_a_waiting_request_does_not_count_against_the_limit(team: Team) -> None:
     path = team.socket("shop")
     padded = json.dumps({"wait_s": 20, "x": "x" * (3 * MIB)}).encode()
     two = b"x" * (2 * MIB)
     with ExitStack() as stack:
         for name in ("parent", "child"):
-            taking = request("POST /v1/inbox/take HTTP/1.1", *shown(team, "agent", name), body=padded)
+            taking = request("POST /v1/inbox/take HTTP/1.1", *credentials(team, "agent", name), body=padded)
             stack.enter_context(connected(path)).sendall(taking)
-        third = request("POST /v1/messages HTTP/1.1", *shown(team, "agent", "sibling"), body=two)
-        until(lambda: refusal(exchange(path, third)) == (400, "usage"), "a third is let in")
-        others_are_answered(team)
+        third = request("POST /v1/messages HTTP/1.1", *credentials(team, "agent", "sibling"), body=two)
+        until(lambda: parse_error(exchange(path, third)) == (400, "usage"), "a third body is accepted")
+        check_other_callers(team)
 
 
-def test_a_thousand_connections_keep_nobody_from_the_daemons_own_socket(team: Team) -> None:
+def test_daemon_socket_answers_while_1000_connections_are_open(team: Team) -> None:
     with ExitStack() as stack:
         for _ in range(1000):
             stack.enter_context(connected(str(team.instance.socket)))
-        others_are_answered(team)
-    others_are_answered(team)
+        check_other_callers(team)
+    check_other_callers(team)
 
 
-def test_an_agent_socket_takes_64_connections_and_says_so_to_the_next(team: Team) -> None:
+def test_agent_socket_accepts_64_connections_and_refuses_the_next(team: Team) -> None:
     path = team.socket("shop")
     with ExitStack() as stack:
         first = [stack.enter_context(connected(path)) for _ in range(64)]
         for number in range(936):
             answer = exchange(path, b"") if number % 100 == 0 else b""
             if answer:
-                status, code = refusal(answer)
+                status, code = parse_error(answer)
                 assert (status, code) == (503, "limit_reached")
             else:
                 stack.enter_context(connected(path))
-        said = team.instance.refused("me", exit_code=6, env=team.environment("parent"))
-        assert "64 connections" in said
-        first[0].sendall(request("GET /v1/me HTTP/1.1", *shown(team, "agent"), close=False))
+        error = team.instance.refused("me", exit_code=6, env=team.environment("parent"))
+        assert "64 connections" in error
+        first[0].sendall(request("GET /v1/me HTTP/1.1", *credentials(team, "agent"), close=False))
         assert team.ids["parent"] in first[0].recv(65536).decode()
         assert team.instance.session(team.ids["parent"])["session_id"] == team.ids["parent"]
-        banker = request("GET /v1/me HTTP/1.1", *shown(team, "agent", "banker"))
-        assert answered(exchange(team.socket("bank"), banker))[0] == 200
+        banker = request("GET /v1/me HTTP/1.1", *credentials(team, "agent", "banker"))
+        assert parse_response(exchange(team.socket("bank"), banker))[0] == 200
     until(
-        lambda: refusal(exchange(path, request("GET /v1/me HTTP/1.1"))) == (401, "unauthenticated"),
+        lambda: parse_error(exchange(path, request("GET /v1/me HTTP/1.1"))) == (401, "unauthenticated"),
         "there is room again",
     )
 
 
-def test_an_agent_socket_has_32_followers_and_answers_others(team: Team) -> None:
+def test_agent_socket_accepts_32_followers_and_still_answers_other_requests(team: Team) -> None:
     path = team.socket("shop")
-    stream = request("GET /v1/events/stream HTTP/1.1", *shown(team, "agent"))
+    stream = request("GET /v1/events/stream HTTP/1.1", *credentials(team, "agent"))
     wait = json.dumps({"sessions": [team.ids["child"]], "wait_s": 25}).encode()
-    held = request("POST /v1/wait HTTP/1.1", *shown(team, "agent"), body=wait)
+    held = request("POST /v1/wait HTTP/1.1", *credentials(team, "agent"), body=wait)
 
-    def refused(one: socket.socket, sent: bytes) -> bytes | None:
-        one.settimeout(0.2)
-        one.sendall(sent)
+    def refused(connection: socket.socket, sent: bytes) -> bytes | None:
+        connection.settimeout(0.2)
+        connection.sendall(sent)
         try:
-            answer = one.recv(65536)
+            answer = connection.recv(65536)
         except TimeoutError:
             return None
         return answer if b" 429 " in answer.partition(b"\r\n")[0] else None
@@ -293,33 +298,31 @@ def test_an_agent_socket_has_32_followers_and_answers_others(team: Team) -> None
             follower = stack.enter_context(connected(path))
             follower.sendall(held if number % 2 else stream)
 
-        # Those that a test before this one has left may be let go only now. Who is not refused stays in their place.
+        # Followers of an earlier test may still be closing. A connection that is not refused replaces one of them.
         for sent in (stream, held):
-            answer = until(lambda s=sent: refused(stack.enter_context(connected(path)), s), "one too many")  # type: ignore[misc]  # a default binds the loop's value
-            assert refusal(answer) == (429, "limit_reached")
-            assert b"32 follow or wait" in answer
-        others_are_answered(team)
-        at_once = json.dumps({"sessions": [team.ids["child"]]}).encode()  # waits for nothing
-        sent = request("POST /v1/wait HTTP/1.1", *shown(team, "agent"), body=at_once)
-        assert answered(exchange(path, sent))[0] == 200
+            answer = until(lambda s=sent: refused(stack.enter_context(connected(path)), s), "one is too many")  # type: ignore[misc]  # a default binds the loop's value
+            assert parse_error(answer) == (429, "limit_reached")
+            assert b"32 clients already follow events or wait" in answer
+        check_other_callers(team)
+        at_once = json.dumps({"sessions": [team.ids["child"]]}).encode()  # does not wait
+        sent = request("POST /v1/wait HTTP/1.1", *credentials(team, "agent"), body=at_once)
+        assert parse_response(exchange(path, sent))[0] == 200
     with ExitStack() as stack:
         until(
             lambda: refused(stack.enter_context(connected(path)), stream) is None,
-            "those that have gone are not counted",
+            "closed followers are not counted",
         )
 
 
 # Too slowly
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_a_body_that_does_not_arrive_is_refused_and_its_connection_closed(
-    impatient: Team, where: str
-) -> None:
+@pytest.mark.parametrize("where", SOCKETS)
+def test_connection_is_closed_with_408_when_the_body_does_not_arrive(short_timeout: Team, where: str) -> None:
     head = request(
-        "POST /v1/messages HTTP/1.1", *shown(impatient, where), "Content-Length: 10000", close=False
+        "POST /v1/messages HTTP/1.1", *credentials(short_timeout, where), "Content-Length: 10000", close=False
     )
-    with connected(path_of(impatient, where)) as dribbling:
+    with connected(path_of(short_timeout, where)) as dribbling:
         dribbling.sendall(head)
         dribbling.settimeout(0.1)
         answer, limit = b"", Limit()
@@ -330,44 +333,48 @@ def test_a_body_that_does_not_arrive_is_refused_and_its_connection_closed(
             except TimeoutError:
                 continue
         dribbling.settimeout(scaled())
-        status, code = refusal(answer)
+        status, code = parse_error(answer)
         assert (status, code) == (408, "not_in_time")
-        assert rest_of(dribbling) == b""
-    others_are_answered(impatient)
+        assert read_to_end(dribbling) == b""
+    check_other_callers(short_timeout)
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", SOCKETS)
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/hea", HEAD, POST + b"Content-Le"], ids=range(4))
-def test_who_sends_no_whole_head_is_cut_off(impatient: Team, where: str, sent: bytes) -> None:
-    with connected(path_of(impatient, where)) as slow:
-        slow.sendall(sent)
-        assert rest_of(slow) == b""
-
-
-@pytest.mark.parametrize("where", WHERE)
-def test_a_head_that_dribbles_is_cut_off_too_and_so_is_the_second_of_a_connection(
-    impatient: Team, where: str
+def test_connection_is_closed_when_the_request_head_is_incomplete(
+    short_timeout: Team, where: str, sent: bytes
 ) -> None:
-    with connected(path_of(impatient, where)) as slow:
-        slow.sendall(request("GET /v1/health HTTP/1.1", *shown(impatient, where), close=False))
+    with connected(path_of(short_timeout, where)) as slow:
+        slow.sendall(sent)
+        assert read_to_end(slow) == b""
+
+
+@pytest.mark.parametrize("where", SOCKETS)
+def test_connection_is_closed_when_its_second_request_head_arrives_too_slowly(
+    short_timeout: Team, where: str
+) -> None:
+    with connected(path_of(short_timeout, where)) as slow:
+        slow.sendall(request("GET /v1/health HTTP/1.1", *credentials(short_timeout, where), close=False))
         assert b" 200 " in slow.recv(65536)
         limit = Limit()
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # noqa: PT012 - it goes on until then
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # noqa: PT012 - the loop ends with the exception
             while not limit.is_over:
                 slow.sendall(b"X")
-                time.sleep(0.05)  # the dribble itself
+                time.sleep(0.05)  # the slow rate is the case under test
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_who_does_not_read_what_it_asked_for_is_cut_off(impatient: Team, where: str) -> None:
-    one = request("GET /v1/events?limit=10000 HTTP/1.1", *shown(impatient, where), close=False)
-    with connected(path_of(impatient, where)) as deaf:
+@pytest.mark.parametrize("where", SOCKETS)
+def test_connection_is_closed_when_the_client_does_not_read_the_answers(
+    short_timeout: Team, where: str
+) -> None:
+    events = request("GET /v1/events?limit=10000 HTTP/1.1", *credentials(short_timeout, where), close=False)
+    with connected(path_of(short_timeout, where)) as deaf:
         deaf.settimeout(0.5)
         limit = Limit()
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # noqa: PT012 - it goes on until then
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # noqa: PT012 - the loop ends with the exception
             while not limit.is_over:
                 try:
-                    deaf.sendall(one * 100)
-                except TimeoutError:  # nothing more fits: it takes no more until somebody reads
+                    deaf.sendall(events * 100)
+                except TimeoutError:  # the buffer is full until the answers are read
                     continue
-    others_are_answered(impatient)
+    check_other_callers(short_timeout)

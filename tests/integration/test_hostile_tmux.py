@@ -1,4 +1,4 @@
-"""On a person's own tmux server, whatever their tmux.conf says: everything works, and nothing of theirs is changed."""
+"""A user's own tmux server with a hostile tmux.conf: sm works, and the user's settings do not change."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ from sm.client.http import Client
 from tests.instance import Instance, until
 from tests.load import scaled
 
-# With socket_name left out it is the default server; only that it lies in a directory of the test is ours.
+# Without socket_name sm uses the default tmux server, here in a directory of the test.
 CONFIG = """
 default_trust: direct
 commands:
@@ -64,7 +64,7 @@ set-hook -g after-set-option 'set -g @hooked yes'
 
 @pytest.fixture(scope="module", params=[*HOOKS])
 def hostile(request: pytest.FixtureRequest) -> Iterator[Instance]:
-    """An instance on a default server whose person has configured it like this."""
+    """An instance on a default tmux server with this configuration."""
     instance = Instance(config=CONFIG)
     instance.socket_name = "default"
     shell = instance.home / "fish"
@@ -79,15 +79,15 @@ def hostile(request: pytest.FixtureRequest) -> Iterator[Instance]:
 
 
 def settings(instance: Instance, server: str) -> list[list[str]]:
-    """All that is global in a tmux server."""
+    """All global options and hooks of a tmux server."""
     shown = []
-    for what in (
+    for arguments in (
         ["show-options", "-g"],
         ["show-options", "-gw"],
         ["show-options", "-s"],
         ["show-hooks", "-g"],
     ):
-        command = ["tmux", "-L", server, *what]
+        command = ["tmux", "-L", server, *arguments]
         ended = subprocess.run(
             command, env=instance.env, capture_output=True, text=True, timeout=scaled(20), check=True
         )
@@ -95,8 +95,8 @@ def settings(instance: Instance, server: str) -> list[list[str]]:
     return shown
 
 
-def at_a_terminal(instance: Instance, argv: list[str]) -> tuple[int, int]:
-    """A person who types `argv`: the pid of what runs, and our side of the terminal."""
+def run_on_terminal(instance: Instance, argv: list[str]) -> tuple[int, int]:
+    """Run `argv` on a new terminal; return its pid and the other side of the terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir("/")
@@ -104,94 +104,92 @@ def at_a_terminal(instance: Instance, argv: list[str]) -> tuple[int, int]:
     return pid, terminal
 
 
-def shows(terminal: int, text: str) -> bool:
-    """Read on until `text` was drawn."""
-    seen = ""
+def wait_shown(terminal: int, text: str) -> bool:
+    """Read the terminal until it shows `text`."""
+    output = ""
     while select.select([terminal], [], [], 20)[0]:
         try:
-            seen += os.read(terminal, 65536).decode(errors="replace")
+            output += os.read(terminal, 65536).decode(errors="replace")
         except OSError:
             break
-        if text in seen:
+        if text in output:
             return True
-    raise AssertionError(f"{text!r} was not drawn, but {seen!r}")
+    raise AssertionError(f"{text!r} was not drawn, but {output!r}")
 
 
-def spawned(instance: Instance, *arguments: str) -> dict[str, Any]:
+def spawn(instance: Instance, *arguments: str) -> dict[str, Any]:
     session = instance.spawn(*arguments)
     assert session["status"] in ("running", "completed", "error"), session
     return session
 
 
-def test_agents_run_and_are_read(hostile: Instance) -> None:
-    session_id = spawned(hostile, "Sh", "seq 1000; echo the last; exec sleep 1000", "--name", "talks")[
+def test_agent_runs_and_its_output_is_complete(hostile: Instance) -> None:
+    session_id = spawn(hostile, "Sh", "seq 1000; echo the last; exec sleep 1000", "--name", "talks")[
         "session_id"
     ]
-    until(lambda: "the last" in hostile.sm("output", session_id), "its output is there")
+    until(lambda: "the last" in hostile.sm("output", session_id), "its output")
     lines = hostile.sm("output", "sh-talks", "--lines", "900").splitlines()
-    assert lines == [str(n) for n in range(102, 1001)] + [
-        "the last"
-    ]  # the history is not the person's 5 lines
+    assert lines == [*map(str, range(102, 1001)), "the last"]  # not limited to the user's 5 lines
     assert hostile.session(session_id)["status"] == "running"
 
 
-def test_a_program_without_arguments_needs_no_shell_of_the_person(hostile: Instance) -> None:
+def test_program_without_arguments_runs_without_the_users_shell(hostile: Instance) -> None:
     program = hostile.work / "single"
     program.write_text("#!/bin/sh\necho alone > single.out\nexec sleep 1000\n")
     program.chmod(0o755)
-    spawned(hostile, "Single")
-    until((hostile.work / "single.out").exists, "it runs")
+    spawn(hostile, "Single")
+    until((hostile.work / "single.out").exists, "the program runs")
     assert not (hostile.home / "default-shell-was-used").exists()
     assert not (hostile.home / "default-command-was-used").exists()
 
 
-def test_a_prompt_is_typed(hostile: Instance) -> None:
-    session_id = spawned(hostile, "Reader", "a line # with 'quotes' ; and more")["session_id"]
-    until(
-        lambda: "heard a line # with 'quotes' ; and more" in hostile.sm("output", session_id), "it was typed"
-    )
+def test_prompt_is_typed_unchanged(hostile: Instance) -> None:
+    session_id = spawn(hostile, "Reader", "a line # with 'quotes' ; and more")["session_id"]
+    until(lambda: "heard a line # with 'quotes' ; and more" in hostile.sm("output", session_id), "the prompt")
 
 
-def test_every_exit_is_told_right_and_its_output_kept(hostile: Instance) -> None:
+def test_exit_codes_signals_and_last_output_are_right(hostile: Instance) -> None:
     for code in (0, 7):
-        # It waits until its words were seen: what is written right before the end tmux itself may lose.
+        # The script ends only after its output was seen: tmux may lose output written just before the end.
         script = f"echo last words; while [ ! -e go.{code} ]; do sleep 0.05; done; exit {code}"
-        session_id = spawned(hostile, "Sh", script)["session_id"]
-        until(lambda: "last words" in hostile.sm("output", session_id), "its words are seen")  # noqa: B023 - called here
+        session_id = spawn(hostile, "Sh", script)["session_id"]
+        until(lambda: "last words" in hostile.sm("output", session_id), "its output")  # noqa: B023 - called in this iteration
         (hostile.work / f"go.{code}").touch()
         ended = hostile.ended(session_id)
         (hostile.work / f"go.{code}").unlink()
         assert (ended["status"], ended["exit_code"]) == ("error" if code else "completed", code)
         assert "last words" in ended["last_output"]
-    session = spawned(hostile, "Sleeper")
+    session = spawn(hostile, "Sleeper")
     os.kill(session["pid"], signal.SIGKILL)
     assert hostile.ended(session["session_id"])["exit_signal"] == signal.SIGKILL
 
 
-def test_a_person_attaches_types_and_goes_and_the_agent_stays(hostile: Instance) -> None:
-    session = spawned(hostile, "Sh", 'while read -r line; do echo "heard $line"; done')
+def test_agent_keeps_running_after_a_person_attaches_types_and_detaches(hostile: Instance) -> None:
+    session = spawn(hostile, "Sh", 'while read -r line; do echo "heard $line"; done')
     path = f"/v1/sessions/{session['session_id']}/attach"
-    pid, terminal = at_a_terminal(hostile, Client(str(hostile.socket)).get(path)["argv"])
+    pid, terminal = run_on_terminal(hostile, Client(str(hostile.socket)).get(path)["argv"])
     try:
         os.write(terminal, b"a person\r")
-        assert shows(terminal, "heard a person")
+        assert wait_shown(terminal, "heard a person")
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)
     assert hostile.session(session["session_id"])["status"] == "running"
-    until(lambda: "heard a person" in hostile.sm("output", session["session_id"]), "it is there still")
+    until(
+        lambda: "heard a person" in hostile.sm("output", session["session_id"]), "the output is still there"
+    )
 
 
-def test_a_kill_ends_the_agent_only(hostile: Instance) -> None:
-    first, second = spawned(hostile, "Sleeper"), spawned(hostile, "Sleeper")
+def test_kill_ends_only_that_agent(hostile: Instance) -> None:
+    first, second = spawn(hostile, "Sleeper"), spawn(hostile, "Sleeper")
     hostile.sm("kill", first["session_id"])
     assert hostile.session(first["session_id"])["status"] == "killed"
     assert not Path(f"/proc/{first['pid']}").exists()
     assert hostile.session(second["session_id"])["status"] == "running"
 
 
-def test_a_daemon_that_comes_back_finds_every_terminal(hostile: Instance) -> None:
-    session = spawned(hostile, "Sleeper")
+def test_restarted_daemon_finds_every_terminal(hostile: Instance) -> None:
+    session = spawn(hostile, "Sleeper")
     before = [(s["session_id"], s["status"], s["pid"]) for s in hostile.json("all")]
     hostile.kill_daemon()
     assert [(s["session_id"], s["status"], s["pid"]) for s in hostile.json("all")] == before
@@ -199,16 +197,16 @@ def test_a_daemon_that_comes_back_finds_every_terminal(hostile: Instance) -> Non
     assert hostile.ended(session["session_id"])["exit_signal"] == signal.SIGUSR1
 
 
-def test_nothing_of_the_person_is_changed(hostile: Instance) -> None:
-    spawned(hostile, "Sleeper")
-    # What this tmux.conf makes of a server that sm has never seen.
+def test_global_tmux_settings_of_the_user_do_not_change(hostile: Instance) -> None:
+    spawn(hostile, "Sleeper")
+    # A server with the same tmux.conf that sm never used.
     untouched = [
         "tmux",
         "-L",
         "untouched",
         "new-session",
         "-d",
-        "sleep",  # a shell of this tmux.conf may end at once, and its server with it
+        "sleep",  # the shell of this tmux.conf may exit, and its server with it
         "1000",
         ";",
         "set-option",
@@ -224,20 +222,20 @@ def test_nothing_of_the_person_is_changed(hostile: Instance) -> None:
         )
 
 
-def test_a_session_of_the_person_lives_beside_ours_and_survives_a_stop_with_all(hostile: Instance) -> None:
-    spawned(hostile, "Sleeper")
+def test_tmux_session_of_the_user_survives_daemon_stop_all(hostile: Instance) -> None:
+    spawn(hostile, "Sleeper")
     script = "echo $$ > mine; echo my own; exec sleep 1000"
     argv = ["tmux", "-L", "default", "new-session", "-s", "mine", "-c", str(hostile.work), "sh", "-c", script]
-    pid, terminal = at_a_terminal(hostile, argv)
+    pid, terminal = run_on_terminal(hostile, argv)
     try:
-        assert shows(terminal, "my own")
-        mine = int((hostile.work / "mine").read_text())
+        assert wait_shown(terminal, "my own")
+        pid_of_user = int((hostile.work / "mine").read_text())
         hostile.sm("daemon", "stop", "--all")
-        os.kill(mine, 0)
+        os.kill(pid_of_user, 0)
         hostile.sm("daemon", "start")
         assert "running" not in {s["status"] for s in hostile.json("all")}
-        assert spawned(hostile, "Sleeper")["status"] == "running"
-        os.kill(mine, 0)
+        assert spawn(hostile, "Sleeper")["status"] == "running"
+        os.kill(pid_of_user, 0)
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)

@@ -1,6 +1,7 @@
-"""Who is calling: every way out of one's session that the design names ends where it began."""
+"""Identity of callers: an agent is recognised as its session however it starts `sm`."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from tests.instance import Instance, until
 CLEAN = "env -u SM_SESSION_ID -u SM_SOCKET"
 
 
-def asked_from(instance: Instance, command: str, name: str = "out.json") -> dict[str, object]:
-    """What `sm me --json`, run inside an agent by `command`, said."""
+def sm_me_from(instance: Instance, command: str, name: str = "out.json") -> dict[str, object]:
+    """Run `command` inside an agent and return the answer of `sm me --json`."""
     session = instance.spawn("Sh", f"{command}; sleep 1000")
     out = instance.work / name
     until(lambda: out.exists() and out.read_text().endswith("\n"), f"{command} has answered")
@@ -34,68 +35,74 @@ def asked_from(instance: Instance, command: str, name: str = "out.json") -> dict
         "( (setsid nohup sm me --json > out.json 2> /dev/null < /dev/null &) & )",
     ],
 )
-def test_an_agents_call_is_its_own_however_it_is_made(instance: Instance, way: str) -> None:
-    answer = asked_from(instance, way)
+def test_agent_is_identified_when_it_starts_sm_detached_or_without_its_variables(
+    instance: Instance, way: str
+) -> None:
+    answer = sm_me_from(instance, way)
     assert answer.get("session_id") == answer["asked"], answer
 
 
-def test_a_split_pane_of_an_agents_terminal_is_the_agents(instance: Instance) -> None:
+def test_split_pane_of_an_agents_terminal_is_identified_as_the_agent(instance: Instance) -> None:
     session = instance.spawn("Sleeper", "x")
     out = instance.work / "split.json"
     sm = f"SM_HOME={instance.home} {instance.state}/bin/sm me --json > {out}"
     instance.tmux(
         "split-window", "-t", f"={session['tmux_session']}:", f"env -u SM_SESSION_ID {sm}; sleep 1000"
     )
-    until(lambda: out.exists() and out.read_text().endswith("\n"), "the split pane has asked")
+    until(lambda: out.exists() and out.read_text().endswith("\n"), "the split pane has run sm")
     assert json.loads(out.read_text())["session_id"] == session["session_id"]
 
 
 @pytest.mark.parametrize("command", ["split-window", "new-window"])
-def test_what_an_agent_opens_in_its_own_terminal_is_the_agents(instance: Instance, command: str) -> None:
+def test_window_or_pane_that_an_agent_opens_is_identified_as_the_agent(
+    instance: Instance, command: str
+) -> None:
     out = instance.work / "opened.json"
     ask = f"{CLEAN} SM_HOME={instance.home} {instance.state}/bin/sm me --json > {out}"
     tmux = f"TMUX_TMPDIR={instance.tmux_dir} tmux -L {instance.socket_name}"
     session = instance.spawn(
         "Sh", f'{tmux} {command} -t "=command-$SM_SESSION_ID:" "{ask}; sleep 1000" > err.txt 2>&1; sleep 1000'
     )
-    until(lambda: out.exists() and out.read_text().endswith("\n"), f"{command} has asked")
+    until(lambda: out.exists() and out.read_text().endswith("\n"), f"{command} has run sm")
     assert json.loads(out.read_text())["session_id"] == session["session_id"]
 
 
-def test_a_session_that_sets_what_it_was_given_is_what_it_was(instance: Instance) -> None:
+def test_forged_sm_variables_do_not_change_identity_parent_or_workspace(instance: Instance) -> None:
     other = instance.spawn("Sleeper", "x")["session_id"]
-    raised = f"SM_TRUST_LEVEL=direct SM_PARENT_ID={other} SM_WORKSPACE_ID=bank SM_TOKEN_FILE=/dev/null"
+    forged = f"SM_TRUST_LEVEL=direct SM_PARENT_ID={other} SM_WORKSPACE_ID=bank SM_TOKEN_FILE=/dev/null"
     session = instance.spawn(
-        "Sh", f"{raised} sm spawn Sleeper x --json > child.json; {raised} sm me --json > me.json; sleep 1000"
+        "Sh", f"{forged} sm spawn Sleeper x --json > child.json; {forged} sm me --json > me.json; sleep 1000"
     )
     me = instance.work / "me.json"
-    until(lambda: me.exists() and me.read_text().endswith("\n"), "it has asked")
+    until(lambda: me.exists() and me.read_text().endswith("\n"), "sm has run")
     child = json.loads((instance.work / "child.json").read_text())
     assert (child["parent_session_id"], child["workspace"]) == (session["session_id"], None)
-    told = json.loads(me.read_text())
-    assert (told["session_id"], told["parent_session_id"]) == (session["session_id"], None)
+    answer = json.loads(me.read_text())
+    assert (answer["session_id"], answer["parent_session_id"]) == (session["session_id"], None)
 
 
-def test_a_caller_that_claims_another_session_is_refused(instance: Instance) -> None:
+def test_agent_that_claims_another_session_id_is_refused(instance: Instance) -> None:
     other = instance.spawn("Sleeper", "x")["session_id"]
     instance.spawn(
         "Sh", f"SM_SESSION_ID={other} sm complete done > out.txt 2>&1; echo $? >> out.txt; sleep 1000"
     )
     out = instance.work / "out.txt"
-    until(lambda: out.exists() and out.read_text().endswith("5\n"), "it was refused")
-    assert "not clear which session" in out.read_text()
+    until(lambda: out.exists() and out.read_text().endswith("5\n"), "sm was refused")
+    assert "belongs to two sessions" in out.read_text()
     assert instance.session(other)["status"] == "running"
 
 
-def test_a_mark_lowers_the_operators_authority_but_an_unknown_one_is_refused(instance: Instance) -> None:
+def test_operator_with_a_session_id_acts_as_that_session_unless_it_is_unknown(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     as_session = {"SM_SESSION_ID": session_id}
     assert instance.json("me", env=as_session)["session_id"] == session_id
     assert "only the operator" in instance.refused("daemon", "stop", exit_code=5, env=as_session)
-    assert "not known" in instance.refused("all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"})
+    assert "is unknown to this daemon" in instance.refused(
+        "all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"}
+    )
 
 
-def test_a_session_ends_its_own_descendants_only(instance: Instance) -> None:
+def test_session_can_kill_and_read_only_its_descendants(instance: Instance) -> None:
     stranger = instance.spawn("Sleeper", "x")["session_id"]
     parent = instance.spawn("Sleeper", "x")["session_id"]
     child = instance.spawn("Sleeper", "x", "--parent", parent)["session_id"]
@@ -111,24 +118,21 @@ def test_a_session_ends_its_own_descendants_only(instance: Instance) -> None:
     assert "may not spawn" in instance.refused(
         "spawn", "Sleeper", "x", "--parent", stranger, exit_code=5, env=as_parent
     )
-    assert "operator only" in instance.refused(
+    assert "only the operator may use --args" in instance.refused(
         "spawn", "Sleeper", "x", "--args", "-v", exit_code=5, env=as_parent
     )
 
 
-def test_only_a_session_reports_and_only_for_itself(instance: Instance) -> None:
-    instance.refused("complete", "done", exit_code=2)
+def test_complete_is_for_sessions_only_and_refused_when_the_session_has_ended(instance: Instance) -> None:
     instance.refused("complete", "done", exit_code=2)
     session_id = instance.spawn("Sleeper", "x")["session_id"]
     instance.sm("complete", "done", env={"SM_SESSION_ID": session_id})
     assert instance.session(session_id)["completion_message"] == "done"
     again = instance.refused("complete", "done", exit_code=4, env={"SM_SESSION_ID": session_id})
-    assert "has ended already" in again
+    assert "has already ended" in again
 
 
-def test_the_socket_of_another_user_is_refused(instance: Instance, tmp_path: Path) -> None:
-    import os
-
+def test_socket_of_another_user_is_refused(instance: Instance, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a socket to another user")
     instance.sm("status")
@@ -155,19 +159,19 @@ print("tried", flush=True)
 """
 
 
-def test_a_caller_that_is_gone_before_it_is_known_is_not_taken_for_the_operator(instance: Instance) -> None:
+def test_caller_that_exits_before_identification_is_not_taken_for_the_operator(instance: Instance) -> None:
     other = instance.spawn("Sleeper", "x")["session_id"]
     (instance.work / "vanish.py").write_text(VANISH)
     instance.spawn("Sh", f"python3 vanish.py {other} > tried.txt; sleep 1000")
     tried = instance.work / "tried.txt"
     until(lambda: tried.exists() and tried.read_text() == "tried\n", "a hundred requests were sent")
-    instance.sm("status")  # answered after those that came before it
+    instance.sm("status")  # answered after the earlier requests
     assert instance.session(other)["status"] == "running"
     assert "killed" not in {e["type"] for e in instance.events()}
 
 
-def test_an_agent_on_the_terminal_number_of_an_ended_one_is_itself(instance: Instance) -> None:
-    """The kernel gives the number of a closed terminal to the next one."""
+def test_agent_that_gets_a_reused_terminal_number_is_identified_as_itself(instance: Instance) -> None:
+    """The kernel reuses the number of a closed terminal."""
     first = instance.spawn("Sh", "tty > first; exit 0")["session_id"]
     instance.ended(first)
     number = (instance.work / "first").read_text()
@@ -179,7 +183,7 @@ def test_an_agent_on_the_terminal_number_of_an_ended_one_is_itself(instance: Ins
             f"n{n}",
         )
         me = instance.work / f"me-{n}"
-        until(lambda me=me: me.exists() and me.read_text().endswith("done\n"), "it has asked")  # type: ignore[misc]  # a default binds the loop's value
+        until(lambda me=me: me.exists() and me.read_text().endswith("done\n"), "sm has run")  # type: ignore[misc]  # a default binds the loop's value
         assert me.read_text().startswith(f"sh-n{n} "), me.read_text()
         if (instance.work / f"tty-{n}").read_text() == number:
-            return  # else other tests were quicker; the contract of terminals has a test without them
+            return  # otherwise other tests took the number; the terminal contract tests this without them

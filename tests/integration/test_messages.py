@@ -1,14 +1,14 @@
-"""Messages and requests by hand: what is refused, what is held, what becomes of them."""
+"""Messages, waits and requests through the real command: refusals, delivery, expiry and answers."""
 
 import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.load import scaled
 
@@ -23,37 +23,33 @@ MORE = """
 """
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Instance]:
-    with Instance(MORE) as made:
-        yield made
+home = context_fixture("module", Instance, MORE)
 
 
 def texts(path: Path) -> list[str]:
-    """What an Inbox agent has taken and written down."""
+    """The texts that an Inbox agent has taken."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [message["text"] for line in lines for message in json.loads(line)]
 
 
-def of(home: Instance, session_id: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = home.json("log", session_id)
-    return found
+def log_of(home: Instance, session_id: str) -> list[dict[str, object]]:
+    messages: list[dict[str, object]] = home.json("log", session_id)
+    return messages
 
 
 # Refused
 
 
-def test_a_session_whose_process_is_gone_cannot_be_sent_anything(home: Instance) -> None:
+def test_send_is_refused_when_the_process_of_the_session_is_gone(home: Instance) -> None:
     gone = home.spawn("Sh", "exit 0")["session_id"]
     home.ended(gone)
-    said = home.refused("send", gone, "hello", exit_code=4)
-    assert said == (
-        f"sm: session {gone} has ended (completed), its process is gone; send is not possible\n"
-        f"hint: sm restore {gone}\n"
+    error = home.refused("send", gone, "hello", exit_code=4)
+    assert error == (
+        f"sm: session {gone} has ended (completed): it cannot receive messages\nhint: sm restore {gone}\n"
     )
 
 
-def test_an_unknown_an_archived_and_the_own_session_are_refused(home: Instance) -> None:
+def test_send_is_refused_to_unknown_archived_and_own_sessions(home: Instance) -> None:
     assert "no such session" in home.refused("send", "nobody-there", "hello", exit_code=3)
     gone = home.spawn("Sh", "exit 0")["session_id"]
     home.ended(gone)
@@ -63,8 +59,8 @@ def test_an_unknown_an_archived_and_the_own_session_are_refused(home: Instance) 
         "session_id"
     ]
     path = home.work / "own"
-    until(lambda: path.exists() and path.read_text().endswith("\n5\n"), "it has tried")
-    assert f"session {own} may not send to session {own}" in path.read_text()
+    until(lambda: path.exists() and path.read_text().endswith("\n5\n"), "the refusal")
+    assert f"session {own} may not send messages to session {own}" in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -76,75 +72,75 @@ def test_an_unknown_an_archived_and_the_own_session_are_refused(home: Instance) 
         (" \n ", "the message is empty"),
     ],
 )
-def test_a_text_that_could_do_harm_is_refused(home: Instance, text: str, why: str) -> None:
+def test_send_refuses_dangerous_texts(home: Instance, text: str, why: str) -> None:
     deaf = home.spawn("Deaf")["session_id"]
     assert home.refused("send", deaf, "-", stdin=text, exit_code=2).startswith(f"sm: {why}")
-    assert of(home, deaf) == []
+    assert log_of(home, deaf) == []
     home.sm("kill", deaf, "--force")
 
 
-def test_a_nul_on_stdin_is_refused_with_its_position(home: Instance) -> None:
+def test_send_refuses_a_nul_character_with_its_position(home: Instance) -> None:
     deaf = home.spawn("Deaf")["session_id"]
-    said = home.refused("send", deaf, "-", stdin="ab\0c", exit_code=2)
-    assert "character U+0000 at position 3" in said
+    error = home.refused("send", deaf, "-", stdin="ab\0c", exit_code=2)
+    assert "character U+0000 at position 3" in error
     home.sm("kill", deaf, "--force")
 
 
-def test_an_agent_that_reads_lines_gets_no_text_that_is_none(home: Instance) -> None:
+def test_send_to_a_terminal_reader_refuses_several_lines_and_long_lines(home: Instance) -> None:
     tty = home.spawn("Tty")["session_id"]
-    assert "one line only" in home.refused("send", tty, "two\nlines", exit_code=2)
-    assert "at most 4,000 fit" in home.refused("send", tty, "x" * 3_990, exit_code=2)
+    assert "must be one line" in home.refused("send", tty, "two\nlines", exit_code=2)
+    assert "at most 4,000 are allowed" in home.refused("send", tty, "x" * 3_990, exit_code=2)
     home.sm("kill", tty, "--force")
 
 
 # Delivered
 
 
-def test_fifty_thousand_characters_arrive_as_they_are(home: Instance) -> None:
+def test_text_of_50000_characters_arrives_unchanged(home: Instance) -> None:
     inbox = home.spawn("Inbox")["session_id"]
     text = ("0123456789 äöü€😀\t\n" * 3_000)[:50_000]
     assert home.sm("send", inbox, "-", stdin=text + "\n") == f"Input sent to session {inbox}\n"
     assert texts(home.work / f"read-{inbox}") == [text]
 
 
-def test_several_recipients_get_a_message_each(home: Instance) -> None:
+def test_send_reaches_several_recipients(home: Instance) -> None:
     pair = [home.spawn("Inbox")["session_id"] for _ in range(2)]
     sent = home.json("send", *pair, "to both")
     assert [m["session_id"] for m in sent] == pair
     assert {m["status"] for m in sent} == {"submitted"}
-    assert [texts(home.work / f"read-{each}") for each in pair] == [["to both"], ["to both"]]
+    assert [texts(home.work / f"read-{reader}") for reader in pair] == [["to both"], ["to both"]]
 
 
-def test_an_urgent_message_is_taken_first_and_one_for_an_idle_agent_when_it_waits(home: Instance) -> None:
+def test_inbox_gives_urgent_messages_first_and_idle_messages_to_a_waiting_agent(home: Instance) -> None:
     first, second = "sm inbox --take --json > first", "sm inbox --take --wait --json > second"
     script = f"while [ ! -e may-read ]; do sleep 0.05; done; {first}; {second}; exec sleep 1000"
     busy = home.spawn("Sh", script)["session_id"]
-    said = home.sm("send", busy, "when idle", "--mode", "idle", "--no-wait")
-    assert said.startswith("queued (until it is idle: it is running), message ")
+    output = home.sm("send", busy, "when idle", "--mode", "idle", "--no-wait")
+    assert output.startswith("queued (held until the session is idle: it is running), message ")
     home.sm("send", busy, "one", "--no-wait")
     home.sm("send", busy, "now", "--urgent", "--no-wait")
     (home.work / "may-read").touch()
-    until(lambda: len(texts(home.work / "second")) == 1, "it has read twice")
+    until(lambda: len(texts(home.work / "second")) == 1, "the second read")
     assert texts(home.work / "first") == ["now", "one"]
     assert texts(home.work / "second") == ["when idle"]
 
 
-def test_an_urgent_message_interrupts_a_terminal_before_it_is_typed(home: Instance) -> None:
+def test_urgent_message_interrupts_the_program_before_it_is_typed(home: Instance) -> None:
     counter = home.spawn("Counter")["session_id"]
-    heard = home.work / "heard"
+    log = home.work / "heard"
     home.sm("send", counter, "ready?")
-    until(lambda: heard.exists() and "ready?" in heard.read_text(), "it reads")
+    until(lambda: log.exists() and "ready?" in log.read_text(), "the agent reads")
     home.sm("send", counter, "stop that", "--urgent")
-    until(lambda: heard.read_text().rstrip().endswith("stop that"), "it has both")
-    assert "interrupted" in heard.read_text()
+    until(lambda: log.read_text().rstrip().endswith("stop that"), "both messages")
+    assert "interrupted" in log.read_text()
     assert home.session(counter)["status"] == "running"
 
 
-def test_only_who_may_interrupt_a_session_sends_it_something_urgent(home: Instance) -> None:
+def test_urgent_message_to_a_terminal_needs_permission_to_interrupt(home: Instance) -> None:
     counter = home.spawn("Counter")["session_id"]
     peer = {"SM_SESSION_ID": home.spawn("Inbox")["session_id"]}
-    said = home.refused("send", counter, "drop that", "--urgent", exit_code=5, env=peer)
-    assert f"may not interrupt session {counter}" in said
+    error = home.refused("send", counter, "drop that", "--urgent", exit_code=5, env=peer)
+    assert f"may not interrupt session {counter}" in error
     home.sm("send", counter, "when you can", env=peer)
     reader = home.spawn("Inbox")["session_id"]
     assert (
@@ -152,90 +148,90 @@ def test_only_who_may_interrupt_a_session_sends_it_something_urgent(home: Instan
     )
 
 
-def test_a_terminal_in_copy_mode_gets_the_text_all_the_same(home: Instance) -> None:
+def test_message_is_typed_when_the_terminal_is_in_copy_mode(home: Instance) -> None:
     tty = home.spawn("Tty")["session_id"]
     home.tmux("copy-mode", "-t", f"=command-{tty}:")
     assert home.sm("send", tty, "look here").startswith("typed, not confirmed, message ")
     path = home.work / f"read-{tty}"
-    until(lambda: path.exists() and path.read_text().endswith(": look here\n"), "it has read it")
+    until(lambda: path.exists() and path.read_text().endswith(": look here\n"), "the message is read")
 
 
-def test_a_message_reopens_a_session_that_had_completed_and_lives(home: Instance) -> None:
+def test_message_reopens_a_completed_session_whose_process_runs(home: Instance) -> None:
     script = "sm complete first; sm inbox --take --wait > /dev/null; sm complete second; exec sleep 1000"
     again = home.spawn("Sh", script)["session_id"]
     home.sm("wait", again, "--timeout", "30")
     assert home.sm("send", again, "more work") == f"Input sent to session {again}\n"
-    until(lambda: home.session(again)["completion_message"] == "second", "it has completed again")
+    until(lambda: home.session(again)["completion_message"] == "second", "the second completion")
     types = [e["type"] for e in home.events(again)]
     assert types.count("completed") == 2
     assert types.index("reopened") < types.index("message")
 
 
-# Not delivered, and said so
+# Not delivered
 
 
-def test_what_was_not_taken_in_time_expires_and_its_sender_is_told(home: Instance) -> None:
+def test_message_expires_with_a_notice_when_it_is_not_taken_in_time(home: Instance) -> None:
     deaf = home.spawn("Deaf")["session_id"]
     before = home.json("status")["dead_letters"]
-    said = home.refused("send", deaf, "anybody?", "--ttl", "1", "--wait", "20", exit_code=4)
-    assert "expired: it was not taken in time" in said
+    error = home.refused("send", deaf, "anybody?", "--ttl", "1", "--wait", "20", exit_code=4)
+    assert "expired: not delivered in time" in error
     assert home.json("status")["dead_letters"] == before + 1
-    # Whoever was answered is not told again; somebody who did not wait is.
+    # A sender that waited knows the result and gets no notice; a sender that did not wait gets one.
     home.sm("send", deaf, "still nobody?", "--ttl", "1", "--no-wait")
-    number = of(home, deaf)[-1]["message_id"]
-    entry = f"message {number} to deaf-{deaf} ({deaf}) is expired"
-    until(lambda: any(entry in m["text"] for m in home.json("inbox")), "the operator is told")
+    number = log_of(home, deaf)[-1]["message_id"]
+    entry = f"message {number} to deaf-{deaf} ({deaf}) expired"
+    until(lambda: any(entry in m["text"] for m in home.json("inbox")), "the operator's notice")
     assert not any("anybody?" in m["text"] for m in home.json("inbox"))
 
 
-def test_what_a_session_had_not_taken_when_it_ended_has_failed_and_its_sender_is_told(home: Instance) -> None:
+def test_message_fails_with_a_notice_when_its_recipient_ends(home: Instance) -> None:
     deaf = home.spawn("Deaf")["session_id"]
     script = (
         f"sm send {deaf} 'from a session' --no-wait; sm inbox --take --wait > told-of-it; exec sleep 1000"
     )
     home.spawn("Sh", script)
-    until(lambda: of(home, deaf), "it is queued")
+    until(lambda: log_of(home, deaf), "the message is queued")
     home.sm("kill", deaf, "--force")
-    (message,) = of(home, deaf)
+    (message,) = log_of(home, deaf)
     assert message["status"] == "failed"
-    assert message["reason"] == f"session {deaf} has ended (killed), its process is gone"
+    assert message["reason"] == f"session {deaf} has ended (killed)"
     path = home.work / "told-of-it"
-    until(lambda: path.exists() and "is failed" in path.read_text(), "the sender is told")
+    until(lambda: path.exists() and " failed: " in path.read_text(), "the sender's notice")
 
 
-def test_a_reader_that_dies_after_taking_leaves_a_message_that_is_not_certain(home: Instance) -> None:
+def test_message_is_unconfirmed_when_the_reader_dies_after_taking_it(home: Instance) -> None:
     deaf = home.spawn(
         "Sh", "while [ ! -e read-it ]; do sleep 0.05; done; sm inbox --take | head -c 0; exec sleep 1000"
     )
-    # A reader that takes and never says that it has it: the pipe that it writes to is closed at once.
+    # The reader takes the message but cannot confirm it: its output pipe is closed.
     home.sm("send", deaf["session_id"], "x" * 40_000, "--no-wait")
     (home.work / "read-it").touch()
-    until(lambda: of(home, deaf["session_id"])[0]["status"] == "unconfirmed", "it is given up", 40)
-    (message,) = of(home, deaf["session_id"])
-    assert message["reason"] == "its reader took it from the inbox and did not say that it has it"
+    until(lambda: log_of(home, deaf["session_id"])[0]["status"] == "unconfirmed", "its final status", 40)
+    (message,) = log_of(home, deaf["session_id"])
+    assert message["reason"] == "the recipient took it from the inbox but did not confirm it"
 
 
-def test_send_waits_as_long_as_it_was_told_and_takes_nothing_back(home: Instance) -> None:
+def test_send_wait_times_out_and_leaves_the_message_queued(home: Instance) -> None:
     deaf = home.spawn("Deaf")["session_id"]
-    said = home.refused("send", deaf, "later", "--wait", "0.5", exit_code=10)
-    assert "still queued (it has not taken it yet); it was not taken back" in said
-    assert of(home, deaf)[0]["status"] == "queued"
+    error = home.refused("send", deaf, "later", "--wait", "0.5", exit_code=10)
+    assert "still queued (not taken from the inbox yet); it was not cancelled" in error
+    assert log_of(home, deaf)[0]["status"] == "queued"
 
 
 # Waiting
 
 
-def test_wait_tells_what_came_what_cannot_come_and_what_did_not_come_in_time(home: Instance) -> None:
+def test_wait_reports_reached_unreachable_and_timed_out_conditions(home: Instance) -> None:
     quick, slow = home.spawn("Sh", "exit 0")["session_id"], home.spawn("Deaf")["session_id"]
     assert quick in home.sm("wait", quick, slow, "--any", "--timeout", "20")
     ended = home.run("wait", quick, slow, "--all", "--timeout", "0.5")
-    assert (ended.returncode, "did not come to ended within 0.5 s" in ended.stderr) == (10, True)
+    assert (ended.returncode, "did not reach status ended within 0.5 s" in ended.stderr) == (10, True)
     ended = home.run("wait", quick, "--until", "error")
-    assert (ended.returncode, ended.stderr) == (4, "sm: it cannot come to error any more\n")
+    assert (ended.returncode, ended.stderr) == (4, "sm: 1 session can no longer reach status error\n")
     assert home.run("wait", slow, "--until", "running").returncode == 0
 
 
-def test_wait_goes_on_over_a_restart_of_the_daemon(home: Instance) -> None:
+def test_wait_continues_when_the_daemon_restarts(home: Instance) -> None:
     slow = home.spawn("Sh", "while [ ! -e end-now ]; do sleep 0.05; done")["session_id"]
     waiting = subprocess.Popen([SM, "wait", slow, "--json"], env=home.env, stdout=subprocess.PIPE, text=True)
     home.kill_daemon()
@@ -246,9 +242,7 @@ def test_wait_goes_on_over_a_restart_of_the_daemon(home: Instance) -> None:
     assert [s["status"] for s in json.loads(out)] == ["completed"]
 
 
-def test_an_agent_is_idle_while_it_waits_also_over_a_restart_and_works_when_its_command_is_gone(
-    home: Instance,
-) -> None:
+def test_status_is_idle_while_an_inbox_wait_runs_even_after_a_restart(home: Instance) -> None:
     script = "sm inbox --take --wait > /dev/null & echo $! > waiter; wait; exec sleep 1000"
     idle = home.spawn("Sh", script)["session_id"]
     home.in_status(idle, "idle")
@@ -256,7 +250,7 @@ def test_an_agent_is_idle_while_it_waits_also_over_a_restart_and_works_when_its_
     home.sm("status")
     before = home.events(idle, "--type", "running")
     home.sm("send", idle, "--no-wait", "--mode", "idle", "over the restart")
-    until(lambda: of(home, idle)[0]["status"] == "submitted", "it still waits")
+    until(lambda: log_of(home, idle)[0]["status"] == "submitted", "the agent still waits")
     home.in_status(idle, "running")
     assert len(home.events(idle, "--type", "running")) == len(before) + 1
     second = home.spawn("Sh", script.replace("waiter", "waiter-2"))["session_id"]
@@ -268,7 +262,7 @@ def test_an_agent_is_idle_while_it_waits_also_over_a_restart_and_works_when_its_
 # Requests
 
 
-def test_the_first_answer_wins_and_a_late_one_is_told_what_it_was(home: Instance) -> None:
+def test_first_answer_wins_and_a_late_answer_is_refused(home: Instance) -> None:
     asker = home.spawn(
         "Sh", "sm ask 'Which way?' --option left --option right --wait 60 > way; exec sleep 1000"
     )
@@ -279,34 +273,34 @@ def test_the_first_answer_wins_and_a_late_one_is_told_what_it_was(home: Instance
         home.sm("answer", request["request_id"], "2")
         == f"Answered {request['request_id']} of session {session_id}\n"
     )
-    until(lambda: (home.work / "way").read_text() == "right\n", "it has the answer")
-    said = home.refused("answer", request["request_id"], "1", exit_code=4)
-    assert f"{request['request_id']} was answered by operator at " in said
-    assert ': "right"\n' in said
+    until(lambda: (home.work / "way").read_text() == "right\n", "the answer")
+    error = home.refused("answer", request["request_id"], "1", exit_code=4)
+    assert f"{request['request_id']} was answered by operator at " in error
+    assert ': "right"\n' in error
     assert "no open requests" in home.refused("answer", session_id, "1", exit_code=4)
     home.refused("answer", "r99999", "1", exit_code=3)
     home.in_status(session_id, "running")
 
 
-def test_a_text_from_the_operator_answers_the_one_open_question(home: Instance) -> None:
+def test_send_answers_the_only_open_question(home: Instance) -> None:
     asker = home.spawn("Sh", "sm ask 'Yes or no?' --wait 60 > yes-or-no; exec sleep 1000")["session_id"]
     home.in_status(asker, "waiting_input")
     (request,) = home.json("requests", asker)
     assert home.sm("send", asker, "yes") == f"Answered {request['request_id']} of session {asker}: yes\n"
-    until(lambda: (home.work / "yes-or-no").read_text() == "yes\n", "it has the answer")
-    assert of(home, asker) == []
+    until(lambda: (home.work / "yes-or-no").read_text() == "yes\n", "the answer")
+    assert log_of(home, asker) == []
 
 
-def test_an_answer_that_nobody_waits_for_comes_as_a_message(home: Instance) -> None:
+def test_answer_comes_as_a_message_when_the_asker_does_not_wait(home: Instance) -> None:
     script = "sm ask 'When?'; sm inbox --take --wait --json > when; exec sleep 1000"
     asker = home.spawn("Sh", script)["session_id"]
-    (request,) = until(lambda: home.json("requests", asker), "it has asked")
+    (request,) = until(lambda: home.json("requests", asker), "the request")
     home.sm("answer", request["request_id"], "tomorrow")
-    until(lambda: texts(home.work / "when"), "the answer has come")
+    until(lambda: texts(home.work / "when"), "the answer")
     assert texts(home.work / "when") == [f"answer to {request['request_id']}: tomorrow"]
 
 
-def test_an_answer_survives_the_death_of_the_daemon_and_of_the_one_who_waits(home: Instance) -> None:
+def test_answer_survives_when_the_daemon_and_the_waiting_command_are_killed(home: Instance) -> None:
     ask = "sm ask 'And now?' --wait 60 > and-now & echo $! > asking; wait"
     script = f"{ask}; sm inbox --take --wait --json > later; exec sleep 1000"
     asker = home.spawn("Sh", script)["session_id"]
@@ -316,15 +310,15 @@ def test_an_answer_survives_the_death_of_the_daemon_and_of_the_one_who_waits(hom
     home.sm("answer", request["request_id"], "go on")
     home.kill_daemon()
     home.sm("status")
-    until(lambda: texts(home.work / "later"), "the answer has come as a message")
+    until(lambda: texts(home.work / "later"), "the answer as a message")
     assert texts(home.work / "later") == [f"answer to {request['request_id']}: go on"]
 
 
-def test_a_question_expires_is_called_off_and_is_declined(home: Instance) -> None:
+def test_question_can_expire_be_cancelled_and_be_declined(home: Instance) -> None:
     expired = home.spawn(
         "Sh", "sm ask 'Soon?' --expires 1 --wait 60 2> soon; echo $? >> soon; exec sleep 1000"
     )
-    until(lambda: "\n4\n" in (home.work / "soon").read_text(), "it is told")
+    until(lambda: "\n4\n" in (home.work / "soon").read_text(), "the expiry")
     assert "is expired: nobody answered in time" in (home.work / "soon").read_text()
     (request,) = home.json("requests", expired["session_id"], "--all")
     assert "expired at" in home.refused("answer", request["request_id"], "now", exit_code=4)
@@ -338,30 +332,30 @@ def test_a_question_expires_is_called_off_and_is_declined(home: Instance) -> Non
     ]
     home.in_status(declined, "waiting_input")
     assert home.sm("deny", declined, "not today").startswith("Denied r")
-    until(lambda: (home.work / "please").read_text().endswith("\n4\n"), "it is told")
+    until(lambda: (home.work / "please").read_text().endswith("\n4\n"), "the refusal")
     assert "was declined: not today" in (home.work / "please").read_text()
 
 
-def test_a_session_answers_only_for_those_below_it(home: Instance) -> None:
+def test_session_cannot_answer_requests_of_other_sessions(home: Instance) -> None:
     asker = home.spawn("Sh", "sm ask 'Who?' ; exec sleep 1000")["session_id"]
-    (request,) = until(lambda: home.json("requests", asker), "it has asked")
+    (request,) = until(lambda: home.json("requests", asker), "the request")
     name = request["request_id"]
     home.spawn("Sh", f"sm answer {name} me 2> stranger; echo $? >> stranger; exec sleep 1000")
     until(
         lambda: (home.work / "stranger").exists() and (home.work / "stranger").read_text().endswith("3\n"),
-        "it tried",
+        "the refusal",
     )
     assert home.json("requests", asker)[0]["state"] == "open"
 
 
-def test_a_broadcast_of_a_session_reaches_its_children_and_nobody_else(home: Instance) -> None:
+def test_broadcast_of_a_session_reaches_only_its_children(home: Instance) -> None:
     parent = home.spawn(
         "Sh", "while [ ! -e tell ]; do sleep 0.05; done; sm broadcast 'to mine' > said; exec sleep 1000"
     )
     child = home.spawn("Inbox", "--parent", parent["session_id"])["session_id"]
     stranger = home.spawn("Inbox")["session_id"]
     (home.work / "tell").touch()
-    until(lambda: texts(home.work / f"read-{child}") == ["to mine"], "the child has it")
-    assert of(home, stranger) == []
+    until(lambda: texts(home.work / f"read-{child}") == ["to mine"], "the child's message")
+    assert log_of(home, stranger) == []
     path = home.work / "said"
-    until(lambda: path.read_text() == f"Input sent to session {child}\n", "the parent knows")
+    until(lambda: path.read_text() == f"Input sent to session {child}\n", "the parent's output")

@@ -1,4 +1,4 @@
-"""What a real daemon answers is what docs/openapi.json says: every route, by the operator and from within a session."""
+"""Every route of a real daemon answers as docs/openapi.json says, to the operator and to a session."""
 
 import json
 import sys
@@ -13,16 +13,16 @@ import pytest
 from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
+from tests.api_client import ApiClient
 from tests.instance import Instance, until
-from tests.speaking import Speaker
 
-DOOR = Path(__file__).with_name("door.py")
+PROXY = Path(__file__).with_name("session_proxy.py")
 TALK = "0f0e0d0c-0b0a-4908-8706-050403020100"
-# A stand-in for claude, run as a shell of that name: it tells its hooks what its prompt holds, and waits.
+# A stand-in for claude, run as a shell of that name: it passes each line of its prompt to its hook and waits.
 CLAUDE = """
-for told; do :; done
-[ "${told# }" != door ] || exec PYTHON DOOR
-[ -z "$SM_SESSION_ID" ] || echo "$told" | while read -r event; do echo "$event" | sm hook claude; done
+for prompt; do :; done
+[ "${prompt# }" != proxy ] || exec PYTHON PROXY
+[ -z "$SM_SESSION_ID" ] || echo "$prompt" | while read -r event; do echo "$event" | sm hook claude; done
 while read -r key; do :; done
 """
 CONFIG = """
@@ -31,7 +31,7 @@ tmux: {{socket_name: test}}
 commands:
   Sh: {{command: [sh, -c]}}
   Sleeper: {{command: [sleep, "1000"], prompt: file}}
-  Door: {{command: [{python}, {door}], prompt: file}}
+  Proxy: {{command: [{python}, {proxy}], prompt: file}}
 claude:
   default_command: [{claude}, {script}]
   agent_configs: {{Plain: {{args: []}}}}
@@ -40,40 +40,40 @@ limits: {{spawn_interval_s: 0}}
 """
 
 
-class Story:
-    """An instance, its operator, and a session (`door`) through which a second caller speaks."""
+class Scenario:
+    """An instance, its operator, and a session (`proxy`) through which a second caller sends requests."""
 
     def __init__(self) -> None:
         self.instance = Instance(config="{}")
         try:
-            self.operator, self.session, self.door = self._begins()
+            self.operator, self.session, self.proxy = self._start()
         except BaseException:
             self.instance.end()
             raise
 
-    def _begins(self) -> tuple[Speaker, Speaker, str]:
+    def _start(self) -> tuple[ApiClient, ApiClient, str]:
         home, work = self.instance.home, self.instance.work
         claude = home / "bin" / "claude"
         claude.parent.mkdir()
         claude.symlink_to("/bin/sh")
         script = home / "fake"
-        script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("DOOR", str(DOOR)))
-        config = CONFIG.format(python=sys.executable, door=DOOR, claude=claude, script=script)
+        script.write_text(CLAUDE.replace("PYTHON", sys.executable).replace("PROXY", str(PROXY)))
+        config = CONFIG.format(python=sys.executable, proxy=PROXY, claude=claude, script=script)
         self.instance.config.write_text(config)
         self.instance.start_daemon()
-        operator = Speaker(self.instance.socket)
+        operator = ApiClient(self.instance.socket)
         spawned = operator.post(
-            "/v1/sessions", agent_type="Door", name="way", title="the way in", **self._here()
+            "/v1/sessions", agent_type="Proxy", name="way", title="the way in", **self.caller_context()
         )
-        until((work / "door").exists, "the door is open")
-        return operator, Speaker(work / "door"), spawned["session_id"]
+        until((work / "proxy").exists, "the proxy listens")
+        return operator, ApiClient(work / "proxy"), spawned["session_id"]
 
     def spawn(self, agent_type: str, prompt: str | None = None, **more: Any) -> str:
-        body = {"agent_type": agent_type, "prompt": prompt, **self._here(), **more}
+        body = {"agent_type": agent_type, "prompt": prompt, **self.caller_context(), **more}
         return str(self.operator.post("/v1/sessions", **body)["session_id"])
 
-    def _here(self) -> dict[str, Any]:
-        """Where a person runs `sm`, as it tells the daemon."""
+    def caller_context(self) -> dict[str, Any]:
+        """The directory and environment that `sm` reports to the daemon."""
         return {"cwd": str(self.instance.work), "environment": self.instance.env}
 
     def end(self) -> None:
@@ -83,33 +83,33 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Iterator[Story]:
-    made = Story()
-    yield made
-    made.end()
+def scenario() -> Iterator[Scenario]:
+    scenario = Scenario()
+    yield scenario
+    scenario.end()
 
 
-def test_every_route_answers_as_it_is_documented(story: Story) -> None:
-    operator, session, door = story.operator, story.session, story.door
-    looks(operator, door)
-    works(session, operator, door)
-    writes(session, operator, door)
-    asks(session, operator, door)
-    teams(story)
-    talks(story)
-    asker = has_dialogs(story)
-    goes_on(story)
-    ends(story)
+def test_every_route_answers_as_documented(scenario: Scenario) -> None:
+    operator, session, proxy = scenario.operator, scenario.session, scenario.proxy
+    use_read_routes(operator, proxy)
+    use_report_routes(session, operator, proxy)
+    use_message_routes(session, operator, proxy)
+    use_request_routes(session, operator, proxy)
+    use_workspace_routes(scenario)
+    use_observation_routes(scenario)
+    asker = use_dialog_routes(scenario)
+    use_adopt_and_restore(scenario)
+    use_end_routes(scenario)
     operations = {
         o["operationId"] for p in document()["paths"].values() for o in p.values() if "operationId" in o
     }
-    heard = {
-        name for speaker in (operator, session, asker) for name, status in speaker.heard if status == 200
+    called = {
+        name for speaker in (operator, session, asker) for name, status in speaker.responses if status == 200
     }
-    assert operations - heard == set(), "no story tells of them"
+    assert operations - called == set(), "routes that no step uses"
 
 
-def looks(operator: Speaker, door: str) -> None:
+def use_read_routes(operator: ApiClient, proxy: str) -> None:
     operator.get("/v1/health")
     operator.get("/v1/status")
     assert {"Sh", "Plain"} <= {a["name"] for a in operator.get("/v1/agents")["agents"]}
@@ -118,17 +118,17 @@ def looks(operator: Speaker, door: str) -> None:
     ]
     for path in ("/v1/who", "/v1/others"):
         assert len(operator.get(path)) == 1
-    one = "/v1/sessions/{ref}"
-    assert operator.get(one, "door-way")["session_id"] == door
-    for what in ("output", "attach", "progress", "why", "actions", "checkpoints"):
-        operator.get(f"{one}/{what}", door)
-    operator.post(f"{one}/what", door)
-    assert operator.refused(f"{one}/kill", "ffff")["code"] == "not_found"
+    session_path = "/v1/sessions/{ref}"
+    assert operator.get(session_path, "proxy-way")["session_id"] == proxy
+    for view in ("output", "attach", "progress", "why", "actions", "checkpoints"):
+        operator.get(f"{session_path}/{view}", proxy)
+    operator.post(f"{session_path}/what", proxy)
+    assert operator.refused(f"{session_path}/kill", "ffff")["code"] == "not_found"
 
 
-def works(session: Speaker, operator: Speaker, door: str) -> None:
+def use_report_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:
     me = session.get("/v1/me")
-    assert me["session_id"] == door
+    assert me["session_id"] == proxy
     session.post("/v1/sessions/me/note", text="at the (1/2 tasks)")
     session.post("/v1/sessions/me/checkpoints", message="half (1/2 tasks)", metadata={"n": [1, {"a": None}]})
     session.post(
@@ -139,15 +139,15 @@ def works(session: Speaker, operator: Speaker, door: str) -> None:
         session.post("/v1/sessions", agent_type="Sh", prompt="exit 3", wait_s=20, key="one")["session_id"]
         == child
     )
-    told = session.post("/v1/wait", sessions=[child], wait_s=20)
-    assert told["reached"] and told["sessions"][0]["exit_code"] == 3
+    waited = session.post("/v1/wait", sessions=[child], wait_s=20)
+    assert waited["reached"] and waited["sessions"][0]["exit_code"] == 3
     session.post("/v1/wait/heard", sessions=[child])
     assert "last_output" in session.get("/v1/sessions/{ref}", child)
     (top,) = operator.get("/v1/sessions/{ref}/children", "-", recursive=1, archived=1)
     assert [c["session_id"] for c in top["children"]] == [child]
     session.post("/v1/sessions/{ref}/archive", child)
     session.post("/v1/sessions/{ref}/unarchive", child)
-    events = operator.get("/v1/events", session=door, recursive=1)["events"]
+    events = operator.get("/v1/events", session=proxy, recursive=1)["events"]
     assert {"spawned", "checkpoint", "note", "error"} <= {e["type"] for e in events}
     event = json.loads(operator.first_event(since=0).partition("data: ")[2])
     assert event == operator.get("/v1/events", since=0, limit=1)["events"][0]
@@ -157,8 +157,8 @@ def works(session: Speaker, operator: Speaker, door: str) -> None:
     operator.post("/v1/sessions/{ref}/remove", child)
 
 
-def writes(session: Speaker, operator: Speaker, door: str) -> None:
-    sent = operator.post("/v1/messages", to=door, text="hello", mode="urgent", ttl_s=60)
+def use_message_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:
+    sent = operator.post("/v1/messages", to=proxy, text="hello", mode="urgent", ttl_s=60)
     assert sent["status"] == "queued"
     assert [m["message_id"] for m in session.get("/v1/inbox")] == [sent["message_id"]]
     (taken,) = session.post("/v1/inbox/take", wait_s=5)
@@ -166,32 +166,32 @@ def writes(session: Speaker, operator: Speaker, door: str) -> None:
     (arrived,) = session.post("/v1/inbox/confirm", message_ids=[taken["message_id"]])
     assert arrived["status"] == "submitted"
     operator.get("/v1/messages/{id}", sent["message_id"], wait_s=5)
-    assert operator.get("/v1/messages", session=door, limit=5)[0]["text"] == "hello"
+    assert operator.get("/v1/messages", session=proxy, limit=5)[0]["text"] == "hello"
     assert len(operator.get("/v1/audience", recursive=1)) == 1
 
 
-def asks(session: Speaker, operator: Speaker, door: str) -> None:
+def use_request_routes(session: ApiClient, operator: ApiClient, proxy: str) -> None:
     first = session.post("/v1/requests", question="red?", options=["yes", "no"], expires_s=100)["request_id"]
-    (seen,) = operator.get("/v1/requests", session=door)
-    assert (seen["request_id"], seen["options"]) == (first, ["yes", "no"])
+    (shown,) = operator.get("/v1/requests", session=proxy)
+    assert (shown["request_id"], shown["options"]) == (first, ["yes", "no"])
     operator.post("/v1/requests/{ref}/answer", first, answers=["1"], message="sure")
     assert session.get("/v1/requests/{ref}", first, wait_s=5)["answer"]["answers"] == ["yes"]
     session.post("/v1/requests/{ref}/taken", first)
     session.post("/v1/requests", question="blue?")
-    answered = operator.post("/v1/messages", to=door, text="no")
+    answered = operator.post("/v1/messages", to=proxy, text="no")
     assert answered["message_id"] is None and answered["request_id"] != first
     assert len(operator.get("/v1/requests", all=1)) == 2
 
 
-def teams(story: Story) -> None:
-    operator, work = story.operator, story.instance.work
+def use_workspace_routes(scenario: Scenario) -> None:
+    operator, work = scenario.operator, scenario.instance.work
     team = work / "team"
     team.mkdir()
     operator.post(
         "/v1/workspaces", slug="team", working_dir=str(team), trust="direct", capabilities={"mcps": ["a"]}
     )
     operator.post("/v1/workspaces/{slug}", "team", trust=None, strict_mcps=True, sandbox={"memory": "2g"})
-    member = story.spawn("Sh", "exit 0", workspace="team", wait_s=20)
+    member = scenario.spawn("Sh", "exit 0", workspace="team", wait_s=20)
     operator.post("/v1/wait", sessions=[member], wait_s=20)
     assert [s["workspace"] for s in operator.get("/v1/sessions", workspace="team")] == ["team"]
     operator.get("/v1/events", workspace="team")
@@ -201,19 +201,19 @@ def teams(story: Story) -> None:
     assert [w["slug"] for w in operator.get("/v1/workspaces", deleted=1)] == ["team"]
 
 
-def talks(story: Story) -> None:
-    """An agent that is observed has more to tell: evidence, tools, a list of tasks."""
-    operator, instance = story.operator, story.instance
+def use_observation_routes(scenario: Scenario) -> None:
+    """Use the routes that show evidence, tools and tasks of an observed agent."""
+    operator, instance = scenario.operator, scenario.instance
     transcript = instance.home / ".claude" / "projects" / "w" / f"{TALK}.jsonl"
     transcript.parent.mkdir(parents=True)
-    of_all = {"session_id": TALK, "transcript_path": str(transcript)}
+    common = {"session_id": TALK, "transcript_path": str(transcript)}
     events = [
-        {"hook_event_name": "SessionStart", "source": "startup", **of_all},
-        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, **of_all},
+        {"hook_event_name": "SessionStart", "source": "startup", **common},
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, **common},
     ]
-    talker = story.spawn("Plain", "\n".join(map(json.dumps, events)))
+    agent = scenario.spawn("Plain", "\n".join(map(json.dumps, events)))
     todo = {"todos": [{"content": "see", "status": "completed", "activeForm": "seeing"}]}
-    at = later(instance.session(talker)["created_at"], 30)  # what came before it would not be its own
+    at = later(instance.session(agent)["created_at"], 30)  # older messages would not be its own
     lines = [
         {
             "type": "assistant",
@@ -228,44 +228,44 @@ def talks(story: Story) -> None:
         for name, given in (("TodoWrite", todo), ("Bash", {"command": "ls"}))
     ]
     transcript.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    one = "/v1/sessions/{ref}"
+    session_path = "/v1/sessions/{ref}"
     shown = until(
-        lambda: p if (p := operator.get(f"{one}/progress", talker))["tokens_used"] else None,
+        lambda: p if (p := operator.get(f"{session_path}/progress", agent))["tokens_used"] else None,
         "its tokens are counted",
     )
     assert shown["last_tool"] and shown["todo"] and shown["tools_used"] == {"TodoWrite": 1, "Bash": 1}
-    assert operator.get(f"{one}/why", talker)["evidence"]
-    assert {a["kind"] for a in operator.get(f"{one}/actions", talker)} >= {"tool", "event"}
-    operator.post(f"{one}/interrupt", talker)
-    operator.post(f"{one}/fork", talker, name="other")
+    assert operator.get(f"{session_path}/why", agent)["evidence"]
+    assert {a["kind"] for a in operator.get(f"{session_path}/actions", agent)} >= {"tool", "event"}
+    operator.post(f"{session_path}/interrupt", agent)
+    operator.post(f"{session_path}/fork", agent, name="other")
 
 
-def has_dialogs(story: Story) -> Speaker:
-    """Its hook waits for the answer, and takes it."""
-    operator, directory = story.operator, story.instance.work / "asks"
+def use_dialog_routes(scenario: Scenario) -> ApiClient:
+    """Answer a dialog while its hook waits, and take the answer."""
+    operator, directory = scenario.operator, scenario.instance.work / "asks"
     directory.mkdir()
-    story.spawn("Plain", "door", working_dir=str(directory))
-    until((directory / "door").exists, "the door is open")
-    with closing(Speaker(directory / "door")) as asker, ThreadPoolExecutor(1) as pool:
-        of_all = {"emitted_at": asker.get("/v1/me")["created_at"], "provider": "claude", "key": "its hook"}
+    scenario.spawn("Plain", "proxy", working_dir=str(directory))
+    until((directory / "proxy").exists, "the proxy listens")
+    with closing(ApiClient(directory / "proxy")) as agent, ThreadPoolExecutor(1) as pool:
+        common = {"emitted_at": agent.get("/v1/me")["created_at"], "provider": "claude", "key": "its hook"}
         started = {"hook_event_name": "SessionStart", "source": "startup"}
-        asker.post("/v1/hooks", **{**of_all, "key": "start"}, payload=started)
+        agent.post("/v1/hooks", **{**common, "key": "start"}, payload=started)
         payload = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"n": 1}}
-        asked = asker.post("/v1/hooks/dialog", **of_all, payload=payload, cut=True)
-        assert (asked["state"], asked["output"]) == ("open", None)
-        answered = pool.submit(
-            operator.post, "/v1/requests/{ref}/answer", asked["request"], approved=True, message="once"
+        opened = agent.post("/v1/hooks/dialog", **common, payload=payload, cut=True)
+        assert (opened["state"], opened["output"]) == ("open", None)
+        answer = pool.submit(
+            operator.post, "/v1/requests/{ref}/answer", opened["request"], approved=True, message="once"
         )
-        told = asker.post("/v1/hooks/dialog", **of_all, payload=payload, cut=True, wait_s=20)
-        assert told["state"] == "decided" and json.loads(told["output"])
-        asker.post("/v1/hooks/dialog/taken", key="its hook")
-        done = answered.result()
+        decided = agent.post("/v1/hooks/dialog", **common, payload=payload, cut=True, wait_s=20)
+        assert decided["state"] == "decided" and json.loads(decided["output"])
+        agent.post("/v1/hooks/dialog/taken", key="its hook")
+        done = answer.result()
         assert (done["state"], done["arguments"], done["cut"]) == ("answered", {"n": 1}, True)
-    return asker
+    return agent
 
 
-def goes_on(story: Story) -> None:
-    operator, instance = story.operator, story.instance
+def use_adopt_and_restore(scenario: Scenario) -> None:
+    operator, instance = scenario.operator, scenario.instance
     claude, script = instance.home / "bin" / "claude", instance.home / "fake"
     instance.tmux("new-session", "-d", "-s", "mine", "-c", str(instance.work), f"{claude} {script}")
     pane = instance.tmux("display-message", "-p", "-t", "=mine:", "#{pane_id}").strip()
@@ -273,16 +273,16 @@ def goes_on(story: Story) -> None:
     operator.post("/v1/restore")
 
 
-def ends(story: Story) -> None:
-    operator, session, door = story.operator, story.session, story.door
+def use_end_routes(scenario: Scenario) -> None:
+    operator, session, proxy = scenario.operator, scenario.session, scenario.proxy
     child = session.post("/v1/sessions", agent_type="Sleeper")["session_id"]
     assert session.post("/v1/sessions/me/complete", message="done", status="completed")["warnings"]
-    assert operator.post("/v1/sessions/{ref}/kill", door, tree=True)["killed_too"][0]["session_id"] == child
+    assert operator.post("/v1/sessions/{ref}/kill", proxy, tree=True)["killed_too"][0]["session_id"] == child
     operator.post("/v1/daemon/stop", all=True)
 
 
-def test_no_nesting_is_a_defect(story: Story) -> None:
-    """orjson reads 1,024 levels and writes 254, and Python shows a value of about as many as it can call functions."""
+def test_deeply_nested_json_is_a_usage_error(scenario: Scenario) -> None:
+    """orjson reads 1,024 levels and writes 254; Python's `repr` is limited by its recursion limit."""
     for depth in (150, 254, 1000):
         deep = '{"a":' * depth + "1" + "}" * depth
         for path, body in (
@@ -291,13 +291,13 @@ def test_no_nesting_is_a_defect(story: Story) -> None:
             ("/v1/hooks", f'{{"emitted_at": "2026-01-01T00:00:00Z", "payload": {deep}}}'),
         ):
             for headers in ({}, {KEY_HEADER: f"{depth}"}):
-                answer = story.session.ask("post", path, path, data=body, headers=headers)
+                answer = scenario.session.ask("post", path, path, data=body, headers=headers)
                 assert answer.json()["error"]["code"] == "usage"
 
 
-def test_no_number_is_too_large_for_the_database(story: Story) -> None:
+def test_large_message_ids_are_refused_without_a_database_error(scenario: Scenario) -> None:
     for number in (-1, 10**18, 2**63, 2**64 - 1):
-        assert story.operator.refused("/v1/inbox/confirm", message_ids=[number])["code"] in (
+        assert scenario.operator.refused("/v1/inbox/confirm", message_ids=[number])["code"] in (
             "usage",
             "not_found",
         )

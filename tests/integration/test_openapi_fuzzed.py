@@ -1,6 +1,6 @@
-"""Whatever is sent to any route, it is answered as docs/openapi.json says, and no answer is a defect of ours.
+"""Generated requests to every route are answered as docs/openapi.json says, and never with an internal error.
 
-schemathesis makes the requests from the document: such as it allows, and such as it does not.
+schemathesis makes valid and invalid requests from the document.
 """
 
 import sqlite3
@@ -17,12 +17,12 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
 from sm.api.openapi import document
-from sm.paths import Places
+from sm.paths import InstancePaths
+from tests.api_client import BASE_URL, ApiClient
 from tests.instance import Instance
-from tests.speaking import BASE_URL, Speaker
 
 EXAMPLES = 6
-"""For each route and kind of data: the whole of it is to take seconds."""
+"""Examples for each route and generation mode, so few that a run takes seconds."""
 CONFIG = """
 default_trust: direct
 tmux: {socket_name: test}
@@ -32,27 +32,27 @@ commands:
 limits: {spawn_interval_s: 0, max_children: 4, max_per_workspace: 8, messages_per_minute: 100000}
 """
 LEFT_OUT = {
-    "stopDaemon",  # nothing would be there to answer the rest
+    "stopDaemon"  # the other routes need the daemon
 }
 LAST = ("archive", "reparent", "interrupt", "complete", "restore", "remove", "kill")
-"""Those after which sessions are not what they were."""
-NEEDS_LUCK = set("args branch cwd model parent preset trust working_dir workspace worktree".split())
-"""Fields of a spawn for which nearly any text is refused, before all the rest is looked at."""
+"""Operations that change the sessions; they come last."""
+RARELY_VALID = set("args branch cwd model parent preset trust working_dir workspace worktree".split())
+"""Fields of a spawn for which nearly every text is refused before the other fields are read."""
 
 
-class Attacked:
-    """An instance with things to aim at: `refs` name sessions. `agent` speaks with the token of one of them."""
+class Target:
+    """An instance with sessions, a request, a message and a workspace. `refs` name sessions; `agent` is one of them."""
 
     def __init__(self) -> None:
         self.instance = Instance(config=CONFIG)
-        self._speakers: list[Speaker] = []
+        self._clients: list[ApiClient] = []
         try:
-            self.operator = self._speaker(self.instance.socket)
+            self.operator = self._client(self.instance.socket)
             self.instance.start_daemon()
             self.refs = self._sessions()
-            place = Places(str(self.instance.config), str(self.instance.state))
+            place = InstancePaths(str(self.instance.config), str(self.instance.state))
             token = Path(place.token_file(self.refs[0])).read_text().strip()
-            self.agent = self._speaker(Path(place.agent_socket(None)), token)
+            self.agent = self._client(Path(place.agent_socket(None)), token)
             self.agent.post("/v1/requests", question="which?", options=["this", "that"])
             self.operator.post("/v1/messages", to=self.refs[1], text="hello")
             team = self.instance.work / "team"
@@ -62,9 +62,9 @@ class Attacked:
             self.end()
             raise
 
-    def _speaker(self, path: Path, token: str | None = None) -> Speaker:
-        self._speakers.append(Speaker(path, token))
-        return self._speakers[-1]
+    def _client(self, path: Path, token: str | None = None) -> ApiClient:
+        self._clients.append(ApiClient(path, token))
+        return self._clients[-1]
 
     def _sessions(self) -> list[str]:
         first = self._spawn("Long")
@@ -74,7 +74,7 @@ class Attacked:
             self._spawn("Brief", parent=first),
             self._spawn("Long"),
         ]
-        # As a sandbox would have them: there is none yet that could start them so.
+        # There is no sandbox yet, so the rows of the sessions are changed.
         self.instance.kill_daemon()
         with closing(sqlite3.connect(self.instance.state / "sm.db")) as database, database:
             database.execute("UPDATE sessions SET effective_mode = 'sandboxed'")
@@ -88,33 +88,33 @@ class Attacked:
         return str(spawned["session_id"])
 
     def end(self) -> None:
-        for speaker in self._speakers:
-            speaker.close()
+        for client in self._clients:
+            client.close()
         self.instance.end()
 
 
 @pytest.fixture
-def attacked() -> Iterator[Attacked]:
-    made = Attacked()
-    yield made
-    made.end()
+def target() -> Iterator[Target]:
+    target = Target()
+    yield target
+    target.end()
 
 
 def operations(half: int) -> list[Any]:
-    """Every second route is attacked, in this order."""
+    """Every second operation, starting at `half`; those in LAST come last."""
     written = document()
     for item in written["paths"].values():
-        # What becomes of another protocol is the same everywhere: asked where nothing else can be got wrong.
-        asked = [each for each in item.values() if isinstance(each, dict)]
-        if all("parameters" in each or "requestBody" in each for each in asked):
+        # The protocol header is checked the same way everywhere, so only routes without other input keep it.
+        operations = [value for value in item.values() if isinstance(value, dict)]
+        if all("parameters" in o or "requestBody" in o for o in operations):
             of_all = [p for p in item["parameters"] if p != {"$ref": "#/components/parameters/Protocol"}]
             item["parameters"] = of_all
     config = schemathesis.Config()
     config.projects.default.generation.update(with_security_parameters=False)
     schema = schemathesis.openapi.from_dict(written, config=config)
     found = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
-    chosen = [each for each in found if _id(each) not in LEFT_OUT]
-    ordered = sorted(chosen, key=lambda each: LAST.index(_id(each)) + 1 if _id(each) in LAST else 0)
+    chosen = [o for o in found if _id(o) not in LEFT_OUT]
+    ordered = sorted(chosen, key=lambda o: LAST.index(_id(o)) + 1 if _id(o) in LAST else 0)
     return ordered[half::2]
 
 
@@ -122,8 +122,8 @@ def _id(operation: Any) -> str:
     return str(operation.definition.raw["operationId"])
 
 
-def attack(operation: Any, speakers: Sequence[Speaker], refs: Sequence[str], work: str) -> None:
-    """Each speaker sends the same, since what is refused to one may be done for the other."""
+def send_generated(operation: Any, clients: Sequence[ApiClient], refs: Sequence[str], work: str) -> None:
+    """Send each generated request as every client: one may be refused where another is not."""
     aims = st.one_of(st.none(), st.sampled_from(refs))
     for mode in GenerationMode:
 
@@ -137,18 +137,18 @@ def attack(operation: Any, speakers: Sequence[Speaker], refs: Sequence[str], wor
         )
         @given(case=operation.as_strategy(generation_mode=mode), ref=aims)
         def ask(case: Case[Any], ref: str | None) -> None:
-            aim(case, ref, work)
+            fill_in(case, ref, work)
             request = case.as_transport_kwargs(base_url=BASE_URL)
-            for speaker in speakers:
-                speaker.send(operation.path, **request).close()  # of a stream the beginning is enough
+            for client in clients:
+                client.send(operation.path, **request).close()  # the beginning of a stream is enough
 
         ask()
 
 
-def aim(case: Case[Any], ref: str | None, work: str) -> None:
-    """Name what there is, or all would be refused for that; and wait for nothing, since nothing comes.
+def fill_in(case: Case[Any], ref: str | None, work: str) -> None:
+    """Name existing objects, so that requests are not refused as unknown, and wait 0 seconds.
 
-    With `ref` None only an agent type, lest much is spawned.
+    `ref` None: name only an agent type, so that few sessions are spawned.
     """
     named: dict[str, str | int] = {"agent_type": "Brief"}
     if ref is not None:
@@ -159,7 +159,7 @@ def aim(case: Case[Any], ref: str | None, work: str) -> None:
         if not isinstance(place, dict):
             continue
         if ref is not None and "agent_type" in place:
-            for name in NEEDS_LUCK & place.keys():
+            for name in RARELY_VALID & place.keys():
                 del place[name]
             place["cwd"] = work
         place.update({name: value for name, value in named.items() if name in place})
@@ -169,12 +169,12 @@ def aim(case: Case[Any], ref: str | None, work: str) -> None:
 
 
 @pytest.mark.parametrize("half", [0, 1])
-def test_whatever_is_sent_is_answered_as_documented(attacked: Attacked, half: int) -> None:
-    operator, agent = attacked.operator, attacked.agent
+def test_generated_requests_are_answered_as_documented(target: Target, half: int) -> None:
+    operator, agent = target.operator, target.agent
     attacks = operations(half)
     for operation in attacks:
         for_agents = bool(operation.definition.raw["security"])
-        speakers = [operator, agent] if for_agents else [operator]
-        attack(operation, speakers, attacked.refs, str(attacked.instance.work))
-    done = {name for speaker in (operator, agent) for name, status in speaker.heard if status == 200}
-    assert len(done) > len(attacks) / 2, "more was refused than should be"
+        clients = [operator, agent] if for_agents else [operator]
+        send_generated(operation, clients, target.refs, str(target.instance.work))
+    done = {name for client in (operator, agent) for name, status in client.responses if status == 200}
+    assert len(done) > len(attacks) / 2, "too many operations were refused"

@@ -1,4 +1,4 @@
-"""The daemon, tmux or the machine goes away and comes back: what was true is still known, the rest is said."""
+"""Recovery after the daemon, tmux or the machine was down, and reports spooled meanwhile."""
 
 import json
 import os
@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from tests.instance import SM, Instance, until
+from tests.integration.ended_agents import ENDED, gone, tmux_server
 from tests.load import scaled
 
-# Reports until the daemon is away, and says after each report that it was answered.
+# Sends checkpoints until the daemon is gone and prints the number of each acknowledged one.
 WRITER = """
 import itertools, os
 from sm.client.http import Client
@@ -35,8 +36,8 @@ except SmError:
 TIMES = {"uptime_s", "last_activity_at"}
 
 
-def world(instance: Instance) -> dict[str, Any]:
-    """Everything that may not change because a daemon dies."""
+def state(instance: Instance) -> dict[str, Any]:
+    """All state that must not change when the daemon is killed."""
     sessions = instance.json("all")
     return {
         "sessions": [{k: v for k, v in s.items() if k not in TIMES} for s in sessions],
@@ -45,16 +46,8 @@ def world(instance: Instance) -> dict[str, Any]:
     }
 
 
-def gone(pid: int) -> bool:
-    """Also when only a zombie of it is left."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def started(pid: int) -> str:
-    """Since when this process has been running (field 22 of proc(5)): another one for another process."""
+def start_time(pid: int) -> str:
+    """The start time of a process (field 22 of proc(5)), which differs when the pid is reused."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
 
 
@@ -67,9 +60,8 @@ def as_session(instance: Instance, session: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def endings(instance: Instance, session_id: str) -> list[str]:
-    types = [e["type"] for e in instance.events(session_id)]
-    return [t for t in types if t in ("completed", "error", "abandoned", "killed")]
+def end_events(instance: Instance, session_id: str) -> list[str]:
+    return [e["type"] for e in instance.events(session_id) if e["type"] in ENDED]
 
 
 def stop_daemon(instance: Instance) -> None:
@@ -77,9 +69,9 @@ def stop_daemon(instance: Instance) -> None:
 
 
 @contextmanager
-def no_answer(instance: Instance) -> Iterator[None]:
-    """A tmux server that is there and does not answer."""
-    server = int(instance.tmux("display-message", "-p", "#{pid}"))
+def stopped_tmux(instance: Instance) -> Iterator[None]:
+    """Stop the tmux server, so that it exists but does not answer."""
+    server = tmux_server(instance)
     os.kill(server, signal.SIGSTOP)
     try:
         yield
@@ -87,7 +79,7 @@ def no_answer(instance: Instance) -> Iterator[None]:
         os.kill(server, signal.SIGCONT)
 
 
-def test_a_killed_daemon_comes_back_with_everything_and_agents_never_notice(instance: Instance) -> None:
+def test_state_and_agents_are_unchanged_when_the_daemon_is_killed(instance: Instance) -> None:
     parent = instance.spawn("Sleeper", "--name", "parent")
     child = instance.spawn("Sleeper", "--parent", parent["session_id"])
     done = instance.spawn("Sh", "exit 4")["session_id"]
@@ -98,17 +90,17 @@ def test_a_killed_daemon_comes_back_with_everything_and_agents_never_notice(inst
         instance.sm("checkpoint", f"step {n}", "--metadata", f"n={n}", env=as_session(instance, child))
     instance.sm("complete", "early", env=as_session(instance, child))
     pids = [s["pid"] for s in (parent, child)]
-    since = [started(pid) for pid in pids]
-    before = world(instance)
+    since = [start_time(pid) for pid in pids]
+    before = state(instance)
     for _ in range(3):
         instance.kill_daemon()
-        assert world(instance) == before
-    assert [started(pid) for pid in pids] == since
+        assert state(instance) == before
+    assert [start_time(pid) for pid in pids] == since
     instance.sm("kill", parent["session_id"])
     assert instance.session(parent["session_id"])["status"] == "killed"
 
 
-def test_what_was_answered_under_load_survives_a_kill(instance: Instance) -> None:
+def test_acknowledged_reports_survive_when_the_daemon_is_killed_under_load(instance: Instance) -> None:
     busy = [instance.spawn("Sleeper") for _ in range(3)]
     writers = [
         subprocess.Popen(
@@ -119,44 +111,50 @@ def test_what_was_answered_under_load_survives_a_kill(instance: Instance) -> Non
         )
         for s in busy
     ]
-    told = []
+    acknowledged_counts = []
     for writer in writers:
         assert writer.stdout is not None
-        for _ in range(20):  # all of them are in the middle of it
+        for _ in range(20):  # every writer is running
             assert writer.stdout.readline()
     instance.kill_daemon()
     for writer in writers:
         assert writer.stdout is not None
-        told.append(20 + len(writer.stdout.read().split()))
+        acknowledged_counts.append(20 + len(writer.stdout.read().split()))
         writer.stdout.close()
         writer.wait(scaled(20))
     events = instance.events()
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
-    for session, answered in zip(busy, told, strict=True):
+    for session, acknowledged in zip(busy, acknowledged_counts, strict=True):
         messages = [c["message"] for c in instance.json("checkpoints", session["session_id"])]
         assert messages == [str(n) for n in range(len(messages))]
-        assert len(messages) in (answered, answered + 1)  # the last may be in and its answer not out
-        told_of = [
+        assert len(messages) in (
+            acknowledged,
+            acknowledged + 1,
+        )  # the last one may be stored but not acknowledged
+        checkpoints = [
             e for e in events if e["session_id"] == session["session_id"] and e["type"] == "checkpoint"
         ]
-        assert len(told_of) == len(messages)
+        assert len(checkpoints) == len(messages)
 
 
-def test_a_tmux_server_that_went_meanwhile_is_every_sessions_error(instance: Instance) -> None:
+def test_sessions_are_in_error_when_the_tmux_server_ended_while_no_daemon_ran(instance: Instance) -> None:
     sessions = [instance.spawn("Sleeper") for _ in range(3)]
     server = int(instance.tmux("list-sessions", "-F", "#{pid}").split()[0])
     instance.kill_daemon()
-    # Not kill-server: with something left to tell the daemon, tmux 3.3a ends only when a new one attaches.
+    # Not kill-server: with output pending for the daemon, tmux 3.3a exits only when a new client attaches.
     os.kill(server, signal.SIGKILL)
-    until(lambda: all(gone(pid) for pid in (server, *(s["pid"] for s in sessions))), "all of it is gone")
+    until(
+        lambda: all(gone(pid) for pid in (server, *(s["pid"] for s in sessions))),
+        "the server and agents are gone",
+    )
     for session in sessions:
         found = instance.session(session["session_id"])
         assert (found["status"], found["exit_code"]) == ("error", None)
-        assert found["status_reason"] == "the tmux server is gone while the daemon was away"
-        assert endings(instance, session["session_id"]) == ["error"]
+        assert found["status_reason"] == "the tmux server has ended while the daemon was not running"
+        assert end_events(instance, session["session_id"]) == ["error"]
 
 
-def test_a_terminal_that_was_closed_meanwhile_is_that_sessions_error(instance: Instance) -> None:
+def test_session_is_in_error_when_its_terminal_was_closed_while_no_daemon_ran(instance: Instance) -> None:
     closed, kept = (instance.spawn("Sleeper") for _ in range(2))
     instance.kill_daemon()
     instance.tmux("kill-session", "-t", f"={closed['tmux_session']}:")
@@ -164,12 +162,12 @@ def test_a_terminal_that_was_closed_meanwhile_is_that_sessions_error(instance: I
     found = instance.session(closed["session_id"])
     assert (found["status"], found["status_reason"]) == (
         "error",
-        "its terminal was closed while the daemon was away",
+        "the terminal was closed while the daemon was not running",
     )
     assert instance.session(kept["session_id"])["status"] == "running"
 
 
-def test_the_first_answer_after_a_restart_tells_how_an_agent_ended_meanwhile(instance: Instance) -> None:
+def test_first_answer_after_a_restart_includes_exit_signals_of_agents(instance: Instance) -> None:
     sessions = [instance.spawn("Sleeper", "x") for _ in range(3)]
     instance.kill_daemon()
     for number, session in zip((signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1), sessions, strict=True):
@@ -182,21 +180,21 @@ def test_the_first_answer_after_a_restart_tells_how_an_agent_ended_meanwhile(ins
     assert [listed[s["session_id"]] for s in sessions] == [("error", 9), ("error", 15), ("error", 10)]
 
 
-def test_an_agent_that_outlived_its_terminal_is_no_live_session_and_can_be_killed(instance: Instance) -> None:
+def test_agent_that_outlives_its_terminal_is_in_error_and_can_be_killed(instance: Instance) -> None:
     session = instance.spawn("Sh", 'trap "" HUP; echo yes > deaf; while :; do sleep 0.05; done')
-    until((instance.work / "deaf").exists, "it is deaf to the hang-up")
+    until((instance.work / "deaf").exists, "SIGHUP is ignored")
     instance.kill_daemon()
     instance.tmux("kill-session", "-t", f"={session['tmux_session']}:")
     found = instance.session(session["session_id"])
     assert found["status"] == "error"
-    assert f"process {session['pid']} lives on" in found["status_reason"]
+    assert f"process {session['pid']} still runs" in found["status_reason"]
     assert not gone(session["pid"])
     instance.sm("kill", session["session_id"], "--force")
     assert gone(session["pid"])
-    assert endings(instance, session["session_id"]) == ["error"]
+    assert end_events(instance, session["session_id"]) == ["error"]
 
 
-def test_after_a_reboot_every_session_is_in_error_and_says_why(instance: Instance) -> None:
+def test_sessions_are_in_error_with_a_reason_after_a_reboot(instance: Instance) -> None:
     live = [instance.spawn("Sleeper") for _ in range(2)]
     done = instance.spawn("Sh", "exit 0")["session_id"]
     instance.ended(done)
@@ -204,8 +202,8 @@ def test_after_a_reboot_every_session_is_in_error_and_says_why(instance: Instanc
     instance.kill_daemon()
     instance.tmux("kill-server")
     until(lambda: all(gone(s["pid"]) for s in live), "all agents are gone")
-    # As the machine would have left it: a socket without a listener, a lock that names a process of the last
-    # boot, processes of the last boot (one of which has by now the pid of somebody else).
+    # The state after a reboot: a socket without a listener, a lock and processes of the last boot. Another process
+    # has the pid of one of them.
     assert instance.socket.exists()
     (instance.state / "sm.lock").write_text(f"{holder}\n")
     with closing(sqlite3.connect(instance.state / "sm.db")) as db, db:
@@ -214,58 +212,58 @@ def test_after_a_reboot_every_session_is_in_error_and_says_why(instance: Instanc
     for session in live:
         found = instance.session(session["session_id"])
         assert found["status"] == "error"
-        assert found["status_reason"] == "the machine restarted while the daemon was away"
-        assert endings(instance, session["session_id"]) == ["error"]
+        assert found["status_reason"] == "the machine restarted while the daemon was not running"
+        assert end_events(instance, session["session_id"]) == ["error"]
     assert instance.session(done)["status"] == "completed"
     assert instance.spawn("Sleeper")["status"] == "running"
 
 
-def test_a_tmux_that_does_not_answer_at_the_start_makes_nobody_dead(instance: Instance) -> None:
+def test_sessions_are_stale_but_running_when_tmux_does_not_answer_at_the_start(instance: Instance) -> None:
     lives, dies = (instance.spawn("Sleeper") for _ in range(2))
     instance.kill_daemon()
-    with no_answer(instance):
+    with stopped_tmux(instance):
         os.kill(dies["pid"], signal.SIGUSR2)
-        until(lambda: gone(dies["pid"]), "one of them has ended")
-        found = {s["session_id"]: s for s in instance.json("all")}
-        assert [(s["status"], s["status_stale"]) for s in found.values()] == [("running", True)] * 2
+        until(lambda: gone(dies["pid"]), "one agent has ended")
+        sessions = {s["session_id"]: s for s in instance.json("all")}
+        assert [(s["status"], s["status_stale"]) for s in sessions.values()] == [("running", True)] * 2
         assert "running?" in instance.sm("all")
         trouble = instance.json("status")["trouble"]
-        assert {s for s in found if any(s in line for line in trouble)} == set(found)
+        assert {s for s in sessions if any(s in line for line in trouble)} == set(sessions)
     ended = instance.ended(dies["session_id"])
     assert (ended["status"], ended["exit_signal"], ended["status_stale"]) == ("error", signal.SIGUSR2, False)
     other = instance.session(lives["session_id"])
     assert (other["status"], other["status_stale"], other["pid"]) == ("running", False, lives["pid"])
     assert instance.json("status")["trouble"] == []
-    os.kill(lives["pid"], signal.SIGUSR1)  # it is watched again, and in time
+    os.kill(lives["pid"], signal.SIGUSR1)  # the agent is watched again
     assert instance.ended(lives["session_id"])["exit_signal"] == signal.SIGUSR1
 
 
-def test_a_daemon_stops_although_tmux_does_not_answer(instance: Instance) -> None:
+def test_daemon_stops_when_tmux_does_not_answer(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
-    with no_answer(instance):
+    with stopped_tmux(instance):
         assert "1 agent keeps running" in instance.sm("daemon", "stop")
     instance.sm("daemon", "start")
     assert instance.session(session["session_id"])["pid"] == session["pid"]
 
 
-def test_a_killed_daemon_leaves_no_client_behind(instance: Instance) -> None:
+def test_killed_daemon_leaves_no_tmux_client(instance: Instance) -> None:
     instance.spawn("Sleeper")
     client, server = map(int, instance.tmux("list-clients", "-F", "#{client_pid} #{pid}").split())
-    with no_answer(instance):
-        # Much to tell the daemon, which tmux comes to only when the daemon is dead.
+    with stopped_tmux(instance):
+        # Output for the daemon that tmux can write only after the daemon is dead.
         new_session = ["tmux", "-L", instance.socket_name, "new-session", "-d", "sleep", "1000"]
         made = [subprocess.Popen(new_session, env=instance.env) for _ in range(20)]
         instance.kill_daemon()
-    assert [one.wait(scaled(20)) for one in made] == [0] * 20
+    assert [process.wait(scaled(20)) for process in made] == [0] * 20
     until(lambda: gone(client), "its tmux client is gone too")
     instance.tmux("kill-server")
-    until(lambda: gone(server), "the server could end")
+    until(lambda: gone(server), "the server has ended")
 
 
-# What sessions report while no daemon runs
+# Reports while no daemon runs
 
 
-def test_reports_of_a_session_are_kept_while_the_daemon_is_away(instance: Instance) -> None:
+def test_reports_are_spooled_while_no_daemon_runs_and_applied_at_the_next_start(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     session_id, env = session["session_id"], as_session(instance, session)
     stop_daemon(instance)
@@ -277,12 +275,12 @@ def test_reports_of_a_session_are_kept_while_the_daemon_is_away(instance: Instan
         ("complete", "all done"),
     ):
         ended = instance.run(*arguments, env=env)
-        assert (ended.returncode, ended.stdout) == (0, "recorded; the daemon is away\n"), ended
+        assert (ended.returncode, ended.stdout) == (0, "recorded; the daemon is not available\n"), ended
     last = time.time()
-    assert "was stopped" in instance.refused("me", exit_code=7, env=env)  # nothing else is kept
-    assert "was stopped" in instance.refused("all", exit_code=7)
+    assert "is stopped" in instance.refused("me", exit_code=7, env=env)  # only reports are spooled
+    assert "is stopped" in instance.refused("all", exit_code=7)
     assert instance.run("daemon", "status").returncode != 0
-    until(lambda: time.time() > last + 0.05, "the time of the replay is another one")
+    until(lambda: time.time() > last + 0.05, "the clock has moved on")
     instance.sm("daemon", "start")
     found = instance.session(session_id)
     assert (found["status"], found["note"], found["completion_message"]) == (
@@ -301,10 +299,10 @@ def test_reports_of_a_session_are_kept_while_the_daemon_is_away(instance: Instan
         assert first - 0.001 <= datetime.fromisoformat(at).timestamp() <= last
     assert list((instance.state / "spool" / session_id).iterdir()) == []
     instance.kill_daemon()
-    assert [e["seq"] for e in instance.events()] == [1, 2, 3, 4, 5, 6]  # and once
+    assert [e["seq"] for e in instance.events()] == [1, 2, 3, 4, 5, 6]  # applied once
 
 
-def test_a_report_that_was_carried_out_before_is_not_repeated_from_the_spool(instance: Instance) -> None:
+def test_spooled_report_is_applied_once_when_a_crash_left_its_file(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)
     instance.sm("checkpoint", "once", env=as_session(instance, session))
@@ -313,12 +311,12 @@ def test_a_report_that_was_carried_out_before_is_not_repeated_from_the_spool(ins
     instance.sm("daemon", "start")
     assert len(instance.json("checkpoints", session["session_id"])) == 1
     instance.kill_daemon()
-    spooled.write_text(text)  # as after a crash between the commit and the removal
+    spooled.write_text(text)  # the state after a crash between commit and removal
     assert len(instance.json("checkpoints", session["session_id"])) == 1
     assert not spooled.exists()
 
 
-def test_a_report_with_another_token_is_refused(instance: Instance) -> None:
+def test_spooled_report_with_a_wrong_token_is_dropped(instance: Instance) -> None:
     session, other = (instance.spawn("Sleeper") for _ in range(2))
     stop_daemon(instance)
     env = as_session(instance, session)
@@ -333,7 +331,7 @@ def test_a_report_with_another_token_is_refused(instance: Instance) -> None:
     assert "without the session's token" in (instance.state / "log" / "daemon.log").read_text()
 
 
-def test_nothing_that_lies_in_a_spool_does_harm(instance: Instance) -> None:
+def test_invalid_spool_files_are_removed_without_effect(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)
     env = as_session(instance, session)
@@ -379,7 +377,7 @@ def test_nothing_that_lies_in_a_spool_does_harm(instance: Instance) -> None:
     assert {p.name for p in spool.iterdir()} == {"not-a-report", name(7).name}
 
 
-def test_a_report_that_breaks_its_handling_costs_neither_the_start_nor_the_others(instance: Instance) -> None:
+def test_failing_spooled_report_stops_neither_the_daemon_nor_other_reports(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)
     instance.sm("checkpoint", "good", env=as_session(instance, session))
@@ -387,12 +385,12 @@ def test_a_report_that_breaks_its_handling_costs_neither_the_start_nor_the_other
     (good,) = spool.iterdir()
     value = json.loads(good.read_text())
     deep: dict[str, Any] = {}
-    for _ in range(400):  # more than can be written down
+    for _ in range(400):  # too deep to be stored
         deep = {"deeper": deep}
 
     def broken(number: int) -> None:
         body = {"message": "x", "metadata": deep}
-        emitted_at = {"emitted_at": "2026-01-01T00:00:00Z"}  # the first of all
+        emitted_at = {"emitted_at": "2026-01-01T00:00:00Z"}  # sorts before the other reports
         text = json.dumps({**value, **emitted_at, "key": f"k{number}", "body": body})
         (spool / f"{number}-00000000.json").write_text(text)
 
@@ -402,27 +400,27 @@ def test_a_report_that_breaks_its_handling_costs_neither_the_start_nor_the_other
     assert [c["message"] for c in instance.json("checkpoints", session["session_id"])] == ["good"]
     assert list(spool.iterdir()) == []
     broken(3)
-    until(lambda: not list(spool.iterdir()), "it is looked at while the daemon runs")
+    until(lambda: not list(spool.iterdir()), "the running daemon has read the report")
     log = (instance.state / "log" / "daemon.log").read_text()
     assert log.count("failed to carry out a spooled report") == 2
-    assert "failed the upkeep" not in log and '"traceback"' in log
+    assert "failed to run the upkeep" not in log and '"traceback"' in log
 
 
-def test_what_a_killed_writer_has_left_in_the_spool_is_removed_after_a_while(instance: Instance) -> None:
+def test_partial_spool_files_are_removed_after_a_minute(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)
     instance.sm("note", "x", env=as_session(instance, session))
     spool = instance.state / "spool" / session["session_id"]
-    old, fresh, theirs = spool / ".1-00000000.json", spool / ".2-00000000.json", spool / ".config"
-    for path in (old, fresh, theirs):
+    old, fresh, foreign = spool / ".1-00000000.json", spool / ".2-00000000.json", spool / ".config"
+    for path in (old, fresh, foreign):
         path.write_text("{")
-    for path in (old, theirs):
+    for path in (old, foreign):
         os.utime(path, (0, time.time() - 61))
     instance.sm("daemon", "start")
-    assert set(spool.iterdir()) == {fresh, theirs}
+    assert set(spool.iterdir()) == {fresh, foreign}
 
 
-def test_a_time_that_has_not_come_yet_is_not_believed(instance: Instance) -> None:
+def test_future_time_of_a_spooled_report_is_not_stored(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     stop_daemon(instance)
     instance.sm("note", "from the future", env=as_session(instance, session))
@@ -433,35 +431,35 @@ def test_a_time_that_has_not_come_yet_is_not_believed(instance: Instance) -> Non
     assert event["timestamp"] < "2999"
 
 
-def test_a_session_waits_a_while_for_a_daemon_that_is_just_starting(instance: Instance) -> None:
+def test_command_of_a_session_waits_for_a_starting_daemon(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     instance.kill_daemon()
-    asked = subprocess.Popen(
+    command = subprocess.Popen(
         [SM, "me", "--json"],
         env={**instance.env, **as_session(instance, session)},
         stdout=subprocess.PIPE,
         text=True,
     )
     instance.sm("daemon", "start")
-    out, _ = asked.communicate(timeout=scaled(20))
+    out, _ = command.communicate(timeout=scaled(20))
     assert json.loads(out)["session_id"] == session["session_id"]
 
 
-def test_a_session_never_starts_the_daemon_and_gives_up_waiting(instance: Instance) -> None:
+def test_command_of_a_session_never_starts_the_daemon(instance: Instance) -> None:
     session = instance.spawn("Sleeper")
     instance.kill_daemon()
-    assert "no daemon listens" in instance.refused("me", exit_code=7, env=as_session(instance, session))
+    assert "no daemon is running" in instance.refused("me", exit_code=7, env=as_session(instance, session))
     assert instance.run("daemon", "status").returncode == 7
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_prompt_is_typed_once_however_often_the_daemon_comes_back(how: str) -> None:
+def test_prompt_is_typed_once_when_the_daemon_restarts(how: str) -> None:
     with Instance(
         '  Reader: {command: [sh, -c, "while read -r x; do echo $x >> typed; done"], prompt: tty}'
     ) as instance:
         session = instance.spawn("Reader", "hello")
         typed = instance.work / "typed"
-        until(typed.exists, "it was typed")
+        until(typed.exists, "the prompt is typed")
         for _ in range(2):
             if how == "stop":
                 instance.sm("daemon", "restart")
@@ -470,6 +468,6 @@ def test_a_prompt_is_typed_once_however_often_the_daemon_comes_back(how: str) ->
                 instance.sm("status")
         instance.tmux("send-keys", "-t", f"={session['tmux_session']}:", "-l", "end")
         instance.tmux("send-keys", "-t", f"={session['tmux_session']}:", "Enter")
-        until(lambda: typed.read_text().endswith("end\n"), "it has heard us")
+        until(lambda: typed.read_text().endswith("end\n"), "the line is read")
         assert typed.read_text() == "hello\nend\n"
         assert instance.json("status")["dead_letters"] == 0

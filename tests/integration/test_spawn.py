@@ -1,8 +1,11 @@
-"""Spawning real programs through the real command, daemon and tmux."""
+"""Spawn with real programs, the real command, daemon and tmux."""
 
+import http.client
 import json
 import os
+import socket
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from tests.instance import Instance, until
 SHOW = "env | sort > env.txt; umask > umask.txt; : > shown.txt; sleep 1000"
 
 
-def test_a_spawned_agent_runs_in_a_tmux_session_of_its_own(instance: Instance) -> None:
+def test_spawn_runs_the_agent_in_its_own_tmux_session(instance: Instance) -> None:
     text = instance.sm("spawn", "Sh", "echo hello there; sleep 1000", "--name", "task1")
     session_id = instance.json("all")[0]["session_id"]
     assert text == f"Spawned sh-task1 ({session_id}) in tmux session command-{session_id}\n"
@@ -27,10 +30,10 @@ def test_a_spawned_agent_runs_in_a_tmux_session_of_its_own(instance: Instance) -
     until(lambda: "hello there" in instance.sm("output", "sh-task1"), "its output is shown")
     assert f"command-{session_id}" in instance.tmux("list-sessions")
     pane_pid = instance.tmux("display-message", "-p", "-t", f"=command-{session_id}:", "#{pane_pid}")
-    assert int(pane_pid) == session["pid"]  # the agent is the pane's process, no shell around it
+    assert int(pane_pid) == session["pid"]  # the agent is the pane's process, without a shell around it
 
 
-def test_an_agents_environment_is_built_from_nothing(instance: Instance) -> None:
+def test_agent_gets_only_allowed_environment_variables(instance: Instance) -> None:
     env = {
         "SSH_AUTH_SOCK": "/tmp/agent.sock",
         "LC_TIME": "C",
@@ -42,10 +45,10 @@ def test_an_agents_environment_is_built_from_nothing(instance: Instance) -> None
     }
     session_id = instance.spawn("Sh", SHOW, env=env)["session_id"]
     until((instance.work / "shown.txt").exists, "the agent wrote its environment")
-    found = dict(line.split("=", 1) for line in (instance.work / "env.txt").read_text().splitlines())
-    assert found.pop("PATH").split(":")[0] == str(instance.state / "bin")
-    assert found.pop("TERM") not in ("", "screen-weird")  # the pane's own
-    assert {n: v for n, v in found.items() if n.startswith("SM_")} == {
+    variables = dict(line.split("=", 1) for line in (instance.work / "env.txt").read_text().splitlines())
+    assert variables.pop("PATH").split(":")[0] == str(instance.state / "bin")
+    assert variables.pop("TERM") not in ("", "screen-weird")  # the terminal type of the pane
+    assert {n: v for n, v in variables.items() if n.startswith("SM_")} == {
         "SM_SESSION_ID": session_id,
         "SM_PARENT_ID": "",
         "SM_WORKSPACE_ID": "",
@@ -53,13 +56,12 @@ def test_an_agents_environment_is_built_from_nothing(instance: Instance) -> None
         "SM_SOCKET": str(instance.socket),
         "SM_TOKEN_FILE": str(instance.state / "launch" / f"{session_id}.token"),
     }
-    rest = {n: v for n, v in found.items() if not n.startswith("SM_")}
-    rest.pop("PWD")  # sh sets it, and it is true
+    rest = {n: v for n, v in variables.items() if not n.startswith("SM_")}
+    rest.pop("PWD")  # set by sh
     rest.pop("_", None)
-    os.umask(ours := os.umask(0))
-    assert (
-        int((instance.work / "umask.txt").read_text(), 8) == ours
-    )  # the daemon's own, 077, is for its files only
+    os.umask(own_umask := os.umask(0))
+    # The daemon's umask of 077 applies to its own files only.
+    assert int((instance.work / "umask.txt").read_text(), 8) == own_umask
     assert rest == {
         "HOME": str(instance.home),
         "LANG": "C.UTF-8",
@@ -69,7 +71,7 @@ def test_an_agents_environment_is_built_from_nothing(instance: Instance) -> None
     }
 
 
-def test_the_environment_of_the_configuration_never_overrides_ours() -> None:
+def test_configured_environment_cannot_override_sm_variables() -> None:
     with Instance(
         '  Liar: {command: [sh, -c], env: {SM_SESSION_ID: "ffffffff", SM_TRUST_LEVEL: "root", MINE: "yes"}}'
     ) as instance:
@@ -81,7 +83,7 @@ def test_the_environment_of_the_configuration_never_overrides_ours() -> None:
         assert "MINE=yes" in lines
 
 
-def test_no_secret_and_no_prompt_is_in_an_argv_or_readable_by_others(instance: Instance) -> None:
+def test_secrets_and_prompts_are_in_no_command_line_log_or_readable_file(instance: Instance) -> None:
     session = instance.spawn("Sleeper", "the secret prompt", env={"SSH_AUTH_SOCK": "the-secret-value"})
     lines = []
     for name in os.listdir("/proc"):
@@ -100,7 +102,7 @@ def test_no_secret_and_no_prompt_is_in_an_argv_or_readable_by_others(instance: I
 
 
 @pytest.mark.parametrize("kind", ["argv", "file", "tty"])
-def test_a_prompt_reaches_the_program_as_configured(kind: str) -> None:
+def test_prompt_reaches_the_program_as_configured(kind: str) -> None:
     script = {
         "argv": 'printf %s "$1" > got.txt; sleep 1000',
         "file": 'cat "$SM_PROMPT_FILE" > got.txt; sleep 1000',
@@ -113,13 +115,13 @@ def test_a_prompt_reaches_the_program_as_configured(kind: str) -> None:
         until(lambda: got.exists() and got.read_text() == prompt, "the prompt arrived unchanged")
 
 
-def test_a_prompt_is_read_from_standard_input(instance: Instance) -> None:
+def test_prompt_is_read_from_standard_input(instance: Instance) -> None:
     instance.spawn("Sh", "-", stdin="echo $((6*7)) > answer.txt; sleep 1000\n")
     answer = instance.work / "answer.txt"
     until(lambda: answer.exists() and answer.read_text() == "42\n", "the prompt ran")
 
 
-def test_a_child_is_its_parents_and_takes_its_environment_and_directory(instance: Instance) -> None:
+def test_child_inherits_the_environment_and_directory_of_its_parent(instance: Instance) -> None:
     (instance.work / "below").mkdir()
     script = "cd below; SSH_AUTH_SOCK=other sm spawn Sh 'env > child.txt; sleep 1000' --json > spawned.json; sleep 1000"
     parent = instance.spawn("Sh", script, env={"SSH_AUTH_SOCK": "parents"})
@@ -140,7 +142,7 @@ def test_a_child_is_its_parents_and_takes_its_environment_and_directory(instance
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "says"),
+    ("arguments", "exit_code", "problem"),
     [
         (["Reviwer", "x"], 2, "unknown agent type"),
         (["sleper", "x"], 2, "did you mean Sleeper?"),
@@ -148,25 +150,25 @@ def test_a_child_is_its_parents_and_takes_its_environment_and_directory(instance
         (["Sh", "a\x1b[201~b"], 2, "U+001B at position 2"),
         (["Sh", "x", "--working-dir", "/no/such/place"], 2, "does not exist"),
         (["Sh", "x", "--working-dir", "/etc/passwd"], 2, "is not a directory"),
-        (["Sh", "x", "--name", "Not a name!"], 2, "not usable"),
+        (["Sh", "x", "--name", "Not a name!"], 2, "invalid name"),
         (["Sh", "x", "--parent", "ffffffff"], 3, "no such session"),
         (["Sh", "x", "--trust", "root"], 2, "unknown trust level"),
-        (["Sh", "x", "--model", "opus"], 2, "--model means nothing"),
-        (["Sh", "x", "--preset", "fast"], 2, "--preset means nothing"),
+        (["Sh", "x", "--model", "opus"], 2, "--model is not supported"),
+        (["Sh", "x", "--preset", "fast"], 2, "--preset is not supported"),
         (["Sh", "x", "--mode", "fast"], 2, "--mode"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_leaves_no_session(
-    instance: Instance, arguments: list[str], exit_code: int, says: str
+def test_invalid_spawn_is_refused_and_leaves_no_session(
+    instance: Instance, arguments: list[str], exit_code: int, problem: str
 ) -> None:
-    assert says in instance.refused("spawn", *arguments, exit_code=exit_code)
+    assert problem in instance.refused("spawn", *arguments, exit_code=exit_code)
     assert instance.json("all") == []
 
 
-def test_a_name_is_lower_case_the_type_is_not_doubled_and_live_names_are_unique(instance: Instance) -> None:
+def test_friendly_name_is_lower_case_prefixed_once_and_unique_among_live_sessions(instance: Instance) -> None:
     first = instance.spawn("Sleeper", "x", "--name", "Sleeper-Task1")
     assert first["friendly_name"] == "sleeper-task1"
-    assert "is named sleeper-task1 already" in instance.refused(
+    assert "name sleeper-task1 is already used" in instance.refused(
         "spawn", "Sleeper", "x", "--name", "task1", exit_code=2
     )
     instance.sm("kill", "sleeper-task1", "--force")
@@ -175,7 +177,7 @@ def test_a_name_is_lower_case_the_type_is_not_doubled_and_live_names_are_unique(
 
 
 @pytest.mark.parametrize("defect", ["missing", "not executable", "bad interpreter", "a directory"])
-def test_a_program_that_cannot_be_executed_fails_the_spawn(defect: str) -> None:
+def test_spawn_fails_when_the_program_cannot_be_executed(defect: str) -> None:
     with Instance("  Broken: {command: [./agent.sh]}") as instance:
         program = instance.work / "agent.sh"
         if defect == "not executable":
@@ -193,7 +195,7 @@ def test_a_program_that_cannot_be_executed_fails_the_spawn(defect: str) -> None:
         assert [e["type"] for e in instance.events()] == ["spawned", "error"]
 
 
-def test_a_program_that_ends_at_once_is_a_session_like_any_other(instance: Instance) -> None:
+def test_program_that_exits_immediately_has_an_exit_code_and_last_output(instance: Instance) -> None:
     for code, status in ((0, "completed"), (7, "error")):
         spawned = instance.run("spawn", "Sh", f"echo last words; exit {code}", "--json")
         assert spawned.returncode == 0
@@ -207,7 +209,7 @@ def test_a_program_that_ends_at_once_is_a_session_like_any_other(instance: Insta
     assert "last words" in shown
 
 
-def test_sandboxed_by_default_is_recorded_warned_of_and_run_directly(instance: Instance) -> None:
+def test_spawn_warns_and_runs_directly_when_sandboxed_is_only_the_default(instance: Instance) -> None:
     instance.config.write_text(instance.config.read_text().replace("default_trust: direct", ""))
     spawned = instance.run(
         "spawn", "Sh", "sm spawn Sh 'sleep 1000' --trust sandboxed > out.txt 2>&1; sleep 1000", "--json"
@@ -217,15 +219,12 @@ def test_sandboxed_by_default_is_recorded_warned_of_and_run_directly(instance: I
     assert "no sandbox" in spawned.stderr
     assert "warning" in [e["type"] for e in instance.events()]
     refusal = instance.work / "out.txt"
-    until(lambda: refusal.exists() and refusal.read_text(), "the agent's own wish for a sandbox was answered")
+    until(lambda: refusal.exists() and refusal.read_text(), "the answer to the agent's own request")
     assert "no sandbox" in refusal.read_text()
     assert len(instance.json("all")) == 1
 
 
-def test_one_idempotency_key_makes_one_session(instance: Instance) -> None:
-    import http.client
-    import socket
-
+def test_idempotency_key_makes_one_session(instance: Instance) -> None:
     instance.sm("status")
 
     def post(body: dict[str, object], key: str) -> tuple[int, dict[str, object]]:
@@ -253,9 +252,7 @@ def test_one_idempotency_key_makes_one_session(instance: Instance) -> None:
     assert len(instance.json("all")) == 2
 
 
-def test_fifty_spawns_at_once_are_fifty_running_agents(instance: Instance) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_50_simultaneous_spawns_start_50_agents(instance: Instance) -> None:
     instance.sm("status")
     with ThreadPoolExecutor(10) as pool:
         spawned = list(pool.map(lambda n: instance.spawn("Sleeper", str(n), "--name", f"n{n}"), range(50)))

@@ -1,4 +1,4 @@
-"""Workspaces: what is made and changed, who starts where, and two teams that cannot reach one another."""
+"""Workspaces: create, change and delete, membership of sessions, and isolation of two workspaces."""
 
 import json
 import sqlite3
@@ -23,26 +23,26 @@ def as_session(session: dict[str, Any]) -> dict[str, str]:
     return {"SM_SESSION_ID": str(session["session_id"])}
 
 
-def from_inside(instance: Instance, workspace: str, script: str, name: str) -> dict[str, Any]:
-    """A session in `workspace` that runs `script` with its own process, once it has said that it is through."""
+def run_inside(instance: Instance, workspace: str, script: str, name: str) -> dict[str, Any]:
+    """Spawn a session that runs `script` in `workspace`; return it with the `output` once the script has ended."""
     out = instance.work / name
     session = instance.spawn(
         "Sh", f"{{ {script}; }} > {out}.part 2>&1; mv {out}.part {out}; sleep 1000", "--workspace", workspace
     )
-    until(out.exists, f"{name} has been said")
-    return {**session, "said": out.read_text()}
+    until(out.exists, f"{name} is written")
+    return {**session, "output": out.read_text()}
 
 
-# ----------------------------------------------------------------------------------- what the operator does
+# ----------------------------------------------------------------------------------- commands of the operator
 
 
-def test_a_workspace_is_made_shown_changed_and_deleted(instance: Instance) -> None:
+def test_workspace_can_be_created_shown_changed_and_deleted(instance: Instance) -> None:
     directory = instance.home / "shop"
     directory.mkdir()
-    said = instance.sm("workspace", "create", "shop", "--working-dir", str(directory), "--trust", "trusted")
-    assert said == f"Created workspace shop ({directory})\n"
-    made = instance.json("workspace", "show", "shop")
-    assert made | {"created_at": None} == {
+    output = instance.sm("workspace", "create", "shop", "--working-dir", str(directory), "--trust", "trusted")
+    assert output == f"Created workspace shop ({directory})\n"
+    created = instance.json("workspace", "show", "shop")
+    assert created | {"created_at": None} == {
         "slug": "shop",
         "working_dir": str(directory),
         "trust_level": "direct",
@@ -82,41 +82,41 @@ def test_a_workspace_is_made_shown_changed_and_deleted(instance: Instance) -> No
 
 
 @pytest.mark.parametrize("slug", ["s", "Shop", "-shop", "shop-", "a_b", "../x", "a/b", "", "x" * 65, "büro"])
-def test_what_is_no_slug_makes_no_workspace(instance: Instance, slug: str) -> None:
+def test_workspace_create_refuses_an_invalid_slug(instance: Instance, slug: str) -> None:
     instance.refused("workspace", "create", slug, "--working-dir", str(instance.work), exit_code=2)
     assert instance.json("workspace", "list", "--deleted") == []
 
 
-def test_what_makes_no_sense_of_a_workspace_is_said(instance: Instance) -> None:
+def test_workspace_commands_refuse_invalid_options_with_a_reason(instance: Instance) -> None:
     create(instance, "shop")
     (instance.home / "file").write_text("")
     link = instance.home / "link"
     link.symlink_to(instance.home / "shop")
-    for options, words in (
+    for options, problem in (
         (("create", "other", "--working-dir", str(instance.home / "none")), "does not exist"),
         (("create", "other", "--working-dir", str(instance.home / "file")), "is not a directory"),
-        (("create", "other", "--working-dir", "/"), "cannot be the whole machine"),
-        (("create", "other", "--working-dir", str(link)), "is the directory of workspace shop already"),
-        (("create", "shop", "--working-dir", str(instance.work)), "there is a workspace shop already"),
+        (("create", "other", "--working-dir", "/"), "the directory of a workspace cannot be /"),
+        (("create", "other", "--working-dir", str(link)), "already belongs to workspace shop"),
+        (("create", "shop", "--working-dir", str(instance.work)), "workspace shop already exists"),
         (("set", "shop", "--trust", "root"), "unknown trust level 'root'"),
-        (("set", "shop", "--mcps", "a b"), "'a b' is no name"),
-        (("set", "shop", "--mcps", "a:b"), "'a:b' is no name"),
+        (("set", "shop", "--mcps", "a b"), "invalid name 'a b'"),
+        (("set", "shop", "--mcps", "a:b"), "invalid name 'a:b'"),
         (("set", "shop", "--skills", "a b"), "colon"),
-        (("set", "shop", "--mcps", ","), "--mcps ',' names nothing"),
-        (("set", "shop", "--agents", ""), "--agents '' names nothing"),
+        (("set", "shop", "--mcps", ","), "--mcps ',' contains no name"),
+        (("set", "shop", "--agents", ""), "--agents '' contains no name"),
         (("set", "shop", "--sandbox", "memory"), "is not KEY=VALUE"),
         (("set", "shop", "--sandbox", "memory=much"), "memory"),
         (("set", "shop", "--sandbox", "memmory=2g"), "memmory"),
-        (("set", "shop"), "nothing to change"),
+        (("set", "shop"), "no setting given"),
     ):
-        assert words in instance.refused("workspace", *options, exit_code=2), options
+        assert problem in instance.refused("workspace", *options, exit_code=2), options
     for arguments in (("show", "shob"), ("set", "shob", "--trust", "direct"), ("delete", "shob")):
         assert "did you mean shop?" in instance.refused("workspace", *arguments, exit_code=3)
     instance.refused("spawn", "Sleeper", "x", "--workspace", "shob", exit_code=3)
     instance.refused("all", "--workspace", "shob", exit_code=3)
 
 
-def test_two_changes_at_once_are_both_made(instance: Instance) -> None:
+def test_simultaneous_workspace_changes_are_both_kept(instance: Instance) -> None:
     create(instance, "shop")
     client = Client(str(instance.socket))
     for _ in range(10):
@@ -128,44 +128,46 @@ def test_two_changes_at_once_are_both_made(instance: Instance) -> None:
         assert (after["trust_level"], after["strict_mcps"]) == ("sandboxed", True)
 
 
-def test_a_workspace_with_living_processes_stays(instance: Instance) -> None:
+def test_workspace_delete_is_refused_while_its_processes_live(instance: Instance) -> None:
     create(instance, "shop")
     session = instance.spawn("Sleeper", "x", "--workspace", "shop")
     assert session["session_id"] in instance.refused("workspace", "delete", "shop", exit_code=4)
     instance.sm("kill", session["session_id"])
     instance.sm("workspace", "delete", "shop")
-    # Its sessions stay readable, and nothing is started in it.
+    # Its sessions stay readable, but no session can start in it.
     assert instance.session(session["session_id"])["workspace"] == "shop"
     assert [s["session_id"] for s in instance.json("all", "--workspace", "shop")] == [session["session_id"]]
     instance.refused("spawn", "Sleeper", "x", "--workspace", "shop", exit_code=3)
     assert "is deleted" in instance.refused("restore", session["session_id"], exit_code=4)
     assert instance.spawn("Sleeper", "x", "--working-dir", str(instance.home / "shop"))["workspace"] is None
     again = instance.run("workspace", "create", "shop", "--working-dir", str(instance.home / "shop"))
-    assert "its sessions are in this one" in again.stderr
+    assert "its earlier sessions belong to it again" in again.stderr
 
 
-def test_a_session_manages_no_workspace_and_knows_its_own_only(instance: Instance) -> None:
+def test_session_sees_only_its_own_workspace_and_cannot_manage_workspaces(instance: Instance) -> None:
     create(instance, "shop")
     create(instance, "bank")
     session = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    of = {"env": as_session(session)}
-    assert [w["slug"] for w in instance.json("workspace", "list", **of)] == ["shop"]
-    assert instance.json("workspace", "show", "shop", **of)["live"] == 1
-    foreign = instance.refused("workspace", "show", "bank", exit_code=3, **of)
-    assert foreign.replace("bank", "nope") == instance.refused("workspace", "show", "nope", exit_code=3, **of)
+    caller = {"env": as_session(session)}
+    assert [w["slug"] for w in instance.json("workspace", "list", **caller)] == ["shop"]
+    assert instance.json("workspace", "show", "shop", **caller)["live"] == 1
+    foreign = instance.refused("workspace", "show", "bank", exit_code=3, **caller)
+    assert foreign.replace("bank", "nope") == instance.refused(
+        "workspace", "show", "nope", exit_code=3, **caller
+    )
     for arguments in (
         ("create", "mine", "--working-dir", str(instance.work)),
         ("set", "shop", "--trust", "direct"),
         ("set", "bank", "--trust", "direct"),
         ("delete", "shop"),
     ):
-        assert "only the operator" in instance.refused("workspace", *arguments, exit_code=5, **of)
+        assert "only the operator" in instance.refused("workspace", *arguments, exit_code=5, **caller)
 
 
-# --------------------------------------------------------------------------------------------- who starts where
+# ------------------------------------------------------------------------------------ workspace of a session
 
 
-def test_the_nearest_workspace_above_the_directory_is_a_sessions_own(instance: Instance) -> None:
+def test_session_belongs_to_the_nearest_workspace_above_its_directory(instance: Instance) -> None:
     shop = create(instance, "shop")
     (shop / "api" / "src").mkdir(parents=True)
     instance.sm("workspace", "create", "shop-api", "--working-dir", str(shop / "api"))
@@ -189,35 +191,35 @@ def test_the_nearest_workspace_above_the_directory_is_a_sessions_own(instance: I
     assert instance.spawn("Sleeper", "x", "--workspace", "-", cwd=shop)["workspace"] is None
 
 
-def test_a_child_is_always_in_its_parents_workspace(instance: Instance) -> None:
+def test_child_is_always_in_its_parents_workspace(instance: Instance) -> None:
     create(instance, "shop")
     bank = create(instance, "bank")
     parent = instance.spawn("Sleeper", "x", "--workspace", "shop")
-    of = {"env": as_session(parent)}
-    child = instance.spawn("Sleeper", "x", "--working-dir", str(bank), **of)
+    caller = {"env": as_session(parent)}
+    child = instance.spawn("Sleeper", "x", "--working-dir", str(bank), **caller)
     assert (child["workspace"], child["working_dir"]) == ("shop", str(bank))
     assert instance.spawn("Sleeper", "x", "--parent", parent["session_id"], cwd=bank)["workspace"] == "shop"
     for slug in ("bank", "nope", "-"):
-        said = instance.refused("spawn", "Sleeper", "x", "--workspace", slug, exit_code=3, **of)
-        assert f"no such workspace: {slug}" in said
+        error = instance.refused("spawn", "Sleeper", "x", "--workspace", slug, exit_code=3, **caller)
+        assert f"no such workspace: {slug}" in error
     instance.refused(
         "spawn", "Sleeper", "x", "--workspace", "bank", "--parent", parent["session_id"], exit_code=3
     )
 
 
-def test_trust_is_what_was_asked_else_the_workspaces_else_the_configured(instance: Instance) -> None:
+def test_trust_comes_from_the_option_then_the_workspace_then_the_configuration(instance: Instance) -> None:
     create(instance, "shop", "--trust", "untrusted")
     create(instance, "bank")
     spawn = ("spawn", "Sleeper", "x", "--json", "--workspace")
-    asked = json.loads(instance.run(*spawn, "shop", "--trust", "vault").stdout)
-    assert asked["trust_level"] == "direct"
+    explicit = json.loads(instance.run(*spawn, "shop", "--trust", "vault").stdout)
+    assert explicit["trust_level"] == "direct"
     warned = instance.run(*spawn, "shop")
     assert "no sandbox" in warned.stderr
     assert json.loads(warned.stdout)["trust_level"] == "sandboxed"
     assert json.loads(instance.run(*spawn, "bank").stdout)["trust_level"] == "direct"
 
 
-def test_lists_are_narrowed_by_the_option_and_not_by_the_directory(instance: Instance) -> None:
+def test_lists_are_filtered_by_the_workspace_option_not_by_the_directory(instance: Instance) -> None:
     shop = create(instance, "shop")
     inside = instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", "one")
     outside = instance.spawn("Sleeper", "x", "--name", "two")
@@ -226,9 +228,9 @@ def test_lists_are_narrowed_by_the_option_and_not_by_the_directory(instance: Ins
     def ids(*arguments: str) -> set[str]:
         return {s["session_id"] for s in instance.json(*arguments, cwd=shop)}
 
-    everybody = {inside["session_id"], outside["session_id"], child["session_id"]}
+    everyone = {inside["session_id"], outside["session_id"], child["session_id"]}
     team = {inside["session_id"], child["session_id"]}
-    assert ids("all") == everybody
+    assert ids("all") == everyone
     assert ids("all", "--workspace", "shop") == team
     assert ids("all", "--workspace", "-") == {outside["session_id"]}
     assert ids("children") == {inside["session_id"], outside["session_id"]}
@@ -238,11 +240,10 @@ def test_lists_are_narrowed_by_the_option_and_not_by_the_directory(instance: Ins
     (tree,) = instance.json("children", "--recursive", "--workspace", "shop")
     assert tree["children"][0]["session_id"] == child["session_id"]
     assert instance.json("status", "--workspace", "shop")["sessions"] == {"running": 2}
-    told = {e["session_id"] for e in instance.json("events", "--workspace", "shop")}
-    assert told == team
+    assert {e["session_id"] for e in instance.json("events", "--workspace", "shop")} == team
 
 
-def test_a_title_is_one_line_of_letters_digits_and_a_few_signs(instance: Instance) -> None:
+def test_title_accepts_only_letters_digits_and_a_few_signs_on_one_line(instance: Instance) -> None:
     for title in ("Backend: API (v2.1) #35", "Größe_messen - 日本語", "हिन्दी"):
         assert instance.spawn("Sleeper", "x", "--title", title)["title"] == title
     assert len(instance.spawn("Sleeper", "x", "--title", "x" * 200)["title"]) == 200
@@ -261,17 +262,17 @@ def test_a_title_is_one_line_of_letters_digits_and_a_few_signs(instance: Instanc
     assert "Title:" in instance.sm("status", instance.spawn("Sleeper", "x", "--title", "Login")["session_id"])
 
 
-# ------------------------------------------------------------------------------------------------- two teams
+# ------------------------------------------------------------------------------------------------- isolation
 
 
-def test_two_teams_cannot_see_message_kill_or_count_each_other_from_inside(instance: Instance) -> None:
+def test_sessions_cannot_see_message_kill_or_count_another_workspace(instance: Instance) -> None:
     create(instance, "shop")
     create(instance, "bank")
     banker = instance.spawn("Sleeper", "a secret plan", "--workspace", "bank", "--name", "banker")
     loner = instance.spawn("Sleeper", "x", "--workspace", "-")
     mate = instance.spawn("Sleeper", "x", "--workspace", "shop", "--name", "mate")
     instance.sm("send", banker["session_id"], "a secret word")
-    asked = instance.spawn(
+    asker = instance.spawn(
         "Sh", "sm ask 'a secret question' --wait 1000", "--workspace", "bank", "--name", "asker"
     )
     until(lambda: instance.json("requests"), "a request of the bank's")
@@ -303,21 +304,21 @@ def test_two_teams_cannot_see_message_kill_or_count_each_other_from_inside(insta
             f"requests {target}": "requests {id}",
         }.items()
     )
-    inside = from_inside(instance, "shop", attempts, "attempts.txt")
-    blocks = [block.split("\n") for block in inside["said"].split("== ")[1:]]
+    inside = run_inside(instance, "shop", attempts, "attempts.txt")
+    blocks = [block.split("\n") for block in inside["output"].split("== ")[1:]]
     assert len(blocks) == 4 * 22
     answers: dict[str, set[str]] = {}
     for block in blocks:
         command, target = block[0].split()
         assert block[-2] == "= 3", block  # no such session
-        # The hint may offer what is like it: of what can be seen.
-        told = [line for line in block[1:] if not line.startswith("hint: ")]
-        answers.setdefault(command, set()).add("\n".join(told).replace(target, "ID"))
-    # What is somebody else's is told from what is not there by nothing.
-    assert {command: len(told) for command, told in answers.items()} == dict.fromkeys(answers, 1)
-    assert "secret" not in inside["said"]
+        # The hint may name similar sessions that the caller sees.
+        lines = [line for line in block[1:] if not line.startswith("hint: ")]
+        answers.setdefault(command, set()).add("\n".join(lines).replace(target, "ID"))
+    # The answers do not distinguish hidden sessions from absent ones.
+    assert {command: len(lines) for command, lines in answers.items()} == dict.fromkeys(answers, 1)
+    assert "secret" not in inside["output"]
 
-    counted = from_inside(
+    counted = run_inside(
         instance,
         "shop",
         "sm others --json; sm all --json; sm who --json; sm status --json; sm workspace list --json;"
@@ -325,23 +326,23 @@ def test_two_teams_cannot_see_message_kill_or_count_each_other_from_inside(insta
         " sm requests r1 --json; sm broadcast hello --json; sm events --workspace bank --json",
         "counts.txt",
     )
-    said = counted["said"]
-    for word in ("secret", banker["session_id"], loner["session_id"], asked["session_id"], 'bank"'):
-        assert word not in said, word
-    others, everybody = (json.loads(text) for text in said.split("\n")[:2])
+    output = counted["output"]
+    for word in ("secret", banker["session_id"], loner["session_id"], asker["session_id"], 'bank"'):
+        assert word not in output, word
+    others, everybody = (json.loads(text) for text in output.split("\n")[:2])
     team = {mate["session_id"], inside["session_id"]}
     assert {s["session_id"] for s in others} == team
     assert {s["session_id"] for s in everybody} == team | {counted["session_id"]}
-    status = json.loads(said.split("\n")[3])
+    status = json.loads(output.split("\n")[3])
     assert (sum(status["sessions"].values()), status["requests_open"]) == (3, 0)
-    assert json.loads(said.split("\n")[4])[0]["sessions"] == 3
-    for session in (banker, loner, asked):
+    assert json.loads(output.split("\n")[4])[0]["sessions"] == 3
+    for session in (banker, loner, asker):
         assert instance.session(session["session_id"])["status"] in ("running", "waiting_input")
     assert [m["text"] for m in instance.json("log", banker["session_id"])] == ["a secret word"]
 
 
-def test_a_sandboxed_session_finds_and_reaches_what_is_sandboxed_only(instance: Instance) -> None:
-    """There is no sandbox yet: two are said to be in one, in the database, while the daemon is away."""
+def test_sandboxed_session_sees_and_reaches_only_sandboxed_sessions(instance: Instance) -> None:
+    """There is no sandbox yet, so the rows of two sessions are changed while no daemon runs."""
     create(instance, "shop")
     names = ("boxed", "mate", "free")
     boxed, mate, free = (
@@ -355,14 +356,16 @@ def test_a_sandboxed_session_finds_and_reaches_what_is_sandboxed_only(instance: 
         )
     db.close()
     instance.sm("daemon", "start")
-    of = {"env": as_session(boxed)}
-    assert [s["session_id"] for s in instance.json("others", **of)] == [mate["session_id"]]
-    instance.sm("send", mate["session_id"], "hello", "--no-wait", **of)
-    said = instance.refused("send", free["session_id"], "hello", exit_code=3, **of)
-    assert said.replace(free["session_id"], "00000000") == instance.refused(
-        "send", "00000000", "hello", exit_code=3, **of
+    caller = {"env": as_session(boxed)}
+    assert [s["session_id"] for s in instance.json("others", **caller)] == [mate["session_id"]]
+    instance.sm("send", mate["session_id"], "hello", "--no-wait", **caller)
+    error = instance.refused("send", free["session_id"], "hello", exit_code=3, **caller)
+    assert error.replace(free["session_id"], "00000000") == instance.refused(
+        "send", "00000000", "hello", exit_code=3, **caller
     )
-    assert "more trust" in instance.refused("spawn", "Sleeper", "x", "--trust", "full", exit_code=5, **of)
+    assert "a higher trust level" in instance.refused(
+        "spawn", "Sleeper", "x", "--trust", "full", exit_code=5, **caller
+    )
     assert len(instance.json("others", env=as_session(free))) == 2
     instance.sm("send", boxed["session_id"], "hello", "--no-wait", env=as_session(free))
     instance.refused("reparent", free["session_id"], boxed["session_id"], exit_code=5)

@@ -1,5 +1,5 @@
 """Fixtures for tests of `sm.linux`."""
 
-from tests.linux.started import start
+from tests.linux.child_process import start
 
 __all__ = ["start"]

@@ -34,7 +34,7 @@ def test_read_file_reads_up_to_the_limit(tmp_path: Path, length: int, data: byte
     assert read_or_empty(str(path), 5) == data
 
 
-def test_read_file_does_not_read_a_huge_file_to_its_end(tmp_path: Path) -> None:
+def test_read_file_stops_at_the_limit_of_a_huge_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(10 * 1024**3)
@@ -52,7 +52,7 @@ def test_read_file_does_not_read_a_huge_file_to_its_end(tmp_path: Path) -> None:
     ],
     ids=["pipe", "directory", "socket", "link", "nothing"],
 )
-def test_read_file_refuses_what_is_no_regular_file(
+def test_read_file_refuses_everything_except_regular_files(
     tmp_path: Path, make: Callable[[Path], None], error: type[OSError]
 ) -> None:
     path = tmp_path / "file"
@@ -70,13 +70,13 @@ def test_read_file_follows_a_link_only_when_asked(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ELOOP
 
 
-def test_path_with_a_null_character_is_not_there() -> None:
+def test_read_file_raises_not_found_when_the_path_has_a_null_character() -> None:
     with pytest.raises(FileNotFoundError):
         read_file("/tmp/a\0b", 10)
     assert read_or_empty("/tmp/a\0b", 10) == b""
 
 
-def test_pipe_that_somebody_holds_open_does_not_block(tmp_path: Path) -> None:
+def test_read_or_empty_does_not_block_when_the_path_is_an_open_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     writer = os.open(tmp_path / "pipe", os.O_WRONLY)
@@ -94,7 +94,7 @@ def test_regular_file_closes_its_descriptor_when_the_body_raises(tmp_path: Path)
         os.fstat(descriptor)
 
 
-def test_directory_below_opens_what_a_relative_path_is_read_from(tmp_path: Path) -> None:
+def test_directory_below_opens_a_directory_for_relative_reads(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("text")
     with directory_below(str(tmp_path), ("a", "b")) as directory:
@@ -102,7 +102,7 @@ def test_directory_below_opens_what_a_relative_path_is_read_from(tmp_path: Path)
 
 
 @pytest.mark.parametrize("part", ["a", "b"])
-def test_directory_below_follows_no_link(tmp_path: Path, part: str) -> None:
+def test_directory_below_refuses_a_symbolic_link(tmp_path: Path, part: str) -> None:
     real = tmp_path / "real"
     (real / "b").mkdir(parents=True)
     if part == "a":

@@ -12,8 +12,8 @@ from sm.linux import inotify
 from tests.load import scaled
 
 
-class Heard:
-    """Collects events until there are as many as wanted."""
+class Events:
+    """A listener that collects events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[int, str]] = []
@@ -23,39 +23,39 @@ class Heard:
         self.events.append((mask, name))
         self._more.set()
 
-    async def count(self, wanted: int) -> list[tuple[int, str]]:
+    async def wait_for(self, count: int) -> list[tuple[int, str]]:
         async with asyncio.timeout(scaled()):
-            while len(self.events) < wanted:
+            while len(self.events) < count:
                 self._more.clear()
                 await self._more.wait()
         return self.events
 
 
-async def test_file_that_grows_is_told(tmp_path: Path) -> None:
+async def test_file_watch_reports_a_file_that_grows(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.touch()
-    heard = Heard()
+    events = Events()
     async with inotify.FileWatch() as watch:
-        watch.add(str(file), inotify.IN_MODIFY, heard)
+        watch.add(str(file), inotify.IN_MODIFY, events)
         with file.open("a") as out:
             out.write("line\n")
-        assert await heard.count(1) == [(inotify.IN_MODIFY, "")]
+        assert await events.wait_for(1) == [(inotify.IN_MODIFY, "")]
 
 
-async def test_directory_tells_the_names_of_files_that_were_read(tmp_path: Path) -> None:
+async def test_file_watch_reports_the_names_of_files_read_in_a_directory(tmp_path: Path) -> None:
     names = ["short", "ünï " + "x" * 200, "b" * 255]
     for name in names[::-1]:
         (tmp_path / name[:100]).touch()
-    heard = Heard()
+    events = Events()
     async with inotify.FileWatch() as watch:
-        watch.add(str(tmp_path), inotify.IN_CLOSE_NOWRITE, heard)
+        watch.add(str(tmp_path), inotify.IN_CLOSE_NOWRITE, events)
         for name in names:
             (tmp_path / name[:100]).read_bytes()
-        assert await heard.count(3) == [(inotify.IN_CLOSE_NOWRITE, name[:100]) for name in names]
+        assert await events.wait_for(3) == [(inotify.IN_CLOSE_NOWRITE, name[:100]) for name in names]
 
 
 def watched_paths() -> int:
-    """How many the kernel says that this process watches (proc(5), fdinfo)."""
+    """The number of paths that this process watches, from proc(5) fdinfo."""
     found = 0
     for name in os.listdir("/proc/self/fdinfo"):
         with contextlib.suppress(FileNotFoundError):
@@ -63,64 +63,65 @@ def watched_paths() -> int:
     return found
 
 
-async def test_removed_path_is_not_told_and_a_second_removal_is_fine(tmp_path: Path) -> None:
+async def test_removed_watch_reports_nothing_and_can_be_removed_twice(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.touch()
     second.touch()
-    dropped, heard = Heard(), Heard()
+    dropped, events = Events(), Events()
     async with inotify.FileWatch() as watch:
         number = watch.add(str(first), inotify.IN_MODIFY, dropped)
-        watch.add(str(second), inotify.IN_MODIFY, heard)
+        watch.add(str(second), inotify.IN_MODIFY, events)
         assert watched_paths() == 2
         watch.remove(number)
         watch.remove(number)
         assert watched_paths() == 1
         first.write_text("x")
         second.write_text("x")
-        await heard.count(1)
+        await events.wait_for(1)
     assert dropped.events == []
     watch.close()
 
 
-async def test_last_event_of_a_deleted_file_says_so(tmp_path: Path) -> None:
+async def test_file_watch_reports_the_deletion_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    heard = Heard()
+    events = Events()
     async with inotify.FileWatch() as watch:
-        number = watch.add(str(file), inotify.IN_MODIFY, heard)
+        number = watch.add(str(file), inotify.IN_MODIFY, events)
         file.unlink()
-        assert await heard.count(1) == [(inotify.IN_IGNORED, "")]
+        assert await events.wait_for(1) == [(inotify.IN_IGNORED, "")]
         watch.remove(number)
 
 
-async def test_path_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+async def test_add_raises_not_found_with_the_path_when_it_is_missing(tmp_path: Path) -> None:
     async with inotify.FileWatch() as watch:
         with pytest.raises(FileNotFoundError) as caught:
-            watch.add(str(tmp_path / "nothing"), inotify.IN_MODIFY, Heard())
+            watch.add(str(tmp_path / "nothing"), inotify.IN_MODIFY, Events())
     assert caught.value.filename == str(tmp_path / "nothing")
 
 
-async def test_lost_events_are_told_to_everybody(tmp_path: Path) -> None:
+async def test_queue_overflow_is_reported_to_every_watch(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if most > 100_000:
         pytest.skip(f"the kernel queues {most} events here: too many to make")
-    heard, other = Heard(), Heard()
+    events, other = Events(), Events()
     async with inotify.FileWatch() as watch:
-        watch.add(str(first), inotify.IN_CLOSE_NOWRITE, heard)
+        watch.add(str(first), inotify.IN_CLOSE_NOWRITE, events)
         watch.add(str(second), inotify.IN_CLOSE_NOWRITE, other)
-        names = [str(first / name) for name in "ab"]  # in turns, because equal neighbours are merged
+        # Two files in turns, because the kernel merges equal consecutive events.
+        names = [str(first / name) for name in "ab"]
         for name in names:
             Path(name).touch()
         for index in range(most + 1):
             os.close(os.open(names[index % 2], os.O_RDONLY))
-        assert await other.count(1) == [(inotify.IN_Q_OVERFLOW, "")]
-        assert (inotify.IN_Q_OVERFLOW, "") in heard.events
+        assert await other.wait_for(1) == [(inotify.IN_Q_OVERFLOW, "")]
+        assert (inotify.IN_Q_OVERFLOW, "") in events.events
 
 
-def test_kernel_error_is_an_oserror_with_its_number() -> None:
+def test_kernel_error_becomes_an_oserror_with_its_number() -> None:
     ctypes.set_errno(24)
     with pytest.raises(OSError, match="Too many open files"):
         inotify._checked(-1)

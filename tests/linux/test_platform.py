@@ -1,4 +1,4 @@
-"""The platform check and the file limit; only the name and version of the kernel are faked."""
+"""The platform check and the limit of open files. Only the name and version of the kernel are faked."""
 
 import platform
 import resource
@@ -9,23 +9,23 @@ import pytest
 
 from sm.errors import PlatformUnsupported
 from sm.linux.platform import check_platform
-from tests.linux.started import python
+from tests.linux.child_process import python
 
 
-def test_this_platform_is_supported() -> None:
+def test_check_platform_accepts_this_machine() -> None:
     check_platform()
 
 
 @pytest.mark.parametrize(
     ("system", "release", "sentence"),
     [
-        ("Darwin", "23.1.0", "sm runs on Linux only (WSL2 included), and this is Darwin"),
-        ("Linux", "5.3.18-default", "sm needs a Linux kernel of 5.4 or newer, and this is 5.3.18-default"),
-        ("Linux", "4.19", "sm needs a Linux kernel of 5.4 or newer, and this is 4.19"),
-        ("Linux", "mystery", "sm needs a Linux kernel of 5.4 or newer, and this is mystery"),
+        ("Darwin", "23.1.0", "sm runs only on Linux (including WSL2), not on Darwin"),
+        ("Linux", "5.3.18-default", "sm needs Linux kernel 5.4 or newer, this is 5.3.18-default"),
+        ("Linux", "4.19", "sm needs Linux kernel 5.4 or newer, this is 4.19"),
+        ("Linux", "mystery", "sm needs Linux kernel 5.4 or newer, this is mystery"),
     ],
 )
-def test_other_platform_is_refused_in_one_sentence(
+def test_check_platform_refuses_another_system_or_an_old_kernel(
     monkeypatch: pytest.MonkeyPatch, system: str, release: str, sentence: str
 ) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
@@ -36,7 +36,7 @@ def test_other_platform_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("release", ["5.4.0-generic", "5.10", "6.1.0-18-amd64", "10.0.0"])
-def test_new_enough_kernel_is_accepted(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+def test_check_platform_accepts_a_new_enough_kernel(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "release", lambda: release)
     check_platform()
@@ -46,7 +46,7 @@ def test_new_enough_kernel_is_accepted(monkeypatch: pytest.MonkeyPatch, release:
 @pytest.mark.parametrize(
     ("soft", "hard", "raised"), [(64, 128, 128), (128, 128, 128), (64, 9000, 8192), (8500, 9000, 8500)]
 )
-def test_limit_of_open_files_is_raised_as_far_as_allowed(soft: int, hard: int, raised: int) -> None:
+def test_raise_fd_limit_raises_the_soft_limit_as_far_as_allowed(soft: int, hard: int, raised: int) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if most != resource.RLIM_INFINITY and most < hard:
         pytest.skip(f"the hard limit here is {most}")

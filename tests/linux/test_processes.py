@@ -1,4 +1,4 @@
-"""Real processes: identity, trees, watches, ends."""
+"""Identity, tree, watch and end of real processes."""
 
 import asyncio
 import os
@@ -7,47 +7,48 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sm.core.models import Process
 from sm.linux import platform, processes
-from tests.linux.started import IDLE, Started, python
+from tests.linux.child_process import IDLE, Start, python
 from tests.load import scaled
 
+pytestmark = pytest.mark.processes
 
-async def gone(process: Process) -> None:
-    told = asyncio.Event()
+
+async def wait_until_gone(process: Process) -> None:
+    gone = asyncio.Event()
     watch = processes.ProcessWatch()
-    watch.watch(process, told.set)
+    watch.watch(process, gone.set)
     async with asyncio.timeout(scaled()):
-        await told.wait()
+        await gone.wait()
     watch.close()
 
 
-def test_process_is_identified_by_pid_boot_and_start_time(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    boot, _, ticks = one.process.started.partition("/")
+def test_identify_uses_pid_boot_id_and_start_time(start: Start) -> None:
+    child = start(*IDLE)
+    boot, _, ticks = child.process.started.partition("/")
     assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip() == platform.boot_id()
-    assert ticks == Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split()[19]
-    assert processes.identify(one.pid) == one.process
-    assert processes.is_alive(one.process)
+    assert ticks == Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    assert processes.identify(child.pid) == child.process
+    assert processes.is_alive(child.process)
 
 
-def test_program_name_with_spaces_and_parentheses_is_read_right(
-    start: Callable[..., Started], tmp_path: Path
+def test_stat_is_parsed_when_the_program_name_has_spaces_and_parentheses(
+    start: Start, tmp_path: Path
 ) -> None:
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sh")
-    one = start(str(program), "-c", "echo ready; read -r line")
-    assert b"(a) S 1 (b)" in Path(f"/proc/{one.pid}/stat").read_bytes()
-    assert processes.ancestry(one.pid)[:2] == [one.pid, os.getpid()]
-    assert processes.identify(one.pid) == one.process
+    child = start(str(program), "-c", "echo ready; read -r line")
+    assert b"(a) S 1 (b)" in Path(f"/proc/{child.pid}/stat").read_bytes()
+    assert processes.ancestry(child.pid)[:2] == [child.pid, os.getpid()]
+    assert processes.identify(child.pid) == child.process
 
 
-def test_pid_that_nobody_has_is_nobody() -> None:
+def test_queries_about_an_unused_pid_return_nothing() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     assert processes.identify(ended.pid) is None
@@ -58,23 +59,25 @@ def test_pid_that_nobody_has_is_nobody() -> None:
     assert not processes.has_open(ended.pid, "/")
 
 
-def test_same_pid_with_another_start_time_is_another_process(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    assert not processes.is_alive(Process(one.pid, platform.boot_id() + "/1"))
-    assert not processes.is_alive(Process(one.pid, "00000000-0000/" + one.process.started.partition("/")[2]))
+def test_is_alive_is_false_when_the_pid_has_another_boot_or_start(start: Start) -> None:
+    child = start(*IDLE)
+    assert not processes.is_alive(Process(child.pid, platform.boot_id() + "/1"))
+    assert not processes.is_alive(
+        Process(child.pid, "00000000-0000/" + child.process.started.partition("/")[2])
+    )
 
 
-def test_zombie_counts_as_gone(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    os.kill(one.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)  # ended, and left unreaped
-    assert processes.identify(one.pid) is None
-    assert not processes.is_alive(one.process)
-    assert not processes.signal_process(one.process, signal.SIGTERM)
+def test_zombie_is_not_alive(start: Start) -> None:
+    child = start(*IDLE)
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # wait for the end without reaping
+    assert processes.identify(child.pid) is None
+    assert not processes.is_alive(child.process)
+    assert not processes.signal_process(child.process, signal.SIGTERM)
 
 
-async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..., Started]) -> None:
-    one = start(
+async def test_process_is_alive_when_only_its_main_thread_has_ended(start: Start) -> None:
+    child = start(
         *python(
             "import ctypes, sys, threading\n"
             "threading.Thread(target=sys.stdin.read).start()\n"
@@ -82,74 +85,74 @@ async def test_process_whose_main_thread_ended_is_still_alive(start: Callable[..
             "ctypes.CDLL(None).pthread_exit(None)"
         )
     )
-    path = Path(f"/proc/{one.pid}/stat")
+    path = Path(f"/proc/{child.pid}/stat")
     async with asyncio.timeout(scaled()):
-        while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - nothing tells the end of one thread
+        while b") Z " not in path.read_bytes():  # noqa: ASYNC110 - no event reports the end of a thread
             await asyncio.sleep(0)
-    assert processes.is_alive(one.process)
-    told = asyncio.Event()
+    assert processes.is_alive(child.process)
+    gone = asyncio.Event()
     watch = processes.ProcessWatch()
-    watch.watch(one.process, told.set)
-    assert not told.is_set()
-    os.kill(one.pid, signal.SIGKILL)
+    watch.watch(child.process, gone.set)
+    assert not gone.is_set()
+    os.kill(child.pid, signal.SIGKILL)
     async with asyncio.timeout(scaled()):
-        await told.wait()
+        await gone.wait()
 
 
-def test_ancestry_goes_up_to_the_first_process(start: Callable[..., Started]) -> None:
-    one = start("sh", "-c", "sh -c 'echo \"$$\"; read -r line'; true")
-    grandchild = int(one.said[0])
+def test_ancestry_lists_all_parents_up_to_process_1(start: Start) -> None:
+    child = start("sh", "-c", "sh -c 'echo \"$$\"; read -r line'; true")
+    grandchild = int(child.printed[0])
     line = processes.ancestry(grandchild)
-    assert line[:3] == [grandchild, one.pid, os.getpid()]
+    assert line[:3] == [grandchild, child.pid, os.getpid()]
     assert line[-1] == 1
 
 
 @pytest.mark.parametrize("value", ["", "plain", "with = sign", "two\nlines", "ünï", "x" * 100_000])
-def test_environment_value_of_another_process(start: Callable[..., Started], value: str) -> None:
-    one = start(*IDLE, env={"PATH": os.environ["PATH"], "XSM_THING": "no", "SM_THING": value})
-    assert processes.environ_value(one.pid, "SM_THING") == value
-    assert processes.environ_value(one.pid, "SM_THIN") is None
+def test_environ_value_reads_a_variable_of_another_process(start: Start, value: str) -> None:
+    child = start(*IDLE, env={"PATH": os.environ["PATH"], "XSM_THING": "no", "SM_THING": value})
+    assert processes.environ_value(child.pid, "SM_THING") == value
+    assert processes.environ_value(child.pid, "SM_THIN") is None
 
 
-def test_environment_behind_a_megabyte_of_others_is_found(start: Callable[..., Started]) -> None:
-    one = start(*IDLE, env={**{f"FILL{i}": "x" * 100_000 for i in range(12)}, "SM_THING": "found"})
-    assert processes.environ_value(one.pid, "SM_THING") == "found"
+def test_environ_value_finds_a_variable_after_a_megabyte_of_others(start: Start) -> None:
+    child = start(*IDLE, env={**{f"FILL{i}": "x" * 100_000 for i in range(12)}, "SM_THING": "found"})
+    assert processes.environ_value(child.pid, "SM_THING") == "found"
 
 
-def test_environment_of_another_user_is_unknown(start: Callable[..., Started]) -> None:
+def test_environment_and_open_files_of_another_user_are_unknown(start: Start) -> None:
     if os.geteuid() == 0:
-        # Root reads everything; nobody else reads root's. A child that became `nobody` asks about us.
+        # Root reads everything, so a child that becomes `nobody` reads the process of the test.
         code = (
             f"import os, sys; sys.path[:0] = {sys.path!r}\n"
             "from sm.linux import processes; os.setuid(65534)\n"
             f"print(processes.environ_value({os.getpid()}, 'PATH'), processes.has_open({os.getpid()}, '/'))\n"
             "sys.stdin.read()"
         )
-        assert start(*python(code)).said == ["None", "False"]
+        assert start(*python(code)).printed == ["None", "False"]
     else:
         assert processes.environ_value(1, "PATH") is None
         assert not processes.has_open(1, "/")
 
 
-def test_command_line_keeps_empty_and_strange_arguments(start: Callable[..., Started]) -> None:
+def test_command_line_keeps_empty_and_non_ascii_arguments(start: Start) -> None:
     argv = (*IDLE, "", "two\nlines", "ünï", "")
     assert processes.command_line(start(*argv).pid) == argv
 
 
-def test_open_file_is_seen_by_identity_not_by_name(start: Callable[..., Started], tmp_path: Path) -> None:
+def test_has_open_compares_the_file_and_not_its_name(start: Start, tmp_path: Path) -> None:
     file, other = tmp_path / "file", tmp_path / "other"
     file.touch()
     other.touch()
-    one = start("sh", "-c", f"exec 7<{file}; echo ready; read -r line")
+    child = start("sh", "-c", f"exec 7<{file}; echo ready; read -r line")
     moved = file.rename(tmp_path / "moved")
-    assert processes.has_open(one.pid, str(moved))
-    assert not processes.has_open(one.pid, str(other))
-    assert not processes.has_open(one.pid, str(file))
+    assert processes.has_open(child.pid, str(moved))
+    assert not processes.has_open(child.pid, str(other))
+    assert not processes.has_open(child.pid, str(file))
 
 
-def test_controlling_terminal_is_named() -> None:
-    # The number of a terminal is cut in two in /proc: take so many that both parts count. What others let go meanwhile
-    # is given out first, and is kept then.
+def test_tty_of_returns_the_controlling_terminal() -> None:
+    # /proc splits the number of a terminal in two: open so many that both parts matter. Numbers that other processes
+    # release meanwhile are reused first, so they are kept open too.
     taken = [os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) for _ in range(260)]
     number = 0
     pids: list[int] = []
@@ -161,175 +164,173 @@ def test_controlling_terminal_is_named() -> None:
             pids.append(pid)
             taken.append(master)
             assert select.select([master], [], [], scaled())[0]
-            said = os.read(master, 1000).decode().split()[0]
-            number = int(said.removeprefix("/dev/pts/"))
+            tty = os.read(master, 1000).decode().split()[0]
+            number = int(tty.removeprefix("/dev/pts/"))
         assert number > 256
-        assert processes.tty_of(pids[-1]) == said
+        assert processes.tty_of(pids[-1]) == tty
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        for each in taken:
-            os.close(each)
+        for fd in taken:
+            os.close(fd)
 
 
-def test_process_without_terminal_has_none(start: Callable[..., Started]) -> None:
+def test_tty_of_is_none_when_the_process_has_no_terminal(start: Start) -> None:
     assert processes.tty_of(start(*IDLE).pid) is None
 
 
 # ------------------------------------------------------------------------------------------- ProcessWatch
 
 
-async def test_end_of_a_process_is_told_while_it_is_still_a_zombie(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
+async def test_process_watch_reports_the_end_before_the_zombie_is_reaped(start: Start) -> None:
+    child = start(*IDLE)
     states: list[int | None] = []
-    told = asyncio.Event()
+    gone = asyncio.Event()
 
     def on_gone() -> None:
-        # Nobody has reaped it yet: its exit status can still be had.
-        states.append(os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT).si_status)  # type: ignore[union-attr]
-        told.set()
+        # The process is not reaped yet: its exit status is still available.
+        states.append(os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT).si_status)  # type: ignore[union-attr]
+        gone.set()
 
     watch = processes.ProcessWatch()
-    watch.watch(one.process, on_gone)
-    os.kill(one.pid, signal.SIGTERM)
+    watch.watch(child.process, on_gone)
+    os.kill(child.pid, signal.SIGTERM)
     async with asyncio.timeout(scaled()):
-        await told.wait()
+        await gone.wait()
     assert states == [signal.SIGTERM]
     watch.close()
 
 
-async def test_process_that_is_gone_already_is_told_soon_but_not_at_once(
-    start: Callable[..., Started],
-) -> None:
-    one = start(*IDLE)
-    one.stop()
-    told: list[str] = []
+async def test_process_watch_reports_an_ended_process_from_the_event_loop(start: Start) -> None:
+    child = start(*IDLE)
+    child.stop()
+    reports: list[str] = []
     watch = processes.ProcessWatch()
-    watch.watch(one.process, lambda: told.append("gone"))
-    assert told == []
+    watch.watch(child.process, lambda: reports.append("gone"))
+    assert reports == []
     await asyncio.sleep(0)
-    assert told == ["gone"]
+    assert reports == ["gone"]
 
 
-async def test_reused_pid_is_told_as_gone(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    earlier = Process(one.pid, platform.boot_id() + "/1")
-    await gone(earlier)
-    assert processes.is_alive(one.process)
+async def test_process_watch_reports_the_end_when_the_pid_is_reused(start: Start) -> None:
+    child = start(*IDLE)
+    earlier = Process(child.pid, platform.boot_id() + "/1")
+    await wait_until_gone(earlier)
+    assert processes.is_alive(child.process)
 
 
-async def test_end_is_told_once_and_unwatched_is_never_told(start: Callable[..., Started]) -> None:
+async def test_process_watch_reports_an_end_once_and_never_after_unwatch(start: Start) -> None:
     kept, dropped, ended = start(*IDLE), start(*IDLE), start(*IDLE)
     ended.stop()
-    told: list[str] = []
+    reports: list[str] = []
     watch = processes.ProcessWatch()
-    watch.watch(kept.process, lambda: told.append("replaced"))
-    watch.watch(kept.process, lambda: told.append("kept"))
-    for one in (dropped, ended):
-        watch.watch(one.process, lambda: told.append("dropped"))
-        watch.unwatch(one.process)
-        watch.unwatch(one.process)
+    watch.watch(kept.process, lambda: reports.append("replaced"))
+    watch.watch(kept.process, lambda: reports.append("kept"))
+    for child in (dropped, ended):
+        watch.watch(child.process, lambda: reports.append("dropped"))
+        watch.unwatch(child.process)
+        watch.unwatch(child.process)
     dropped.stop()
     kept.stop()
-    await gone(kept.process)
-    await gone(dropped.process)
-    assert told == ["kept"]
+    await wait_until_gone(kept.process)
+    await wait_until_gone(dropped.process)
+    assert reports == ["kept"]
     watch.close()
     watch.close()
 
 
-async def test_closed_watch_gives_back_its_file_descriptors(start: Callable[..., Started]) -> None:
+async def test_closed_process_watch_releases_its_file_descriptors(start: Start) -> None:
     before = len(os.listdir("/proc/self/fd"))
     watch = processes.ProcessWatch()
-    some = [start(*IDLE) for _ in range(5)]
+    children = [start(*IDLE) for _ in range(5)]
     pipes = len(os.listdir("/proc/self/fd")) - before
-    for one in some:
-        watch.watch(one.process, lambda: None)
+    for child in children:
+        watch.watch(child.process, lambda: None)
     assert len(os.listdir("/proc/self/fd")) - before == pipes + 5
     watch.close()
     assert len(os.listdir("/proc/self/fd")) - before == pipes
 
 
-# -------------------------------------------------------------------------------------------- ending them
+# --------------------------------------------------------------------------------------------- end_tree
 
 
-def test_signal_reaches_a_process_but_never_the_next_one_with_its_pid(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    assert not processes.signal_process(Process(one.pid, platform.boot_id() + "/1"), signal.SIGKILL)
-    assert processes.is_alive(one.process)
-    assert processes.signal_process(one.process, signal.SIGKILL)
-    assert one.popen.wait(scaled()) == -signal.SIGKILL
+def test_signal_process_spares_another_process_with_the_same_pid(start: Start) -> None:
+    child = start(*IDLE)
+    assert not processes.signal_process(Process(child.pid, platform.boot_id() + "/1"), signal.SIGKILL)
+    assert processes.is_alive(child.process)
+    assert processes.signal_process(child.process, signal.SIGKILL)
+    assert child.popen.wait(scaled()) == -signal.SIGKILL
 
 
-# A shell with a child and a grandchild, a process that was forked twice but stayed in the kernel session,
-# and one whose parent ended that leads a session of its own, started by one that is still there.
+# A shell with a child and a grandchild, a process forked twice that stayed in the kernel session, and a leader of
+# another kernel session with an orphan in it.
 FAMILY = python(
     """
 import os, subprocess, sys
-said = []
+pids_of_tree = []
 child = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE)
-said += [child.pid, int(child.stdout.readline())]
+pids_of_tree += [child.pid, int(child.stdout.readline())]
 double = subprocess.run(["sh", "-c", "sleep 1001 >/dev/null & echo $!"], stdout=subprocess.PIPE)
-said.append(int(double.stdout))
+pids_of_tree.append(int(double.stdout))
 leader = subprocess.Popen(
     ["sh", "-c", "(sleep 1002 >/dev/null & echo $!); exec sleep 1003"],
     start_new_session=True,
     stdout=subprocess.PIPE,
 )
-said += [leader.pid, int(leader.stdout.readline())]
+pids_of_tree += [leader.pid, int(leader.stdout.readline())]
 while b"1003" not in open(f"/proc/{leader.pid}/cmdline", "rb").read().split(b"\\0"):
     pass
-print(*said, flush=True)
+print(*pids_of_tree, flush=True)
 sys.stdin.read()
 """
 )
 
 
-def test_tree_is_descendants_and_what_stayed_in_the_kernel_session(start: Callable[..., Started]) -> None:
-    bystander, one = start(*IDLE), start(*FAMILY)
-    tree = processes.process_tree(one.process)
-    assert tree[0] == one.process
-    assert {each.pid for each in tree} == {one.pid, *map(int, one.said)}
+def test_process_tree_has_descendants_and_members_of_the_kernel_session(start: Start) -> None:
+    bystander, child = start(*IDLE), start(*FAMILY)
+    tree = processes.process_tree(child.process)
+    assert tree[0] == child.process
+    assert {process.pid for process in tree} == {child.pid, *map(int, child.printed)}
     assert bystander.process not in tree
-    assert processes.process_tree(Process(one.pid, platform.boot_id() + "/1")) == []
-    for each in tree[1:]:
-        processes.signal_process(each, signal.SIGKILL)
+    assert processes.process_tree(Process(child.pid, platform.boot_id() + "/1")) == []
+    for process in tree[1:]:
+        processes.signal_process(process, signal.SIGKILL)
 
 
-async def test_tree_of_a_process_that_is_gone_is_what_it_left_behind(start: Callable[..., Started]) -> None:
-    one = start("sh", "-c", "sleep 1000 >/dev/null & echo $!; read -r line")
-    os.kill(one.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
+async def test_process_tree_of_an_ended_process_has_its_orphans(start: Start) -> None:
+    child = start("sh", "-c", "sleep 1000 >/dev/null & echo $!; read -r line")
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     for reaped in (False, True):
         if reaped:
-            one.popen.wait()
-        assert [each.pid for each in processes.process_tree(one.process)] == [int(one.said[0])]
-    boot, _, ticks = one.process.started.partition("/")
+            child.popen.wait()
+        assert [process.pid for process in processes.process_tree(child.process)] == [int(child.printed[0])]
+    boot, _, ticks = child.process.started.partition("/")
     for stranger in (f"{boot}/{int(ticks) + 1_000_000}", f"another-boot/{ticks}", "gone"):
-        assert processes.process_tree(Process(one.pid, stranger)) == []
-    assert await processes.end_tree(one.process, scaled(), force=False) == []
-    assert processes.identify(int(one.said[0])) is None
+        assert processes.process_tree(Process(child.pid, stranger)) == []
+    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert processes.identify(int(child.printed[0])) is None
 
 
-def test_tree_never_holds_the_one_who_asks() -> None:
+def test_process_tree_never_contains_the_calling_process() -> None:
     parent = processes.identify(os.getppid())
     assert parent is not None
-    assert os.getpid() not in {each.pid for each in processes.process_tree(parent)}
+    assert os.getpid() not in {process.pid for process in processes.process_tree(parent)}
 
 
 @pytest.mark.parametrize("force", [False, True])
-async def test_whole_tree_ends_and_nothing_else(start: Callable[..., Started], force: bool) -> None:
-    bystander, one = start(*IDLE), start(*FAMILY)
-    tree = processes.process_tree(one.process)
+async def test_end_tree_ends_the_whole_tree_and_no_other_process(start: Start, force: bool) -> None:
+    bystander, child = start(*IDLE), start(*FAMILY)
+    tree = processes.process_tree(child.process)
     assert len(tree) == 6
-    assert await processes.end_tree(one.process, scaled(), force=force) == []
-    assert [each for each in tree if processes.is_alive(each)] == []
-    assert one.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
+    assert await processes.end_tree(child.process, scaled(), force=force) == []
+    assert [process for process in tree if processes.is_alive(process)] == []
+    assert child.popen.wait() == -(signal.SIGKILL if force else signal.SIGTERM)
     assert processes.is_alive(bystander.process)
 
 
-async def test_asked_process_may_finish_its_work(start: Callable[..., Started], tmp_path: Path) -> None:
+async def test_end_tree_lets_a_process_handle_sigterm(start: Start, tmp_path: Path) -> None:
     code = (
         "import signal, subprocess, sys, pathlib\n"
         "def end(*_):\n"
@@ -337,39 +338,39 @@ async def test_asked_process_may_finish_its_work(start: Callable[..., Started], 
         "    sys.exit(3)\n"
         "signal.signal(signal.SIGTERM, end); print('ready'); sys.stdin.read()"
     )
-    one = start(*python(code))
-    assert await processes.end_tree(one.process, scaled(), force=False) == []
-    assert one.popen.wait() == 3
+    child = start(*python(code))
+    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert child.popen.wait() == 3
     assert (tmp_path / "saved").exists()
 
 
-async def test_forced_process_is_not_asked(start: Callable[..., Started], tmp_path: Path) -> None:
-    one = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
-    assert await processes.end_tree(one.process, scaled(), force=True) == []
-    assert one.popen.wait() == -signal.SIGKILL
+async def test_end_tree_sends_no_sigterm_when_forced(start: Start, tmp_path: Path) -> None:
+    child = start("sh", "-c", f"trap 'touch {tmp_path}/asked' TERM; echo ready; read -r line; read -r line")
+    assert await processes.end_tree(child.process, scaled(), force=True) == []
+    assert child.popen.wait() == -signal.SIGKILL
     assert not (tmp_path / "asked").exists()
 
 
-async def test_deaf_process_is_killed_after_the_grace_time(start: Callable[..., Started]) -> None:
-    one = start("sh", "-c", "trap '' TERM; echo ready; read -r line")
-    assert await processes.end_tree(one.process, 0.05, force=False) == []
-    assert one.popen.wait() == -signal.SIGKILL
+async def test_end_tree_kills_a_process_that_ignores_sigterm(start: Start) -> None:
+    child = start("sh", "-c", "trap '' TERM; echo ready; read -r line")
+    assert await processes.end_tree(child.process, 0.05, force=False) == []
+    assert child.popen.wait() == -signal.SIGKILL
 
 
-async def test_stopped_process_hears_that_it_should_end(start: Callable[..., Started]) -> None:
-    one = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
-    os.kill(one.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, one.pid, os.WSTOPPED)
-    assert await processes.end_tree(one.process, scaled(), force=False) == []
-    assert one.popen.wait() == 7
+async def test_end_tree_continues_a_stopped_process_before_sigterm(start: Start) -> None:
+    child = start("sh", "-c", "trap 'exit 7' TERM; echo ready; read -r line")
+    os.kill(child.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+    assert await processes.end_tree(child.process, scaled(), force=False) == []
+    assert child.popen.wait() == 7
 
 
 @pytest.mark.parametrize("new_session", [False, True])
-async def test_what_starts_during_the_end_ends_too(
-    start: Callable[..., Started], tmp_path: Path, new_session: bool
+async def test_end_tree_ends_a_process_that_starts_during_the_end(
+    start: Start, tmp_path: Path, new_session: bool
 ) -> None:
-    # Answers SIGTERM by starting a deaf child, and ends: with `new_session` in a kernel session of its own,
-    # so that the child is a stranger to the first process.
+    # On SIGTERM the process starts a child that ignores SIGTERM, and ends. With `new_session` it has its own kernel
+    # session, so that nothing connects the child with the first process.
     answering = (
         "import os, signal, subprocess, sys\n"
         "def end(*_):\n"
@@ -384,12 +385,12 @@ async def test_what_starts_during_the_end_ends_too(
         "import subprocess, sys\n"
         f"subprocess.run([sys.executable, '-u', '-c', {answering!r}], start_new_session={new_session})"
     )
-    one = start(*python(code))
-    assert await processes.end_tree(one.process, 0.5, force=False) == []
+    child = start(*python(code))
+    assert await processes.end_tree(child.process, 0.5, force=False) == []
     assert processes.identify(int((tmp_path / "pid").read_text())) is None
 
 
-async def test_deaf_process_that_keeps_forking_deaf_ones_is_ended(start: Callable[..., Started]) -> None:
+async def test_end_tree_ends_a_process_that_keeps_forking_and_ignores_sigterm(start: Start) -> None:
     code = (
         "import os, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -400,16 +401,16 @@ async def test_deaf_process_that_keeps_forking_deaf_ones_is_ended(start: Callabl
         "        break\n"
         "signal.pause()\n"
     )
-    one = start(*python(code))
-    assert await processes.end_tree(one.process, 0.02, force=False) == []
-    assert processes.process_tree(one.process) == []
+    child = start(*python(code))
+    assert await processes.end_tree(child.process, 0.02, force=False) == []
+    assert processes.process_tree(child.process) == []
 
 
-async def test_process_of_another_user_is_reported_and_not_waited_for(start: Callable[..., Started]) -> None:
+async def test_end_tree_reports_a_process_of_another_user_without_waiting(start: Start) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of another user")
-    # As with sudo: a process becomes `nobody`, and what it started is root's. It becomes so only after the
-    # first tree, because `nobody` may not be allowed to read the modules that Python loads on first use.
+    # As with sudo: a process becomes `nobody`, but its child belongs to root. The first `end_tree` runs before that,
+    # because `nobody` may not be allowed to read the modules that Python loads on first use.
     code = (
         "import asyncio, os, subprocess, sys\n"
         f"sys.path[:0] = {sys.path!r}\n"
@@ -426,11 +427,11 @@ async def test_process_of_another_user_is_reported_and_not_waited_for(start: Cal
         "asyncio.run(main())\n"
         "sys.stdin.read()"
     )
-    one = start(*python(code))
-    assert one.said[0] == "True"
+    child = start(*python(code))
+    assert child.printed[0] == "True"
 
 
-async def test_ending_what_is_gone_returns_at_once(start: Callable[..., Started]) -> None:
-    one = start(*IDLE)
-    one.stop()
-    assert await processes.end_tree(one.process, scaled(), force=False) == []
+async def test_end_tree_returns_immediately_when_the_process_has_ended(start: Start) -> None:
+    child = start(*IDLE)
+    child.stop()
+    assert await processes.end_tree(child.process, scaled(), force=False) == []

@@ -2,14 +2,17 @@
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from sm.linux.sockets import Peer, peer_of
-from tests.linux.started import Started, python
+from tests.linux.child_process import Start, python
+
+pytestmark = pytest.mark.processes
 
 
-def test_peer_of_a_socket_is_who_connected(start: Callable[..., Started], tmp_path: Path) -> None:
+def test_peer_of_returns_the_connected_process_and_user(start: Start, tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -18,6 +21,6 @@ def test_peer_of_a_socket_is_who_connected(start: Callable[..., Started], tmp_pa
             f"import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect({path!r})\n"
             "print('ready'); sys.stdin.read()"
         )
-        one = start(*python(code))
+        child = start(*python(code))
         with server.accept()[0] as connection:
-            assert peer_of(connection) == Peer(one.pid, os.getuid(), os.getgid())
+            assert peer_of(connection) == Peer(child.pid, os.getuid(), os.getgid())

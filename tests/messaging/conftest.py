@@ -1,4 +1,4 @@
-"""Runs the tests with the mark `virtual_time` on an event loop in which no time passes but what is waited for."""
+"""Runs tests with the mark `virtual_time` on an event loop with virtual time."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who hears that a file is written to."""
+"""Notifications about writes to files."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,51 +11,47 @@ from tests.load import scaled
 
 
 @pytest.fixture
-async def listening() -> AsyncIterator[FileEvents]:
-    listening = FileEvents()
-    yield listening
-    listening.close()
+async def events() -> AsyncIterator[FileEvents]:
+    events = FileEvents()
+    yield events
+    events.close()
 
 
-class Ear:
-    """Somebody who listens."""
-
+class Listener:
     def __init__(self) -> None:
-        self._heard = asyncio.Event()
+        self._notified = asyncio.Event()
 
-    def told(self) -> None:
-        self._heard.set()
+    def notify(self) -> None:
+        self._notified.set()
 
-    async def hears(self) -> None:
+    async def wait(self) -> None:
         async with asyncio.timeout(scaled()):
-            await self._heard.wait()
-        self._heard.clear()
+            await self._notified.wait()
+        self._notified.clear()
 
     @property
-    def silent(self) -> bool:
-        return not self._heard.is_set()
+    def is_notified(self) -> bool:
+        return self._notified.is_set()
 
 
-async def test_both_of_two_sessions_hear_of_the_file_that_they_share(
-    listening: FileEvents, tmp_path: Path
-) -> None:
-    transcript, (one, other) = tmp_path / "conversation.jsonl", (Ear(), Ear())
-    listening.listen(str(transcript), "one", one.told)
-    listening.listen(str(transcript), "other", other.told)
+async def test_write_to_a_shared_file_notifies_both_sessions(events: FileEvents, tmp_path: Path) -> None:
+    transcript, (first, second) = tmp_path / "conversation.jsonl", (Listener(), Listener())
+    events.listen(str(transcript), "one", first.notify)
+    events.listen(str(transcript), "other", second.notify)
     transcript.write_text("first\n")
-    await one.hears()
-    await other.hears()
+    await first.wait()
+    await second.wait()
 
-    listening.forget("other")
+    events.forget("other")
     transcript.write_text("second\n")
-    await one.hears()
-    assert other.silent
+    await first.wait()
+    assert not second.is_notified
 
 
-async def test_who_listens_twice_is_told_once(listening: FileEvents, tmp_path: Path) -> None:
-    before, now = Ear(), Ear()
-    listening.listen(str(tmp_path / "file"), "one", before.told)
-    listening.listen(str(tmp_path / "file"), "one", now.told)
+async def test_second_listen_replaces_the_callback_of_a_session(events: FileEvents, tmp_path: Path) -> None:
+    replaced, current = Listener(), Listener()
+    events.listen(str(tmp_path / "file"), "one", replaced.notify)
+    events.listen(str(tmp_path / "file"), "one", current.notify)
     (tmp_path / "file").touch()
-    await now.hears()
-    assert before.silent
+    await current.wait()
+    assert not replaced.is_notified

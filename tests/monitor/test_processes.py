@@ -1,4 +1,4 @@
-"""The news of a process that a session has no more change nothing: real processes, a real database, a real tmux."""
+"""Late events of a former process do not change its session: real processes, a real database, a real tmux."""
 
 import asyncio
 import subprocess
@@ -25,7 +25,7 @@ from sm.terminals.base import Pane
 from sm.terminals.tmux.terminals import Tmux
 from tests import samples
 from tests.load import scaled
-from tests.managed import managed
+from tests.session_manager import open_manager
 from tests.terminals.world import World
 
 ID = "1a2b3c4d"
@@ -33,7 +33,7 @@ LAUNCH = Launch(argv=("sleep", "1000"), working_dir="/", environment={}, inherit
 
 
 @dataclass
-class Parts:
+class Services:
     store: Store
     manager: Manager
     tmux: Tmux
@@ -45,22 +45,22 @@ class Parts:
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
+async def services(tmp_path: Path) -> AsyncIterator[Services]:
     def now() -> str:
         return samples.AT
 
     world = World()
-    async with managed(tmp_path, now) as (store, manager), world.terminals() as tmux:
+    async with open_manager(tmp_path, now) as (store, manager), world.terminals() as tmux:
         usage = UsageMeter(store, Config(), now)
         observer = Observer(store, manager, tmux, usage, transcripts_every_s=60.0)
-        yield Parts(store, manager, tmux, Watcher(store, manager, tmux, observer))
+        yield Services(store, manager, tmux, Watcher(store, manager, tmux, observer))
         observer.close()
     await world.end()
 
 
 @pytest.fixture
 def ended() -> Process:
-    """A process that is gone."""
+    """A process that has ended."""
     child = subprocess.Popen(["sleep", "1000"])
     process = processes.identify(child.pid)
     child.kill()
@@ -69,63 +69,57 @@ def ended() -> Process:
     return process
 
 
-async def restored(parts: Parts, old: Process) -> tuple[Session, Pane]:
-    """A session whose first process was `old`, in its second one; as it was in the first, and the new pane."""
-    pane = await parts.tmux.open(ID, f"command-{ID}", "/", ("sleep", "1000"))
-    new = processes.identify(pane.pid)
+async def restore(services: Services, old: Process) -> tuple[Session, Pane]:
+    """Insert a session, end its process `old` and restore it; return the session before that and the new pane."""
+    pane = await services.tmux.open(ID, f"command-{ID}", "/", ("sleep", "1000"))
+    process = processes.identify(pane.pid)
     first = replace(
         samples.session(ID), provider="command", status=Status.RUNNING, process=old, terminal=f"command-{ID}"
     )
-    async with parts.store.transaction() as tx:
+    async with services.store.transaction() as tx:
         await tx.insert(first, LAUNCH, None)
         await move(
-            tx, parts.manager.notices, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
+            tx, services.manager.notices, ID, Signal(SignalKind.KILLED, EffectKind.KILL, "killed", samples.AT)
         )
         signal = Signal(SignalKind.RESTARTED, "restore", "restored", samples.AT)
-        await move(tx, parts.manager.notices, ID, signal, process=new)
+        await move(tx, services.manager.notices, ID, signal, process=process)
         await move(
-            tx, parts.manager.notices, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT)
+            tx, services.manager.notices, ID, Signal(SignalKind.STARTED, "process", "it runs", samples.AT)
         )
     return first, pane
 
 
 @pytest.fixture
-def running(parts: Parts) -> Iterator[list[asyncio.Task[None]]]:
-    tasks = [asyncio.ensure_future(parts.watcher.run())]
+def running(services: Services) -> Iterator[list[asyncio.Task[None]]]:
+    tasks = [asyncio.ensure_future(services.watcher.run())]
     yield tasks
     for task in tasks:
         task.cancel()
 
 
-async def test_the_late_end_of_an_old_process_does_not_end_the_new_one(
-    parts: Parts, ended: Process, running: list[asyncio.Task[None]]
+async def test_late_end_of_the_old_process_does_not_end_a_restored_session(
+    services: Services, ended: Process, running: list[asyncio.Task[None]]
 ) -> None:
-    _, pane = await restored(parts, ended)
-    assert parts.session.process is not None
-    parts.watcher.watch(ID, ended, pane)
-    parts.watcher.watch(ID, parts.session.process, pane)
-    with pytest.raises(TimeoutError):  # longer than tmux is given to say how a process has ended
+    _, pane = await restore(services, ended)
+    assert services.session.process is not None
+    services.watcher.watch(ID, ended, pane)
+    services.watcher.watch(ID, services.session.process, pane)
+    with pytest.raises(TimeoutError):  # longer than the time limit for tmux to report an exit code
         async with asyncio.timeout(3):
-            await parts.store.changed(lambda: parts.session.status is not Status.RUNNING)
-    assert parts.session.exit is None
-    await parts.tmux.close(f"command-{ID}")
+            await services.store.wait_until(lambda: services.session.status is not Status.RUNNING)
+    assert services.session.exit is None
+    await services.tmux.close(f"command-{ID}")
     async with asyncio.timeout(scaled()):
-        await parts.store.changed(lambda: parts.session.exit is not None)
-    assert parts.session.status is Status.ERROR
+        await services.store.wait_until(lambda: services.session.exit is not None)
+    assert services.session.status is Status.ERROR
 
 
-async def test_a_recovery_that_was_put_off_leaves_alone_what_was_restored_meanwhile(
-    parts: Parts, ended: Process
+@pytest.mark.parametrize("is_terminal_lost", [False, True])
+async def test_late_recovery_keeps_a_session_that_was_restored_meanwhile(
+    services: Services, ended: Process, is_terminal_lost: bool
 ) -> None:
-    before, _ = await restored(parts, ended)
-    assert await recover([before], parts.manager, parts.tmux, parts.watcher)
-    assert (parts.session.status, parts.session.exit) == (Status.RUNNING, None)
-
-
-async def test_a_recovery_does_not_take_a_lost_terminal_for_that_of_a_session_restored_meanwhile(
-    parts: Parts, ended: Process
-) -> None:
-    before, pane = await restored(parts, ended)
-    await parts.tmux.close(pane.name)
-    assert await recover([before], parts.manager, parts.tmux, parts.watcher)
-    assert (parts.session.status, parts.session.exit) == (Status.RUNNING, None)
+    before, pane = await restore(services, ended)
+    if is_terminal_lost:
+        await services.tmux.close(pane.name)
+    assert await recover([before], services.manager, services.tmux, services.watcher)
+    assert (services.session.status, services.session.exit) == (Status.RUNNING, None)

@@ -24,69 +24,67 @@ from tests.samples import AT, session
         (["a date 3/5 is no task"], None),
     ],
 )
-def test_the_percentage_is_what_the_newest_checkpoint_says(
-    messages: list[str], percentage: int | None
-) -> None:
+def test_percentage_comes_from_the_newest_task_count(messages: list[str], percentage: int | None) -> None:
     checkpoints = [Checkpoint(AT, m, {}) for m in messages]
     assert report(session("aaaa1111"), checkpoints, [], AT)["completion_percentage"] == percentage
 
 
-def test_time_never_runs_backwards() -> None:
+def test_seconds_between_is_never_negative() -> None:
     assert seconds_between("2026-01-27T15:10:00.900Z", "2026-01-27T15:13:00.000Z") == 179
     assert seconds_between("2026-01-27T15:10:00Z", "2026-01-27T15:00:00Z") == 0
 
 
-def test_a_running_session_is_shown_as_working_and_invents_no_numbers() -> None:
-    shown = report(
+def test_report_of_a_running_session_has_no_numbers_without_measurements() -> None:
+    result = report(
         replace(session("aaaa1111", status=Status.RUNNING), started_at=AT, note="writing tests"),
         [Checkpoint(AT, "half (1/2 tasks)", {"k": "v"})],
         ["last line"],
         "2026-01-27T15:13:00.000Z",
     )
-    assert shown["status"] == "working"
-    assert shown["elapsed_seconds"] == 180
-    assert shown["completion_percentage"] == 50
-    assert shown["current_activity"] == "writing tests"
-    assert shown["last_output"] == ["last line"]
-    assert [shown[k] for k in ("tokens_used", "tokens_remaining_estimate", "cost_usd", "last_tool")] == [
+    assert result["status"] == "working"
+    assert result["elapsed_seconds"] == 180
+    assert result["completion_percentage"] == 50
+    assert result["current_activity"] == "writing tests"
+    assert result["last_output"] == ["last line"]
+    assert [result[k] for k in ("tokens_used", "tokens_remaining_estimate", "cost_usd", "last_tool")] == [
         None
     ] * 4
-    assert not shown["is_complete"]
+    assert not result["is_complete"]
 
 
-def test_the_time_of_an_ended_session_stands_still() -> None:
+def test_elapsed_time_of_an_ended_session_stops_at_its_end() -> None:
     ended = replace(
         session("aaaa1111", status=Status.ERROR), started_at=AT, completed_at="2026-01-27T15:11:00.000Z"
     )
-    shown = report(ended, [], [], "2026-01-28T00:00:00.000Z")
-    assert shown["elapsed_seconds"] == 60
-    assert shown["is_complete"]
+    result = report(ended, [], [], "2026-01-28T00:00:00.000Z")
+    assert result["elapsed_seconds"] == 60
+    assert result["is_complete"]
 
 
-# What was measured
+# Measurements
 
 RUNNING = session("aaaa1111", status=Status.RUNNING)
 NOW = "2026-01-27T15:20:40.000Z"
 
 
-def shown_with(
-    measured: Measurements | None, *, of: Session = RUNNING, checkpoint: str | None = None
+def report_with(
+    measured: Measurements | None, *, session: Session = RUNNING, checkpoint: str | None = None
 ) -> dict[str, Any]:
-    return report(of, [Checkpoint(AT, checkpoint, {})] if checkpoint else [], [], NOW, measured)
+    return report(session, [Checkpoint(AT, checkpoint, {})] if checkpoint else [], [], NOW, measured)
 
 
-def used(tokens: int, **more: Any) -> Measurements:
+def measurements(tokens: int, **more: Any) -> Measurements:
     return Measurements(tokens=TokenCounts(input=tokens // 2, output=tokens - tokens // 2), **more)
 
 
 def outlook(measured: Measurements | None, **more: Any) -> tuple[int | None, int | None]:
-    shown = shown_with(measured, **more)
-    return shown["tokens_remaining_estimate"], shown["completion_percentage"]
+    result = report_with(measured, **more)
+    return result["tokens_remaining_estimate"], result["completion_percentage"]
 
 
-def test_progress_is_the_object_of_seed_003() -> None:
+def test_report_has_the_documented_fields_and_values() -> None:
     tool = ToolUse("t1", "Write", "2026-01-27T15:20:30.000Z", {"file_path": "tests/api.test.ts"})
-    shown = shown_with(
+    result = report_with(
         Measurements(
             tokens=TokenCounts(input=450, output=2000, cache_read=90_000, cache_write=5_000),
             tools={"Read": 5, "Write": 3, "Bash": 2, "Edit": 1},
@@ -117,29 +115,29 @@ def test_progress_is_the_object_of_seed_003() -> None:
         "cost_usd": 0.3,
         "todo": [{"status": "completed", "text": "model"}, {"status": "in_progress", "text": "tests"}],
     }
-    assert {key: shown[key] for key in expected} == expected
-    assert list(shown["tools_used"]) == ["Read", "Write", "Bash", "Edit"]
+    assert {key: result[key] for key in expected} == expected
+    assert list(result["tools_used"]) == ["Read", "Write", "Bash", "Edit"]
 
 
-def test_tokens_of_sub_agents_are_among_all_and_apart() -> None:
+def test_tokens_of_sub_agents_are_in_the_total_and_listed_separately() -> None:
     usages = [Usage("m1", "opus", AT, 10, 20, 30, 40), Usage("m2", "opus", AT, 1, 2, 3, 4)]
-    shown = shown_with(Measurements(tokens=TokenCounts.of(usages), subagents=TokenCounts(5, 6, 7, 8)))
-    assert shown["tokens"] == {"input": 16, "output": 28, "cache_read": 40, "cache_write": 52}
-    assert shown["subagents"] == {"tokens": {"input": 5, "output": 6, "cache_read": 7, "cache_write": 8}}
-    assert shown["tokens_used"] == 44
+    result = report_with(Measurements(tokens=TokenCounts.of(usages), subagents=TokenCounts(5, 6, 7, 8)))
+    assert result["tokens"] == {"input": 16, "output": 28, "cache_read": 40, "cache_write": 52}
+    assert result["subagents"] == {"tokens": {"input": 5, "output": 6, "cache_read": 7, "cache_write": 8}}
+    assert result["tokens_used"] == 44
 
 
-def test_nothing_used_is_zero_and_nothing_measured_is_null() -> None:
-    fresh, program = shown_with(Measurements()), shown_with(None)
+def test_unused_values_are_zero_and_unmeasured_values_are_null() -> None:
+    fresh, program = report_with(Measurements()), report_with(None)
     assert (fresh["tokens_used"], fresh["tokens"]["input"], fresh["tools_used"]) == (0, 0, {})
     unknown = ("tokens_used", "tokens", "subagents", "cost_usd", "context_percent", "last_tool", "todo")
     assert [program[key] for key in unknown] == [None] * len(unknown)
     assert fresh["todo"] is fresh["cost_usd"] is fresh["context_percent"] is None
-    assert shown_with(Measurements(todo=()))["todo"] == []
+    assert report_with(Measurements(todo=()))["todo"] == []
 
 
 @pytest.mark.parametrize(
-    ("tokens", "usual", "expected"),
+    ("tokens", "estimate", "expected"),
     [
         (2450, 10_000, (7550, 24)),
         (0, 10_000, (10_000, 0)),
@@ -150,34 +148,34 @@ def test_nothing_used_is_zero_and_nothing_measured_is_null() -> None:
         (2450, 0, (None, None)),
     ],
 )
-def test_what_others_used_makes_an_estimate_that_never_reaches_the_end(
-    tokens: int, usual: int | None, expected: tuple[int | None, int | None]
+def test_estimate_from_earlier_sessions_stays_below_100_percent(
+    tokens: int, estimate: int | None, expected: tuple[int | None, int | None]
 ) -> None:
-    assert outlook(used(tokens, estimate=usual)) == expected
+    assert outlook(measurements(tokens, estimate=estimate)) == expected
 
 
 TODO = [("completed", "a"), ("in_progress", "b"), ("pending", "c"), ("pending", "d")]
 
 
-def test_a_checkpoint_counts_more_than_the_list_and_the_list_more_than_others() -> None:
-    assert outlook(used(3000, todo=TODO, estimate=10_000), checkpoint="(3/5 tasks)") == (2000, 60)
-    assert outlook(used(3000, todo=TODO, estimate=10_000)) == (9000, 25)
-    assert outlook(used(3000, todo=[], estimate=10_000)) == (7000, 30)
-    assert outlook(used(3000, todo=[("completed", "a")])) == (0, 100)
+def test_estimate_prefers_the_checkpoint_then_the_todo_list_then_earlier_sessions() -> None:
+    assert outlook(measurements(3000, todo=TODO, estimate=10_000), checkpoint="(3/5 tasks)") == (2000, 60)
+    assert outlook(measurements(3000, todo=TODO, estimate=10_000)) == (9000, 25)
+    assert outlook(measurements(3000, todo=[], estimate=10_000)) == (7000, 30)
+    assert outlook(measurements(3000, todo=[("completed", "a")])) == (0, 100)
 
 
-def test_tasks_of_which_none_is_done_say_nothing_of_the_tokens() -> None:
-    assert outlook(used(3000, todo=TODO[1:])) == (None, 0)
-    assert outlook(used(3000, todo=TODO[1:], estimate=10_000)) == (7000, 0)
-    assert outlook(used(0), checkpoint="(1/2 tasks)") == (None, 50)
+def test_remaining_tokens_are_unknown_when_no_task_is_done() -> None:
+    assert outlook(measurements(3000, todo=TODO[1:])) == (None, 0)
+    assert outlook(measurements(3000, todo=TODO[1:], estimate=10_000)) == (7000, 0)
+    assert outlook(measurements(0), checkpoint="(1/2 tasks)") == (None, 50)
     assert outlook(None, checkpoint="(1/2 tasks)") == (None, 50)
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.ERROR, Status.ABANDONED, Status.KILLED])
-def test_nothing_is_estimated_of_what_has_ended(status: Status) -> None:
+def test_report_has_no_estimate_when_the_session_has_ended(status: Status) -> None:
     ended = session("aaaa1111", status=status)
-    assert outlook(used(3000, estimate=10_000), of=ended) == (None, None)
-    assert outlook(used(3000, estimate=10_000), of=ended, checkpoint="(3/5 tasks)") == (None, 60)
+    assert outlook(measurements(3000, estimate=10_000), session=ended) == (None, None)
+    assert outlook(measurements(3000, estimate=10_000), session=ended, checkpoint="(3/5 tasks)") == (None, 60)
 
 
 @pytest.mark.parametrize(
@@ -191,23 +189,26 @@ def test_nothing_is_estimated_of_what_has_ended(status: Status) -> None:
         (Status.COMPLETED, None, None),
     ],
 )
-def test_the_activity_is_the_agents_own_note_else_what_it_does_now(
+def test_current_activity_is_the_note_or_else_the_measured_activity(
     status: Status, note: str | None, activity: str | None
 ) -> None:
-    of = replace(session("aaaa1111", status=status), note=note)
-    assert shown_with(Measurements(current_activity="Bash: npm test"), of=of)["current_activity"] == activity
+    noted = replace(session("aaaa1111", status=status), note=note)
+    assert (
+        report_with(Measurements(current_activity="Bash: npm test"), session=noted)["current_activity"]
+        == activity
+    )
 
 
-def test_a_context_is_never_more_than_full_and_one_of_no_size_is_unknown() -> None:
-    assert shown_with(Measurements(context_tokens=250, context_window=200))["context_percent"] == 100
-    assert shown_with(Measurements(context_tokens=250))["context_percent"] is None
-    assert shown_with(Measurements(context_window=200))["context_percent"] is None
+def test_context_percent_is_at_most_100_and_null_when_a_number_is_missing() -> None:
+    assert report_with(Measurements(context_tokens=250, context_window=200))["context_percent"] == 100
+    assert report_with(Measurements(context_tokens=250))["context_percent"] is None
+    assert report_with(Measurements(context_window=200))["context_percent"] is None
 
 
-def test_what_is_not_counted_is_not_shown_as_nothing() -> None:
-    shown = shown_with(
+def test_report_shows_null_for_tokens_that_are_not_counted() -> None:
+    result = report_with(
         Measurements(tokens=None, tools={"Bash": 2}, todo=[("completed", "a"), ("pending", "b")])
     )
     unknown = ("tokens", "subagents", "tokens_used", "tokens_remaining_estimate", "cost_usd")
-    assert {shown[name] for name in unknown} == {None}
-    assert (shown["total_tools"], shown["completion_percentage"]) == (2, 50)
+    assert {result[name] for name in unknown} == {None}
+    assert (result["total_tools"], result["completion_percentage"]) == (2, 50)

@@ -1,4 +1,4 @@
-"""Real files, written in the ways in which an agent writes them, and in those in which it should not."""
+"""Reading real transcript files, in the forms that agents write and in hostile forms."""
 
 import os
 import tracemalloc
@@ -23,19 +23,19 @@ def append(path: Path, data: bytes) -> None:
 
 
 def all_of(path: Path, limit: int) -> list[bytes]:
-    """Every line, by as many calls as it takes; each but the last says that there is more."""
+    """Every line, with as many calls as necessary; each call except the last has `more` set."""
     found: list[bytes] = []
     position = None
     for _ in range(10_000):
-        news = read_new(str(path), position, limit)
-        found += news.lines
-        position = news.position
-        if not news.more:
+        delta = read_new(str(path), position, limit)
+        found += delta.lines
+        position = delta.position
+        if not delta.more:
             return found
-    raise AssertionError("it never came to an end")
+    raise AssertionError("`more` was set ten thousand times")
 
 
-def test_a_growing_file_is_read_line_by_line(path: Path) -> None:
+def test_read_new_returns_only_complete_new_lines(path: Path) -> None:
     append(path, b"one\ntwo\nthr")
     first = read_new(str(path), None, LIMIT)
     assert first.lines == [b"one", b"two"]
@@ -50,49 +50,49 @@ def test_a_growing_file_is_read_line_by_line(path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 7, 8, 9, 100])
-def test_no_limit_breaks_or_loses_a_line(path: Path, limit: int) -> None:
+def test_read_new_neither_splits_nor_loses_lines_at_any_limit(path: Path, limit: int) -> None:
     lines = [b"a" * n for n in (1, 7, 2, 30, 8, 1, 9)]
     append(path, b"\n".join(lines) + b"\nrest")
     assert all_of(path, limit) == lines
 
 
-def test_a_file_in_place_of_the_old_one_is_read_from_the_beginning(path: Path) -> None:
+def test_read_new_starts_over_when_the_file_was_replaced(path: Path) -> None:
     append(path, b"old\n")
     old = read_new(str(path), None, LIMIT).position
     new = path.with_suffix(".new")
     append(new, b"new line\nother\n")
     new.rename(path)
-    news = read_new(str(path), old, LIMIT)
-    assert news.lines == [b"new line", b"other"]
-    assert news.again
-    assert not read_new(str(path), news.position, LIMIT).again
+    delta = read_new(str(path), old, LIMIT)
+    assert delta.lines == [b"new line", b"other"]
+    assert delta.again
+    assert not read_new(str(path), delta.position, LIMIT).again
 
 
-def test_a_file_that_became_shorter_is_read_from_the_beginning(path: Path) -> None:
+def test_read_new_starts_over_when_the_file_became_shorter(path: Path) -> None:
     append(path, b"one\ntwo\n")
     position = read_new(str(path), None, LIMIT).position
     path.write_bytes(b"three\n")
-    news = read_new(str(path), position, LIMIT)
-    assert (news.lines, news.again) == ([b"three"], True)
+    delta = read_new(str(path), position, LIMIT)
+    assert (delta.lines, delta.again) == ([b"three"], True)
 
 
-def test_a_file_that_was_written_anew_unseen_gives_no_half_lines(path: Path) -> None:
+def test_read_new_skips_a_partial_line_when_the_file_was_rewritten(path: Path) -> None:
     append(path, b"one\ntwo\n")
     position = read_new(str(path), None, LIMIT).position
     path.write_bytes(b"a longer line\nwhole\n")
-    news = read_new(str(path), position, LIMIT)
-    assert (news.lines, news.more) == ([], True)
-    assert read_new(str(path), news.position, LIMIT).lines == [b"whole"]
+    delta = read_new(str(path), position, LIMIT)
+    assert (delta.lines, delta.more) == ([], True)
+    assert read_new(str(path), delta.position, LIMIT).lines == [b"whole"]
 
 
-def test_a_missing_file_changes_no_position(path: Path) -> None:
+def test_read_new_keeps_the_position_when_the_file_is_missing(path: Path) -> None:
     assert read_new(str(path), None, LIMIT) == ([], None, False, False)
     known = FilePosition(7, 9)
     assert read_new(str(path), known, LIMIT) == ([], known, False, False)
     assert read_last(str(path), 5, LIMIT) == []
 
 
-def test_a_file_that_was_empty_is_not_read_again(path: Path) -> None:
+def test_read_new_reports_no_repetition_when_the_earlier_file_was_empty(path: Path) -> None:
     path.touch()
     empty = read_new(str(path), None, LIMIT).position
     path.unlink()
@@ -100,7 +100,7 @@ def test_a_file_that_was_empty_is_not_read_again(path: Path) -> None:
     assert read_new(str(path), empty, LIMIT)[0::3] == ([b"one"], False)
 
 
-def test_nothing_but_a_regular_file_is_read(path: Path, tmp_path: Path) -> None:
+def test_transcript_is_read_only_when_it_is_a_regular_file(path: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret\n")
     link, pipe, loop = tmp_path / "link.jsonl", tmp_path / "pipe.jsonl", tmp_path / "loop.jsonl"
@@ -109,12 +109,12 @@ def test_nothing_but_a_regular_file_is_read(path: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     strange = [link, pipe, loop, tmp_path, secret / "below", "a\0b", "x" * 5_000, "/dev/null"]
     known = FilePosition(7, 9)
-    for each in strange:
-        assert read_new(str(each), known, LIMIT) == ([], known, False, False)
-        assert read_last(str(each), 5, LIMIT) == []
+    for irregular in strange:
+        assert read_new(str(irregular), known, LIMIT) == ([], known, False, False)
+        assert read_last(str(irregular), 5, LIMIT) == []
 
 
-def test_below_a_directory_no_link_is_followed(tmp_path: Path) -> None:
+def test_read_new_follows_no_link_below_the_base_directory(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     (home / "projects" / "slug").mkdir(parents=True)
     elsewhere.mkdir()
@@ -136,8 +136,8 @@ def test_below_a_directory_no_link_is_followed(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_links_of_the_operators_own_are_followed_and_a_file_has_either_name(tmp_path: Path) -> None:
-    """`below` is a link, and lies below one: dotfiles, another disk. Not so whatever is in it."""
+def test_read_new_follows_links_at_and_above_the_base_directory(tmp_path: Path) -> None:
+    """`below` may be a link and may have links above it (dotfiles, another disk). Links inside are refused."""
     disk, real_home, home = tmp_path / "disk" / "p", tmp_path / "data" / "me", tmp_path / "home"
     (disk / "slug").mkdir(parents=True)
     real_home.mkdir(parents=True)
@@ -147,45 +147,45 @@ def test_links_of_the_operators_own_are_followed_and_a_file_has_either_name(tmp_
     (disk / "sly").symlink_to(disk / "slug")
     below = home / "projects"
     descriptors = len(os.listdir("/proc/self/fd"))
-    for named in (below, real_home / "projects", disk):
-        path = str(named / "slug" / "a.jsonl")
+    for base in (below, real_home / "projects", disk):
+        path = str(base / "slug" / "a.jsonl")
         assert read_new(path, None, LIMIT, below=str(below)).lines == [b"mine"], path
         assert read_last(path, 5, LIMIT, below=str(below)) == [b"mine"]
-        assert read_new(str(named / "sly" / "a.jsonl"), None, LIMIT, below=str(below)).lines == []
+        assert read_new(str(base / "sly" / "a.jsonl"), None, LIMIT, below=str(below)).lines == []
     assert read_new(f"{disk}/../p/../../home/x", None, LIMIT, below=str(below)).lines == []
     assert read_new(str(disk / "slug" / "a.jsonl"), None, LIMIT, below=str(tmp_path / "none")).lines == []
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_the_longest_line_is_read_and_a_longer_one_is_skipped(path: Path) -> None:
+def test_read_new_skips_a_line_longer_than_the_maximum(path: Path) -> None:
     longest = b"x" * LINE_MAX_BYTES
     append(path, b"before\n" + longest + b"\nbetween\n" + longest + b"y\nafter\n")
     for limit in (1000, LIMIT, LINE_MAX_BYTES, 10 * LINE_MAX_BYTES):
         assert [line[:9] for line in all_of(path, limit)] == [b"before", b"x" * 9, b"between", b"after"]
 
 
-def test_a_huge_line_takes_little_memory_while_it_grows_and_after(path: Path) -> None:
+def test_read_new_takes_little_memory_while_a_huge_line_grows(path: Path) -> None:
     append(path, b"before\n")
     position = read_new(str(path), None, LIMIT).position
     tracemalloc.start()
     try:
         for _ in range(8):
             append(path, b"x" * (LINE_MAX_BYTES // 2))
-            news = read_new(str(path), position, LIMIT)
-            while news.more:
-                news = read_new(str(path), news.position, LIMIT)
-            position = news.position
-            assert news.lines == []
+            delta = read_new(str(path), position, LIMIT)
+            while delta.more:
+                delta = read_new(str(path), delta.position, LIMIT)
+            position = delta.position
+            assert delta.lines == []
         assert tracemalloc.get_traced_memory()[1] < 3 * LINE_MAX_BYTES
     finally:
         tracemalloc.stop()
     append(path, b'"}\nafter\n')
     found = []
     while True:
-        news = read_new(str(path), position, LIMIT)
-        found += news.lines
-        position = news.position
-        if not news.more:
+        delta = read_new(str(path), position, LIMIT)
+        found += delta.lines
+        position = delta.position
+        if not delta.more:
             break
     assert found == [b"after"]
 
@@ -204,12 +204,14 @@ def test_a_huge_line_takes_little_memory_while_it_grows_and_after(path: Path) ->
         (0, 100, []),
     ],
 )
-def test_the_last_lines_are_whole(path: Path, lines: int, limit: int, expected: list[bytes]) -> None:
+def test_read_last_returns_only_complete_lines_within_its_limits(
+    path: Path, lines: int, limit: int, expected: list[bytes]
+) -> None:
     append(path, b"one\ntwo\nthree\nfour")
     assert read_last(str(path), lines, limit) == expected
 
 
-def test_a_session_has_its_own_file_and_those_of_its_sub_agents(path: Path, tmp_path: Path) -> None:
+def test_files_of_lists_the_transcripts_of_the_session_and_its_sub_agents(path: Path, tmp_path: Path) -> None:
     assert files_of(str(path)) == (str(path),)
     below = tmp_path / "5e55" / "subagents"
     deeper = below / "workflows" / "w1"
@@ -231,7 +233,7 @@ def test_a_session_has_its_own_file_and_those_of_its_sub_agents(path: Path, tmp_
     assert files_of(str(path)) == (str(path), *map(str, expected))
 
 
-def test_of_too_many_files_the_newest_are_read(path: Path, tmp_path: Path) -> None:
+def test_files_of_keeps_the_newest_files_when_there_are_too_many(path: Path, tmp_path: Path) -> None:
     below = tmp_path / "5e55" / "subagents"
     below.mkdir(parents=True)
     for n, name in enumerate("cab"):
@@ -247,7 +249,7 @@ def test_of_too_many_files_the_newest_are_read(path: Path, tmp_path: Path) -> No
     assert FILES_MAX > 100
 
 
-def test_sub_agents_behind_a_link_are_not_looked_for(path: Path, tmp_path: Path) -> None:
+def test_files_of_ignores_sub_agents_behind_a_link(path: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "subagents").mkdir(parents=True)
     append(elsewhere / "subagents" / "agent-a.jsonl", b"{}\n")

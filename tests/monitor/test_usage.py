@@ -1,4 +1,4 @@
-"""What transcripts add up to, from real files on a real store, read by the reader of claude."""
+"""Usage totals of transcripts, from real files in claude's format and a real database."""
 
 import json
 import os
@@ -28,32 +28,32 @@ def at(second: int) -> str:
 
 def message(id: str, second: int = 1, *, tool: str = "", sidechain: bool = False, **usage: int) -> bytes:
     content = [{"type": "tool_use", "id": f"toolu_{id}", "name": tool, "input": {"n": id}}] if tool else []
-    made = {
+    line = {
         "type": "assistant",
         "timestamp": at(second),
         "isSidechain": sidechain,
         "message": {"id": id, "model": OPUS, "content": content, "usage": usage or {"input_tokens": 1}},
     }
-    return json.dumps(made).encode() + b"\n"
+    return json.dumps(line).encode() + b"\n"
 
 
-def created(id: str, subject: str) -> bytes:
-    made = {
+def task_created(id: str, subject: str) -> bytes:
+    line = {
         "type": "user",
         "timestamp": at(1),
         "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{id}"}]},
         "toolUseResult": {"task": {"id": id, "subject": subject}},
     }
-    return json.dumps(made).encode() + b"\n"
+    return json.dumps(line).encode() + b"\n"
 
 
-def said(text: str, second: int) -> bytes:
+def user_text(text: str, second: int) -> bytes:
     content = {"role": "user", "content": text}
     return json.dumps({"type": "user", "timestamp": at(second), "message": content}).encode() + b"\n"
 
 
 def prompt(text: str, second: int, parent: str) -> bytes:
-    made = {
+    line = {
         "type": "user",
         "timestamp": at(second),
         "uuid": text,
@@ -61,7 +61,7 @@ def prompt(text: str, second: int, parent: str) -> bytes:
         "promptId": "p",
         "message": {"role": "user", "content": f"[sm] {text}"},
     }
-    return json.dumps(made).encode() + b"\n"
+    return json.dumps(line).encode() + b"\n"
 
 
 def append(path: Path, *lines: bytes) -> None:
@@ -72,31 +72,31 @@ def append(path: Path, *lines: bytes) -> None:
 
 @dataclass
 class Bench:
-    """One session and its files; a `UsageMeter` of its own as after a start of the daemon."""
+    """A session with its files, and a `UsageMeter` as after a start of the daemon."""
 
     store: Store
     home: Path
     session: Session
     usage: UsageMeter
-    told: list[TranscriptDelta] = field(default_factory=list)
+    deltas: list[TranscriptDelta] = field(default_factory=list)
 
-    async def tell(self, news: TranscriptDelta) -> None:
-        self.told.append(news)
+    async def record(self, delta: TranscriptDelta) -> None:
+        self.deltas.append(delta)
 
     def main(self, name: str = "one") -> Path:
         return self.home / "projects" / "w" / f"{name}.jsonl"
 
-    def of_agent(self, agent: str, name: str = "one") -> Path:
+    def of_sub_agent(self, agent: str, name: str = "one") -> Path:
         return self.home / "projects" / "w" / name / "subagents" / f"agent-{agent}.jsonl"
 
-    def restarted(self, **settings: bool) -> None:
+    def restart(self, **settings: bool) -> None:
         config = Config(child_agents=ChildAgents(progress=Progress(**settings)))
         self.usage = UsageMeter(self.store, config, lambda: "9")
 
     async def read(self, name: str = "one", *, since: str = "") -> int:
-        """How many observations the new lines of the current conversation made."""
+        """Read new lines; return the number of observations about the current conversation."""
         found = await self.usage.read(
-            self.session, str(self.main(name)), READER, self.tell, below=str(self.home), since=since
+            self.session, str(self.main(name)), READER, self.record, below=str(self.home), since=since
         )
         return len(found)
 
@@ -115,41 +115,39 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     home = tmp_path / "home"
     launch = replace(LAUNCH, environment={"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(home)})
     async with await Store.open(str(tmp_path / "sm.db")) as store:
-        made = session("aaaa1111")
-        await commit(store, lambda tx: tx.insert(made, launch, None))
-        yield Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
+        inserted = session("aaaa1111")
+        await commit(store, lambda tx: tx.insert(inserted, launch, None))
+        yield Bench(store, home, inserted, UsageMeter(store, Config(), lambda: "9"))
 
 
-async def test_what_was_read_is_not_counted_again_by_the_next_daemon(bench: Bench) -> None:
+async def test_next_daemon_does_not_count_read_lines_again(bench: Bench) -> None:
     whole = message("m1", tool="Bash", input_tokens=10)
     append(bench.main(), whole, whole[:20])
     assert await bench.read() == 1
-    bench.restarted()
+    bench.restart()
     assert await bench.read() == 0
     append(bench.main(), whole[20:], message("m2", input_tokens=7))
-    bench.restarted()
+    bench.restart()
     await bench.read()
     assert (await bench.input(), await bench.tools()) == (17, {"Bash": 1})
 
 
-async def test_the_next_daemon_is_told_again_of_the_prompt_that_was_read_last_and_of_no_later_one(
-    bench: Bench,
-) -> None:
+async def test_next_daemon_reports_the_last_prompt_and_newer_prompts_once(bench: Bench) -> None:
     append(bench.main(), prompt("one", 1, ""), message("m1"), prompt("two", 2, "m1"), message("m2"))
     await bench.read()
     append(bench.main(), prompt("three", 3, "m1"))
-    bench.told.clear()
-    bench.restarted()
+    bench.deltas.clear()
+    bench.restart()
     await bench.usage.add_transcript(bench.session.id, str(bench.main()))
     for _ in range(2):
         await bench.read()
-    assert [(each.text, each.parent) for delta in bench.told for each in delta.accepted] == [
+    assert [(input.text, input.parent) for delta in bench.deltas for input in delta.accepted] == [
         ("[sm] two", "m1"),
         ("[sm] three", "m1"),
     ]
 
 
-async def test_a_file_that_was_written_anew_counts_what_is_new_in_it(bench: Bench) -> None:
+async def test_rewritten_transcript_adds_only_its_new_messages(bench: Bench) -> None:
     append(bench.main(), message("m1", input_tokens=10), message("m2", input_tokens=10))
     await bench.read()
     other = bench.main("other")
@@ -159,48 +157,48 @@ async def test_a_file_that_was_written_anew_counts_what_is_new_in_it(bench: Benc
     assert await bench.input() == 25
 
 
-async def test_sub_agents_count_apart_and_say_nothing_of_the_conversation(bench: Bench) -> None:
-    append(bench.main(), created("1", "mine"), message("m1", 5, tool="Agent", input_tokens=100))
+async def test_sub_agents_are_counted_separately_and_change_no_conversation_facts(bench: Bench) -> None:
+    append(bench.main(), task_created("1", "mine"), message("m1", 5, tool="Agent", input_tokens=100))
     append(
-        bench.of_agent("a"),
-        created("2", "not mine"),
+        bench.of_sub_agent("a"),
+        task_created("2", "not mine"),
         message("m2", 3, tool="Bash", sidechain=True, input_tokens=7),
     )
-    append(bench.of_agent("b"), message("m3", 4, tool="Read", sidechain=True, input_tokens=9))
-    assert await bench.read() == 2, "only of the conversation"
+    append(bench.of_sub_agent("b"), message("m3", 4, tool="Read", sidechain=True, input_tokens=9))
+    assert await bench.read() == 2, "only those of the conversation"
     usages = await bench.store.measures.usage(bench.session.id)
     assert {u.sidechain: u.input for u in usages} == {False: 100, True: 16}
     facts = await bench.facts()
     assert ([t["content"] for t in facts["todo"]], facts["context_tokens"]) == (["mine"], 100)
-    assert facts["last_tool"]["name"] == "Agent", "the newest, in whatever order files are read"
-    append(bench.of_agent("a"), message("m4", 6, tool="Grep", sidechain=True))
+    assert facts["last_tool"]["name"] == "Agent", "the newest tool, regardless of the order of files"
+    append(bench.of_sub_agent("a"), message("m4", 6, tool="Grep", sidechain=True))
     await bench.read()
     assert (await bench.facts())["last_tool"] == {"name": "Grep", "args": {"n": "m4"}, "timestamp": at(6)}
 
 
-async def test_another_conversation_begins_empty_and_totals_go_on(bench: Bench) -> None:
-    append(bench.main(), created("1", "old"), message("m1", input_tokens=100))
+async def test_new_conversation_resets_its_facts_and_keeps_the_totals(bench: Bench) -> None:
+    append(bench.main(), task_created("1", "old"), message("m1", input_tokens=100))
     await bench.read()
     assert set(await bench.facts()) == {"transcript", "todo", "context_tokens", "model"}
-    await bench.read("two")  # its file is not there yet
+    await bench.read("two")  # the file does not exist yet
     assert await bench.facts() == {"transcript": str(bench.main("two")), "model": OPUS}
-    # The last lines of the old one come late, and a sub-agent of it still works.
-    append(bench.main(), created("2", "older"), message("m2", input_tokens=1000))
-    append(bench.of_agent("late"), message("m3", sidechain=True, input_tokens=10_000))
+    # The last lines of the old conversation arrive late, and its sub-agent still works.
+    append(bench.main(), task_created("2", "older"), message("m2", input_tokens=1000))
+    append(bench.of_sub_agent("late"), message("m3", sidechain=True, input_tokens=10_000))
     append(bench.main("two"), message("m4", input_tokens=7))
-    bench.restarted()
+    bench.restart()
     await bench.read("two")
     assert await bench.input() == 11_107
     facts = await bench.facts()
     assert (facts["todo"], facts["context_tokens"]) == ([], 7)
 
 
-async def test_a_conversation_that_was_over_before_anybody_looked_is_counted(bench: Bench) -> None:
+async def test_registered_transcript_is_counted_when_its_conversation_is_already_over(bench: Bench) -> None:
     await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
     await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
-    bench.restarted()
+    bench.restart()
     append(bench.main("short"), message("m1", input_tokens=10))
-    append(bench.of_agent("a", "short"), message("m2", sidechain=True, input_tokens=100))
+    append(bench.of_sub_agent("a", "short"), message("m2", sidechain=True, input_tokens=100))
     append(bench.main(), message("m3", input_tokens=1))
     await bench.read()
     await bench.usage.add_transcript(bench.session.id, str(bench.main("short")))
@@ -208,7 +206,7 @@ async def test_a_conversation_that_was_over_before_anybody_looked_is_counted(ben
     assert await bench.input() == 111
 
 
-async def test_what_was_said_before_the_session_began_is_not_its_own(bench: Bench) -> None:
+async def test_lines_from_before_the_session_are_not_counted(bench: Bench) -> None:
     append(bench.main(), message("m1", 1, tool="Bash", input_tokens=10), message("m2", 9, input_tokens=5))
     await bench.read(since=at(5))
     assert (await bench.input(), await bench.tools()) == (5, {})
@@ -216,24 +214,24 @@ async def test_what_was_said_before_the_session_began_is_not_its_own(bench: Benc
     assert (await bench.facts())["context_tokens"] == 5
 
 
-async def test_only_what_lies_below_the_agents_home_is_read(bench: Bench, tmp_path: Path) -> None:
+async def test_only_transcripts_below_the_agents_home_are_read(bench: Bench, tmp_path: Path) -> None:
     outside = tmp_path / "outside" / "one.jsonl"
     append(outside, message("m1", input_tokens=10))
     bench.main().parent.mkdir(parents=True)
     bench.main().symlink_to(outside)
     await bench.read()
-    await bench.usage.read(bench.session, str(outside), READER, bench.tell, below=str(bench.home))
+    await bench.usage.read(bench.session, str(outside), READER, bench.record, below=str(bench.home))
     await bench.usage.add_transcript(bench.session.id, f"{bench.home}/../outside/one.jsonl")
     await bench.read()
     assert await bench.input() == 0
 
 
-async def test_a_session_below_a_directory_with_an_odd_name_is_no_sub_agent(tmp_path: Path) -> None:
+async def test_session_below_a_directory_named_subagents_is_not_a_sub_agent(tmp_path: Path) -> None:
     home = tmp_path / "subagents" / "home"
     async with await Store.open(str(tmp_path / "sm.db")) as store:
-        made = session("aaaa1111")
-        await commit(store, lambda tx: tx.insert(made, LAUNCH, None))
-        odd = Bench(store, home, made, UsageMeter(store, Config(), lambda: "9"))
+        inserted = session("aaaa1111")
+        await commit(store, lambda tx: tx.insert(inserted, LAUNCH, None))
+        odd = Bench(store, home, inserted, UsageMeter(store, Config(), lambda: "9"))
         append(odd.main(), message("m1", input_tokens=10))
         await odd.read()
         append(odd.main(), message("m2", input_tokens=20))
@@ -242,20 +240,20 @@ async def test_a_session_below_a_directory_with_an_odd_name_is_no_sub_agent(tmp_
         assert await odd.input() == 30
 
 
-async def test_what_is_switched_off_is_not_counted_but_read(bench: Bench) -> None:
+async def test_disabled_tracking_still_reads_the_transcript(bench: Bench) -> None:
     append(bench.main(), message("m1", tool="Bash", input_tokens=10))
-    bench.restarted(enable_token_tracking=False)
+    bench.restart(enable_token_tracking=False)
     assert await bench.read() == 1
     assert (await bench.input(), await bench.tools()) == (0, {"Bash": 1})
     assert "context_tokens" not in await bench.facts()
     append(bench.main(), message("m2", 2, tool="Bash", input_tokens=10))
-    bench.restarted(enable_tool_tracking=False)
+    bench.restart(enable_tool_tracking=False)
     assert await bench.read() == 1
     assert (await bench.input(), await bench.tools()) == (10, {"Bash": 1})
     assert (await bench.facts())["last_tool"]["args"] == {"n": "m1"}
 
 
-async def test_the_model_is_what_the_agent_says_else_what_answered(bench: Bench) -> None:
+async def test_model_comes_from_the_agent_or_else_from_the_responses(bench: Bench) -> None:
     append(bench.main(), message("m1"))
     await bench.read()
     assert (await bench.facts())["model"] == OPUS
@@ -264,21 +262,21 @@ async def test_the_model_is_what_the_agent_says_else_what_answered(bench: Bench)
     await bench.read()
     assert (await bench.facts())["model"] == f"{OPUS}[1m]"
     haiku = message("m3").replace(OPUS.encode(), b"claude-haiku-4-5-20251001")
-    append(bench.of_agent("a"), haiku.replace(b'"isSidechain": false', b'"isSidechain": true'))
+    append(bench.of_sub_agent("a"), haiku.replace(b'"isSidechain": false', b'"isSidechain": true'))
     await bench.read()
     assert (await bench.facts())["model"] == f"{OPUS}[1m]"
-    append(bench.main(), haiku.replace(b"m3", b"m4"))  # by `/model`, of which no hook tells
+    append(bench.main(), haiku.replace(b"m3", b"m4"))  # by `/model`, which no hook reports
     await bench.read()
     assert (await bench.facts())["model"] == "claude-haiku-4-5-20251001"
 
 
-async def test_the_last_actions_go_back_into_the_conversations_before(bench: Bench) -> None:
-    append(bench.main(), said("first", 1), said("second", 2))
-    append(bench.of_agent("a"), said("of a sub-agent", 3))
+async def test_actions_include_earlier_conversations(bench: Bench) -> None:
+    append(bench.main(), user_text("first", 1), user_text("second", 2))
+    append(bench.of_sub_agent("a"), user_text("of a sub-agent", 3))
     await bench.read()
-    append(bench.main("two"), said("third", 4))
+    append(bench.main("two"), user_text("third", 4))
     await bench.read("two")
-    append(bench.main("three"), said("fourth", 5))
+    append(bench.main("three"), user_text("fourth", 5))
     await bench.read("three")
     for number, name in enumerate(("one", "two", "three")):
         os.utime(bench.main(name), (number, number))
@@ -296,7 +294,7 @@ async def test_the_last_actions_go_back_into_the_conversations_before(bench: Ben
     assert await bench.usage.actions(bench.session, READER, 5) == ()
 
 
-async def test_a_long_transcript_is_read_in_one_go(bench: Bench) -> None:
+async def test_long_transcript_is_read_completely_in_one_call(bench: Bench) -> None:
     lines = [message(f"m{n}", tool="Bash", input_tokens=1) for n in range(10_000)]
     append(bench.main(), *lines)
     assert sum(map(len, lines)) > 2 * 1024 * 1024
@@ -309,25 +307,29 @@ def queued(text: str) -> bytes:
     return json.dumps(line).encode() + b"\n"
 
 
-async def test_what_was_heard_is_told_again_until_it_is_written_down_that_it_was_read(bench: Bench) -> None:
+async def test_transcript_delta_is_reported_again_when_the_listener_failed(bench: Bench) -> None:
     append(bench.main(), message("m1", tool="Bash"), queued("[sm] from a, message 7\nhi"))
 
-    async def died(news: TranscriptDelta) -> None:
+    async def fail(delta: TranscriptDelta) -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        await bench.usage.read(bench.session, str(bench.main()), READER, died, below=str(bench.home))
-    bench.restarted()
+        await bench.usage.read(bench.session, str(bench.main()), READER, fail, below=str(bench.home))
+    bench.restart()
     await bench.read()
-    assert [h.text for news in bench.told for h in news.accepted] == ["[sm] from a, message 7\nhi"]
+    assert [accepted.text for delta in bench.deltas for accepted in delta.accepted] == [
+        "[sm] from a, message 7\nhi"
+    ]
     await bench.read()
-    assert (len(bench.told), await bench.tools()) == (1, {"Bash": 1})
+    assert (len(bench.deltas), await bench.tools()) == (1, {"Bash": 1})
 
 
-async def test_the_last_words_of_the_conversation_before_are_heard_too(bench: Bench) -> None:
+async def test_last_lines_of_the_previous_conversation_are_reported(bench: Bench) -> None:
     append(bench.main(), message("m1"))
     await bench.read()
     append(bench.main(), queued("[sm] from a, message 7\nhi"))
     append(bench.main("two"), message("m2"))
     await bench.read("two")
-    assert [h.text for news in bench.told for h in news.accepted] == ["[sm] from a, message 7\nhi"]
+    assert [accepted.text for delta in bench.deltas for accepted in delta.accepted] == [
+        "[sm] from a, message 7\nhi"
+    ]

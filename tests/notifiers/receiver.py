@@ -1,4 +1,4 @@
-"""A receiver of webhooks on 127.0.0.1: it keeps what it got, and answers as it is told."""
+"""A receiver of webhooks on 127.0.0.1. It keeps every request and answers as configured."""
 
 import threading
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -20,8 +20,8 @@ class Received:
 
     @property
     def json(self) -> dict[str, Any]:
-        told: dict[str, Any] = orjson.loads(self.body)
-        return told
+        body: dict[str, Any] = orjson.loads(self.body)
+        return body
 
     @property
     def delivery(self) -> str:
@@ -29,10 +29,10 @@ class Received:
 
 
 class Receiver:
-    """A real HTTP server in a thread of its own, from `with` to the end of it.
+    """A real HTTP server in its own thread, used as a context manager.
 
-    `answers` are given one after the other, then `answer`. While `hung` it gets requests and answers none. With
-    `drips` it sends the head of its answer, and never the body.
+    It answers with the statuses of `answers` in order, then with `answer`. After `hang` it answers no requests until
+    `go_on`. With `drips` it sends the head of a response but never the body.
     """
 
     def __init__(self, port: int = 0, *, answer: int = 204) -> None:
@@ -85,11 +85,11 @@ class Receiver:
                     self.end_headers()
                     if receiver.drips:
                         self.wfile.flush()
-                        self.rfile.read(1)  # until the other side is gone
+                        self.rfile.read(1)  # wait until the client disconnects
                 except ConnectionError:
-                    pass  # whoever asked did not wait
+                    pass  # the client disconnected early
 
-            do_GET = do_POST  # noqa: N815 - http.server's name; what follows a redirect would come so
+            do_GET = do_POST  # noqa: N815 - http.server's name; a client that follows a redirect sends GET
 
             def log_message(self, format: str, *arguments: Any) -> None:
                 pass

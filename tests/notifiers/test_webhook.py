@@ -1,4 +1,4 @@
-"""The webhook as its receiver sees it: signed, once, followed nowhere; and what is worth repeating."""
+"""Webhooks as their receiver sees them: signature, redirects, and which failures are retried."""
 
 import asyncio
 import hashlib
@@ -41,70 +41,73 @@ def secret_file(tmp_path: Path) -> Path:
     return path
 
 
-async def tell(
+async def send(
     url: str, secret_file: Path | None = None, *, within_s: float | None = None, **more: Any
 ) -> None:
     webhook = Webhook(url=url, secret_file=None if secret_file is None else str(secret_file))
-    await WebhookNotifier([webhook], scaled() if within_s is None else within_s, **more).tell(url, BODY)
+    await WebhookNotifier([webhook], scaled() if within_s is None else within_s, **more).send(url, BODY)
 
 
-async def refusal(
+async def send_failure(
     url: str, secret_file: Path | None = None, *, within_s: float | None = None
 ) -> NotifyFailed:
     with pytest.raises(NotifyFailed) as caught:
-        await tell(url, secret_file, within_s=within_s)
+        await send(url, secret_file, within_s=within_s)
     return caught.value
 
 
-def signed(secret: str, at: str, body: bytes) -> str:
-    """The receiver's side of the signature, as docs/protocol.md has it."""
+def signature(secret: str, at: str, body: bytes) -> str:
+    """The signature as the receiver computes it by docs/protocol.md."""
     return hmac.new(secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-async def test_the_signature_verifies_over_the_time_and_the_bytes_that_came(
-    receiver: Receiver, secret_file: Path
-) -> None:
+async def test_webhook_signature_covers_the_received_bytes(receiver: Receiver, secret_file: Path) -> None:
     before = int(time.time())
-    await tell(receiver.url("/a/b?c=d"), secret_file)
-    (got,) = receiver.got
-    at, _, version = got.headers["SM-Signature"].partition(",")
+    await send(receiver.url("/a/b?c=d"), secret_file)
+    (request,) = receiver.got
+    at, _, version = request.headers["SM-Signature"].partition(",")
     assert before <= int(at.removeprefix("t=")) <= int(time.time())
-    assert version == f"v1={signed(SECRET, at.removeprefix('t='), got.body)}"
-    assert (got.path, got.json) == ("/a/b?c=d", BODY)
-    assert got.headers["Content-Type"] == "application/json"
-    assert got.delivery == BODY["occasion"]
+    assert version == f"v1={signature(SECRET, at.removeprefix('t='), request.body)}"
+    assert (request.path, request.json) == ("/a/b?c=d", BODY)
+    assert request.headers["Content-Type"] == "application/json"
+    assert request.delivery == BODY["occasion"]
 
 
-async def test_the_signature_covers_the_time_and_the_key(receiver: Receiver, tmp_path: Path) -> None:
-    seen = set()
+async def test_webhook_signature_depends_on_the_time_and_the_key(receiver: Receiver, tmp_path: Path) -> None:
+    signatures = set()
     for key, at_s in (("one", 100.9), ("one", 101.0), ("two", 101.0)):
         (tmp_path / key).write_text(key)
         (tmp_path / key).chmod(0o600)
-        await tell(receiver.url(), tmp_path / key, wall=lambda at_s=at_s: at_s)
-        got = receiver.got[-1]
-        assert got.headers["SM-Signature"] == f"t={int(at_s)},v1={signed(key, str(int(at_s)), got.body)}"
-        seen.add(got.headers["SM-Signature"])
-    assert len(seen) == 3
+        await send(receiver.url(), tmp_path / key, wall=lambda at_s=at_s: at_s)
+        request = receiver.got[-1]
+        assert (
+            request.headers["SM-Signature"]
+            == f"t={int(at_s)},v1={signature(key, str(int(at_s)), request.body)}"
+        )
+        signatures.add(request.headers["SM-Signature"])
+    assert len(signatures) == 3
 
 
-async def test_without_a_key_there_is_no_signature(receiver: Receiver) -> None:
-    await tell(receiver.url())
+async def test_webhook_sends_no_signature_when_no_key_is_configured(receiver: Receiver) -> None:
+    await send(receiver.url())
     assert "SM-Signature" not in receiver.got[0].headers
 
 
-async def test_a_changed_key_signs_the_next_notice(receiver: Receiver, secret_file: Path) -> None:
+async def test_webhook_signs_with_a_changed_key(receiver: Receiver, secret_file: Path) -> None:
     url = receiver.url()
     notifier = WebhookNotifier([Webhook(url=url, secret_file=str(secret_file))], wall=lambda: 7.0)
-    await notifier.tell(url, BODY)
+    await notifier.send(url, BODY)
     secret_file.write_text("another")
-    await notifier.tell(url, BODY)
-    assert receiver.got[1].headers["SM-Signature"] == f"t=7,v1={signed('another', '7', receiver.got[1].body)}"
+    await notifier.send(url, BODY)
+    assert (
+        receiver.got[1].headers["SM-Signature"] == f"t=7,v1={signature('another', '7', receiver.got[1].body)}"
+    )
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-async def test_any_answer_of_200_to_299_means_told(receiver: Receiver, status: int) -> None:
+async def test_webhook_succeeds_when_the_status_is_200_to_299(receiver: Receiver, status: int) -> None:
     receiver.answer = status
-    await tell(receiver.url())
+    await send(receiver.url())
     assert len(receiver.got) == 1
 
 
@@ -113,48 +116,48 @@ async def test_any_answer_of_200_to_299_means_told(receiver: Receiver, status: i
     [(s, False) for s in (300, 400, 401, 403, 404, 405, 410, 413, 422)]
     + [(s, True) for s in (408, 425, 429, 500, 502, 503, 504)],
 )
-async def test_a_refusal_is_final_unless_it_is_about_the_moment(
+async def test_webhook_failure_is_retried_only_when_the_status_is_temporary(
     receiver: Receiver, status: int, again: bool
 ) -> None:
     receiver.answer = status
-    error = await refusal(receiver.url())
-    assert (error.again, error.message) == (again, f"the webhook answered {status}")
-    assert len(receiver.got) == 1  # repeating is the outbox's business
+    error = await send_failure(receiver.url())
+    assert (error.retryable, error.message) == (again, f"the webhook answered {status}")
+    assert len(receiver.got) == 1  # the outbox is responsible for retries
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_no_redirect_is_followed(receiver: Receiver, status: int) -> None:
+async def test_webhook_follows_no_redirect(receiver: Receiver, status: int) -> None:
     receiver.answer, receiver.location = status, receiver.url("/elsewhere")
-    error = await refusal(receiver.url())
-    assert not error.again
-    assert [got.path for got in receiver.got] == ["/hook"]
+    error = await send_failure(receiver.url())
+    assert not error.retryable
+    assert [request.path for request in receiver.got] == ["/hook"]
 
 
-async def test_a_receiver_that_does_not_answer_is_told_again(receiver: Receiver) -> None:
+async def test_webhook_is_retried_when_the_receiver_does_not_answer(receiver: Receiver) -> None:
     receiver.hang()
     within_s = scaled(0.3)
-    error = await refusal(receiver.url(), within_s=within_s)
-    assert error.again
-    assert f"did not answer within {within_s:g} s" in error.message
+    error = await send_failure(receiver.url(), within_s=within_s)
+    assert error.retryable
+    assert f"did not respond within {within_s:g} s" in error.message
     assert len(receiver.got) == 1
 
 
-async def test_an_answer_whose_body_never_comes_is_an_answer(receiver: Receiver) -> None:
+async def test_webhook_succeeds_when_the_response_body_never_arrives(receiver: Receiver) -> None:
     receiver.drips = True
-    await tell(receiver.url())
+    await send(receiver.url())
     assert len(receiver.got) == 1
 
 
-async def test_a_port_on_which_nobody_listens_is_told_again() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    error = await refusal(f"http://127.0.0.1:{port}/hook")
-    assert error.again
+async def test_webhook_is_retried_when_the_port_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    error = await send_failure(f"http://127.0.0.1:{port}/hook")
+    assert error.retryable
     assert "cannot be reached" in error.message
 
 
 @pytest.mark.parametrize("answer", [b"", b"this is no HTTP\r\n\r\n", b"HTTP/1.1 2"])
-async def test_a_receiver_that_speaks_no_HTTP_is_told_again(answer: bytes) -> None:
+async def test_webhook_is_retried_when_the_receiver_does_not_speak_HTTP(answer: bytes) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(answer)
@@ -163,22 +166,22 @@ async def test_a_receiver_that_speaks_no_HTTP_is_told_again(answer: bytes) -> No
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert (await refusal(f"http://127.0.0.1:{port}/hook")).again
+        assert (await send_failure(f"http://127.0.0.1:{port}/hook")).retryable
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o644, 0o660, 0o602])
-async def test_a_key_that_others_can_reach_signs_nothing(
+async def test_webhook_sends_nothing_when_other_users_can_access_the_key_file(
     receiver: Receiver, secret_file: Path, mode: int
 ) -> None:
     secret_file.chmod(mode)
-    error = await refusal(receiver.url(), secret_file)
-    assert error.again  # it is mended with a chmod
-    assert "chmod 600" in error.message
+    error = await send_failure(receiver.url(), secret_file)
+    assert error.retryable  # a chmod solves the problem
+    assert "must be 0600" in error.message
     assert receiver.got == []
 
 
 @pytest.mark.parametrize("defect", ["missing", "empty", "blank", "a directory", "a pipe", "a loop"])
-async def test_a_key_that_cannot_be_had_sends_nothing_unsigned(
+async def test_webhook_sends_nothing_when_the_key_file_cannot_be_read(
     receiver: Receiver, tmp_path: Path, defect: str
 ) -> None:
     path = tmp_path / "key"
@@ -194,26 +197,26 @@ async def test_a_key_that_cannot_be_had_sends_nothing_unsigned(
             path.symlink_to(path)
         case _:
             pass
-    error = await refusal(receiver.url(), path)
-    assert error.again
+    error = await send_failure(receiver.url(), path)
+    assert error.retryable
     assert "secret_file" in error.message
     assert receiver.got == []
 
 
-async def test_a_webhook_that_is_configured_no_more_is_given_up(receiver: Receiver) -> None:
+async def test_webhook_fails_without_retry_when_its_url_is_no_longer_configured(receiver: Receiver) -> None:
     notifier = WebhookNotifier([Webhook(url=receiver.url("/new"))])
     with pytest.raises(NotifyFailed) as caught:
-        await notifier.tell(receiver.url("/old"), BODY)
-    assert not caught.value.again
+        await notifier.send(receiver.url("/old"), BODY)
+    assert not caught.value.retryable
     assert receiver.got == []
 
 
-async def test_a_notice_that_is_called_off_leaves_no_connection(receiver: Receiver) -> None:
+async def test_webhook_closes_its_connection_when_cancelled(receiver: Receiver) -> None:
     receiver.hang()
-    telling = asyncio.create_task(tell(receiver.url()))
+    notification = asyncio.create_task(send(receiver.url()))
     async with asyncio.timeout(scaled()):
         while not receiver.got:  # noqa: ASYNC110 - the receiver has no loop
             await asyncio.sleep(0.01)
-    telling.cancel()
+    notification.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await telling
+        await notification

@@ -1,9 +1,9 @@
-"""Asks the permission rules about one use of a tool: True approved, False denied, None a person decides."""
+"""Evaluates the permission rules for one tool call: True approved, False denied, None left to a person."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from sm.policy.rules import Place, evaluate
+from sm.policy.rules import PathContext, evaluate
 
 DIR = "/srv/shop"
 
@@ -18,7 +18,7 @@ def decide(
     bases: tuple[str, ...] = (),
     cut: bool = False,
 ) -> bool | None:
-    ruling = evaluate(allow, deny, tool, arguments, Place(working_dir, bases), cut=cut)
+    ruling = evaluate(allow, deny, tool, arguments, PathContext(working_dir, bases), cut=cut)
     return None if ruling is None else ruling.approved
 
 

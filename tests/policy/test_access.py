@@ -1,4 +1,4 @@
-"""The whole matrix of who may do what, written out by hand, and who sees whom."""
+"""The complete permission matrix, written by hand, and visibility of sessions and workspaces."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from tests.samples import session
 SELF, BELOW, TEAM, FOREIGN = Position.SELF, Position.DESCENDANT, Position.TEAM, Position.FOREIGN
 DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
 
-# For each action six words. The first: whether the operator may. The others: what a session may do it to, where
-# - is nothing, and a word of s d t f is: itself, a descendant, one of its team, a foreign one; by the effective modes
-# of caller and target: direct -> direct, direct -> sandboxed, sandboxed -> direct, sandboxed -> sandboxed.
+# One row per action. First column: is the operator allowed? Other columns: the targets allowed for a session, by the
+# effective modes of caller and target (direct -> direct, direct -> sandboxed, and so on). The letters: s itself,
+# d descendant, t team, f foreign; - is none.
 TABLE = """
                     operator  d->d  d->s  s->d  s->s
 SEE                 yes       sdt   sdt   s     sdt
@@ -43,14 +43,14 @@ MODES = [(DIRECT, DIRECT), (DIRECT, SANDBOXED), (SANDBOXED, DIRECT), (SANDBOXED,
 ROWS = {words[0]: words[1:] for words in map(str.split, TABLE.strip().splitlines()[1:])}
 
 
-def test_the_table_has_a_row_for_every_action() -> None:
+def test_permission_table_has_a_row_for_every_action() -> None:
     assert sorted(ROWS) == sorted(action.name for action in Action)
 
 
 @pytest.mark.parametrize("action", list(Action))
 @pytest.mark.parametrize("position", list(Position))
 @pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_a_session_may_do_what_the_table_says(
+def test_session_may_do_exactly_the_actions_of_the_table(
     action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
 ) -> None:
     allowed = LETTERS[position] in ROWS[action.name][1 + MODES.index((mode, target_mode))]
@@ -60,7 +60,7 @@ def test_a_session_may_do_what_the_table_says(
 @pytest.mark.parametrize("action", list(Action))
 @pytest.mark.parametrize("position", list(Position))
 @pytest.mark.parametrize(("mode", "target_mode"), MODES)
-def test_the_operator_may_do_everything_but_speak_for_a_session(
+def test_operator_may_do_everything_except_report_for_a_session(
     action: Action, position: Position, mode: TrustLevel, target_mode: TrustLevel
 ) -> None:
     allowed = ROWS[action.name][0] == "yes"
@@ -68,7 +68,7 @@ def test_the_operator_may_do_everything_but_speak_for_a_session(
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_nothing_is_possible_on_what_the_caller_may_not_see(action: Action) -> None:
+def test_no_action_is_allowed_when_the_caller_may_not_see_the_target(action: Action) -> None:
     hidden = [
         Relation(CallerKind.SESSION, mode, position, target_mode)
         for position in Position
@@ -76,24 +76,24 @@ def test_nothing_is_possible_on_what_the_caller_may_not_see(action: Action) -> N
         if position is FOREIGN or (position is not SELF and (mode, target_mode) == (SANDBOXED, DIRECT))
     ]
     assert len(hidden) == 6
-    assert not any(may(each, action) for each in hidden)
+    assert not any(may(hidden_relation, action) for hidden_relation in hidden)
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_what_is_about_no_session_is_for_the_operator_alone(action: Action) -> None:
+def test_action_without_a_target_session_is_allowed_only_for_the_operator(action: Action) -> None:
     if ROWS[action.name][1:] == ["-"] * 4:
         assert may_at_all(OPERATOR, action)
     assert not may_at_all(Caller(CallerKind.SESSION, "aaaaaaaa"), action)
 
 
 def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -> Session:
-    # The trust level that was asked for is the other one: no rule may read it.
-    asked = SANDBOXED if mode is DIRECT else DIRECT
-    return replace(session(session_id), workspace=workspace, effective_mode=mode, trust_level=asked)
+    # The requested trust level differs from the effective mode, because no rule may read it.
+    requested = SANDBOXED if mode is DIRECT else DIRECT
+    return replace(session(session_id), workspace=workspace, effective_mode=mode, trust_level=requested)
 
 
 @pytest.mark.parametrize(
-    ("caller_session", "target", "seen"),
+    ("caller_session", "target", "is_visible"),
     [
         ((None, "direct"), (None, "direct"), True),
         ((None, "direct"), (None, "sandboxed"), True),
@@ -108,36 +108,34 @@ def _of(workspace: str | None, mode: TrustLevel, session_id: str = "bbbbbbbb") -
         (("team", "sandboxed"), ("other", "sandboxed"), False),
     ],
 )
-def test_a_session_sees_its_workspace_and_a_sandboxed_one_only_its_equals(
-    caller_session: tuple[str | None, str], target: tuple[str | None, str], seen: bool
+def test_session_sees_its_workspace_and_only_sandboxed_sessions_when_sandboxed(
+    caller_session: tuple[str | None, str], target: tuple[str | None, str], is_visible: bool
 ) -> None:
-    looking = _of(caller_session[0], TrustLevel(caller_session[1]), "aaaaaaaa")
-    assert visible(looking, _of(target[0], TrustLevel(target[1]))) is seen
+    viewer = _of(caller_session[0], TrustLevel(caller_session[1]), "aaaaaaaa")
+    assert visible(viewer, _of(target[0], TrustLevel(target[1]))) is is_visible
 
 
-def test_everybody_sees_itself_and_the_operator_sees_all() -> None:
+def test_session_sees_itself_and_the_operator_sees_every_session() -> None:
     hidden = _of("team", DIRECT)
     assert visible(hidden, hidden)
     assert visible(None, hidden)
 
 
-def test_how_two_sessions_stand_is_read_from_workspace_effective_mode_and_tree() -> None:
+def test_relation_depends_on_workspace_effective_mode_and_tree() -> None:
     caller_session, target = _of("team", SANDBOXED, "aaaaaaaa"), _of("team", DIRECT)
-    stands = relation(caller_session, target, is_descendant=False)
-    assert stands == Relation(CallerKind.SESSION, SANDBOXED, TEAM, DIRECT)
+    team_relation = relation(caller_session, target, is_descendant=False)
+    assert team_relation == Relation(CallerKind.SESSION, SANDBOXED, TEAM, DIRECT)
     assert relation(caller_session, target, is_descendant=True).position is BELOW
     assert relation(caller_session, caller_session, is_descendant=False).position is SELF
     assert relation(None, target, is_descendant=False).kind is CallerKind.OPERATOR
 
 
-def test_what_stands_below_but_in_another_workspace_is_foreign() -> None:
-    assert (
-        relation(_of("team", DIRECT, "aaaaaaaa"), _of("other", DIRECT), is_descendant=True).position
-        is FOREIGN
-    )
+def test_descendant_in_another_workspace_is_foreign() -> None:
+    descendant = relation(_of("team", DIRECT, "aaaaaaaa"), _of("other", DIRECT), is_descendant=True)
+    assert descendant.position is FOREIGN
 
 
-def test_a_session_sees_the_workspace_that_it_is_in_and_no_other() -> None:
+def test_session_sees_only_its_own_workspace() -> None:
     for mode in TrustLevel:
         assert visible_workspace(_of("team", mode), "team")
         assert not visible_workspace(_of("team", mode), "other")

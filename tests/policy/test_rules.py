@@ -10,54 +10,54 @@ from typing import Any, Literal
 import pytest
 
 from sm.policy.patterns import matches
-from sm.policy.rules import RULE_MAX, Place, Ruling, evaluate, parse_rule
+from sm.policy.rules import RULE_MAX, PathContext, Ruling, evaluate, parse_rule
 from tests.policy.decisions import DIR, decide, decide_command
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("", "is no rule"), ("*", "is no rule"), ("Ba sh", "is no rule"),
-        ("Bash(npm test", "the parenthesis is not closed"),
-        ("Bash()", "its pattern is empty; every use of the tool is Bash alone"),
-        ("Bash( ls)", "begins or ends with a blank"), ("Bash(npm test:*)", "write Bash(npm test *)"),
-        ("WebFetch(domain:a.test)", "write WebFetch(https://a.test/*)"),
-        ("WebFetch(a.test/*)", "it is compared with the URL"), ("WebSearch(x)", "write WebSearch alone"),
-        ("ExitPlanMode(*)", "write ExitPlanMode alone"), ("mcp__a__*(x)", "takes no pattern"),
-        ("mcp__my.shop__*", "claude calls it mcp__my_shop__*"),
-        ("mcp__my shop__get", "claude calls it mcp__my_shop__get"),
-        ("mcp__a", "all tools of that server are mcp__a__*"), ("mcp__*", "is no rule"),
-        ("Read(~/.ssh/*)", "`~` is not expanded"), ("Read(../x)", "must not hold `..`"),
-        ("Read(secrets/)", "what lies in a directory is Read(secrets/*)"), ("Bash(a\nb)", "must be one line"),
+        ("", "is not a valid rule"), ("*", "is not a valid rule"), ("Ba sh", "is not a valid rule"),
+        ("Bash(npm test", "missing closing parenthesis"),
+        ("Bash()", "the pattern is empty; use Bash to match every use of the tool"),
+        ("Bash( ls)", "begins or ends with a space"), ("Bash(npm test:*)", "use Bash(npm test *)"),
+        ("WebFetch(domain:a.test)", "use WebFetch(https://a.test/*)"),
+        ("WebFetch(a.test/*)", "the pattern must match the whole URL"), ("WebSearch(x)", "use WebSearch without one"),
+        ("ExitPlanMode(*)", "use ExitPlanMode without one"), ("mcp__a__*(x)", "mcp__a__* does not accept a pattern"),
+        ("mcp__my.shop__*", "claude names this tool mcp__my_shop__*"),
+        ("mcp__my shop__get", "claude names this tool mcp__my_shop__get"),
+        ("mcp__a", "use mcp__a__* for all tools of the server"), ("mcp__*", "is not a valid rule"),
+        ("Read(~/.ssh/*)", "`~` is not expanded"), ("Read(../x)", "must not contain `..`"),
+        ("Read(secrets/)", "use Read(secrets/*) to match the files in a directory"), ("Bash(a\nb)", "must be one line"),
         (f"Bash({'x' * 500})", "is longer than 500 characters"),
     ],
 )  # fmt: skip
-def test_parse_rule_explains_why_a_text_is_no_rule(rule: str, words: str) -> None:
+def test_parse_rule_explains_why_a_text_is_not_a_rule(rule: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         parse_rule(rule)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "whole"),
+    ("pattern", "text", "is_match"),
     [
         ("*", "", True), ("a*", "a", True), ("a*a", "a", False), ("a*a", "aa", True), ("a*b*c", "axbxc", True),
         ("a*b*c", "axcxb", False), ("*b*", "abc", True), ("a**c", "abc", True), ("[a]?", "[a]?", True),
         ("[a]?", "ab", False), ("a*bc*c", "abc", False),
     ],
 )  # fmt: skip
-def test_star_is_the_only_wildcard(pattern: str, text: str, whole: bool) -> None:
-    assert matches(pattern, text) is whole
+def test_star_is_the_only_wildcard(pattern: str, text: str, is_match: bool) -> None:
+    assert matches(pattern, text) is is_match
 
 
 def test_ruling_names_the_rule_and_the_text_that_it_matched() -> None:
     assert evaluate(
-        ("Bash(npm test *)",), (), "Bash", {"command": "npm test x"}, Place(DIR), cut=False
-    ) == Ruling(True, "Bash(npm test *)", 'auto_allow has Bash(npm test *), which matches "npm test x"')
+        ("Bash(npm test *)",), (), "Bash", {"command": "npm test x"}, PathContext(DIR), cut=False
+    ) == Ruling(True, "Bash(npm test *)", 'auto_allow: Bash(npm test *) matches "npm test x"')
     assert evaluate(
-        (), ("Bash(rm *)",), "Bash", {"command": "ls; sudo rm 'x'"}, Place(DIR), cut=False
-    ) == Ruling(False, "Bash(rm *)", 'auto_deny has Bash(rm *), which matches "rm x"')
-    assert evaluate((), ("Bash",), "Bash", {"command": "ls"}, Place(DIR), cut=False) == Ruling(
-        False, "Bash", "auto_deny has Bash"
+        (), ("Bash(rm *)",), "Bash", {"command": "ls; sudo rm 'x'"}, PathContext(DIR), cut=False
+    ) == Ruling(False, "Bash(rm *)", 'auto_deny: Bash(rm *) matches "rm x"')
+    assert evaluate((), ("Bash",), "Bash", {"command": "ls"}, PathContext(DIR), cut=False) == Ruling(
+        False, "Bash", "auto_deny: Bash"
     )
 
 
@@ -136,25 +136,32 @@ def test_star_in_the_name_of_a_directory_is_a_character() -> None:
     assert edit("/src/b", "Edit(src/*)", working_dir="/") is True
 
 
-def test_relative_rules_stay_with_the_session_when_its_agent_changes_directory() -> None:
-    def there(path: str, allow: tuple[str, ...], deny: tuple[str, ...] = ()) -> bool | None:
-        found = evaluate(allow, deny, "Edit", {"file_path": path}, Place("/etc", (DIR,)), cut=False)
+def test_relative_rules_refer_to_the_sessions_directory_when_the_agent_changes_directory() -> None:
+    def edit_in_etc(path: str, allow: tuple[str, ...], deny: tuple[str, ...] = ()) -> bool | None:
+        found = evaluate(allow, deny, "Edit", {"file_path": path}, PathContext("/etc", (DIR,)), cut=False)
         return None if found is None else found.approved
 
-    assert there("/etc/src/a", ("Edit(src/*)",)) is None
-    assert there("src/a", ("Edit(src/*)",)) is None
-    assert there("/srv/shop/src/a", ("Edit(src/*)",)) is True
-    assert there("../srv/shop/.env", ("Edit",), ("Edit(.env)",)) is False
+    assert edit_in_etc("/etc/src/a", ("Edit(src/*)",)) is None
+    assert edit_in_etc("src/a", ("Edit(src/*)",)) is None
+    assert edit_in_etc("/srv/shop/src/a", ("Edit(src/*)",)) is True
+    assert edit_in_etc("../srv/shop/.env", ("Edit",), ("Edit(.env)",)) is False
 
 
 def test_relative_rules_hold_for_each_name_of_the_directory() -> None:
-    def there(path: str) -> bool | None:
+    def edit_in_real(path: str) -> bool | None:
         rules = ("Edit(src/*)",), ("Edit(src/secret*)",)
-        found = evaluate(*rules, "Edit", {"file_path": path}, Place("/real", ("/link", "/real")), cut=False)
+        found = evaluate(
+            *rules, "Edit", {"file_path": path}, PathContext("/real", ("/link", "/real")), cut=False
+        )
         return None if found is None else found.approved
 
-    assert [there(f"{base}src/a") for base in ("", "/link/", "/real/", "/else/")] == [True, True, True, None]
-    assert [there(f"{base}src/secret") for base in ("", "/link/", "/real/")] == [False] * 3
+    assert [edit_in_real(f"{base}src/a") for base in ("", "/link/", "/real/", "/else/")] == [
+        True,
+        True,
+        True,
+        None,
+    ]
+    assert [edit_in_real(f"{base}src/secret") for base in ("", "/link/", "/real/")] == [False] * 3
 
 
 def test_deny_rule_covers_every_spelling_of_a_path() -> None:
@@ -211,7 +218,7 @@ def rule_of(pattern: str, tool: str = "Bash") -> str:
 
 
 def steps(work: Callable[[], object]) -> int:
-    """Count the lines of Python and the calls of C functions that `work` takes: the same on every machine."""
+    """Count the executed Python lines and C calls of `work`, which is the same on every machine."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
@@ -257,7 +264,8 @@ def slow_rules() -> tuple[str, ...]:
 def test_work_is_bounded_for_a_hundred_rules_and_a_long_command(command: str) -> None:
     rules = slow_rules()
     assert (
-        steps(lambda: evaluate(rules, rules, "Bash", {"command": command}, Place(DIR), cut=False)) < STEPS_MAX
+        steps(lambda: evaluate(rules, rules, "Bash", {"command": command}, PathContext(DIR), cut=False))
+        < STEPS_MAX
     )
 
 
@@ -268,12 +276,12 @@ def test_work_is_bounded_for_long_paths_and_urls(tool: str) -> None:
     rules = tuple(rule_of(f"{start}/{'a*' * 220}b", tool) for _ in range(100))
     text = "https://a/" + "a" * 65_000 if tool == "WebFetch" else "/a" * 32_000
     arguments = {"url": text, "file_path": text, "path": text, "pattern": text}
-    assert steps(lambda: evaluate(rules, rules, tool, arguments, Place(DIR), cut=False)) < STEPS_MAX
+    assert steps(lambda: evaluate(rules, rules, tool, arguments, PathContext(DIR), cut=False)) < STEPS_MAX
 
 
 @pytest.mark.parametrize("tool", ["Bash", "Edit", "Glob"])
 def test_person_decides_when_combining_marks_are_too_many(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To put marks in order takes the square of their number: ten seconds for as many as an agent may write."""
+    """Sorting combining marks takes quadratic time: ten seconds for the longest text that an agent may write."""
     text, normalized = "/srv/shop/a" + "\u0301\u0316" * 30_000, unicodedata.normalize
 
     def bounded(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:

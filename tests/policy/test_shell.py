@@ -1,4 +1,4 @@
-"""Which shell commands rules allow, deny or leave to a person. A real bash is the witness."""
+"""Decisions of rules about shell commands: allow, deny or leave to a person. A real bash checks them."""
 
 import os
 import random
@@ -109,7 +109,7 @@ def test_pattern_allows_joined_commands_only_when_they_are_written_in_it() -> No
 
 
 @pytest.mark.parametrize("command", [None, 5, ["npm test x"], {"a": 1}, True, b"npm test x"])
-def test_nothing_is_allowed_when_the_command_is_no_text(command: object) -> None:
+def test_nothing_is_allowed_when_the_command_is_not_a_string(command: object) -> None:
     assert decide_command(command, ("Bash(npm test *)", "Bash(*)", "Bash")) is None
 
 
@@ -218,7 +218,7 @@ def test_deny_rule_matches_with_a_star_in_front_or_without_one() -> None:
 
 
 @pytest.mark.parametrize("allow", ["Bash", "Bash(git *)", "Bash(*)"])
-def test_deny_rule_covers_the_program_alone_when_it_ends_with_a_star(allow: str) -> None:
+def test_deny_rule_that_ends_with_a_star_also_matches_the_program_without_arguments(allow: str) -> None:
     for command in ("git push", "git push origin", "git  push", "git 'push'"):
         assert decide_command(command, (allow,), ("Bash(git push *)",)) is False
     assert decide_command("git pushx", (allow,), ("Bash(git push *)",)) is True
@@ -242,7 +242,7 @@ def test_deny_rule_allows_expansions_that_cannot_make_it_match() -> None:
 
 
 @pytest.mark.parametrize(("rule", "command"), UNCERTAIN_OPTIONS)
-def test_person_decides_when_a_denied_option_may_stand_elsewhere(rule: str, command: str) -> None:
+def test_person_decides_when_a_denied_option_may_be_at_another_position(rule: str, command: str) -> None:
     assert decide_command(command, ("Bash",), (f"Bash({rule})",)) is None
 
 
@@ -302,7 +302,7 @@ def test_more_deny_rules_never_allow_more(
 @given(_COMMANDS, _RULES)
 def test_command_with_operators_is_allowed_only_literally(command: str, allow: list[str]) -> None:
     bare = re.sub(r"""'[^']*'|"[^"$`\\\\]*[\"]""", "", command)
-    if decide_command(command, tuple(allow)) and any(each in bare for each in ";&|$()`\\\n<>"):
+    if decide_command(command, tuple(allow)) and any(operator in bare for operator in ";&|$()`\\\n<>"):
         assert f"Bash({command})" in allow
 
 
@@ -311,12 +311,12 @@ def test_command_with_operators_is_allowed_only_literally(command: str, allow: l
 TRACE = r"""
 set -f
 while IFS= read -r -d '' c; do
-  said=$(
+  output=$(
     trap 'case $BASH_COMMAND in ":"*|"eval "*|"trap "*) ;; *) echo "$BASH_COMMAND" ;; esac' DEBUG
     eval "$c" 2>&1
     trap - DEBUG
   )
-  [ -z "$said" ] || printf '%q runs %q\n' "$c" "$said"
+  [ -z "$output" ] || printf '%q runs %q\n' "$c" "$output"
 done
 """
 """Prints every command that runs more than `:`, or is incomplete."""
@@ -367,10 +367,10 @@ def test_bash_runs_nothing_but_the_program_that_a_pattern_allows() -> None:
         command = ": " + "".join(choose.choices(pieces, k=choose.randint(1, 14)))
         if decide_command(command, ("Bash(: *)",)):
             allowed.append(command)
-    ran = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", TRACE], input="\0".join([*allowed, ""]), capture_output=True, text=True, check=True
     )
-    assert (ran.stdout, ran.stderr) == ("", "")
+    assert (result.stdout, result.stderr) == ("", "")
 
 
 @pytest.mark.processes
@@ -386,17 +386,19 @@ def test_bash_runs_no_denied_program_when_a_command_is_allowed(
     tmp_path: Path, rule: str, written: Sequence[str], pieces: Sequence[str]
 ) -> None:
     choose = random.Random(9)
-    commands = [before + each for before in BEFORE for each in written]
+    commands = [before + program for before in BEFORE for program in written]
     letters = set(rule[5:-3].replace(" ", ""))
     for _ in range(20_000 * MANY):
         command = "".join(choose.choices([*pieces, *pieces, *PIECES], k=choose.randint(2, 9)))
         if letters <= set(command):
             commands.append(command)
-    allowed = [each for each in commands if decide_command(each, ("Bash",), (rule,))]
+    allowed = [command for command in commands if decide_command(command, ("Bash",), (rule,))]
     denied = f"true && {written[0]} x"
     if len(allowed) > 400 * MANY:
         allowed = [*allowed[:150], *choose.sample(allowed, 250 * MANY)]
-    assert run_in_bash([*allowed, denied], tmp_path) == [denied]  # the last shows that a run is seen
+    assert run_in_bash([*allowed, denied], tmp_path) == [
+        denied
+    ]  # the last command proves that a run is detected
 
 
 def run_in_bash(commands: Sequence[str], directory: Path) -> list[str]:
@@ -409,7 +411,7 @@ def run_in_bash(commands: Sequence[str], directory: Path) -> list[str]:
         (bin / name).chmod(0o755)
     for name in PROGRAMS:
         (bin / name).symlink_to(f"/bin/{name}")
-    ran = subprocess.run(
+    result = subprocess.run(
         ["/bin/bash", "-c", RUN],
         input="\0".join([*commands, ""]),
         capture_output=True,
@@ -419,4 +421,4 @@ def run_in_bash(commands: Sequence[str], directory: Path) -> list[str]:
         env={"PATH": str(bin), "HIT": f"{directory}/hit"},
         timeout=scaled(60 * MANY),
     )
-    return ran.stdout.split("\0")[:-1]
+    return result.stdout.split("\0")[:-1]

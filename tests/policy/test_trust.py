@@ -19,18 +19,18 @@ DIRECT, SANDBOXED = TrustLevel.DIRECT, TrustLevel.SANDBOXED
         ("SANDBOXED", SANDBOXED),
     ],
 )
-def test_every_word_that_was_ever_used_has_one_meaning(word: str, level: TrustLevel) -> None:
+def test_normalize_trust_level_maps_every_old_and_new_word(word: str, level: TrustLevel) -> None:
     assert normalize_trust_level(word) is level
 
 
 @pytest.mark.parametrize("word", ["", "root", "direct\n direct", "sandbox", "none", "trustedd"])
-def test_an_unknown_word_is_refused_rather_than_trusted(word: str) -> None:
+def test_normalize_trust_level_refuses_an_unknown_word(word: str) -> None:
     with pytest.raises(ValueError, match="unknown trust level"):
         normalize_trust_level(word)
 
 
 @pytest.mark.parametrize(
-    ("parent", "asked", "given"),
+    ("parent", "requested", "granted"),
     [
         (DIRECT, None, DIRECT),
         (DIRECT, DIRECT, DIRECT),
@@ -40,7 +40,7 @@ def test_an_unknown_word_is_refused_rather_than_trusted(word: str) -> None:
         (SANDBOXED, DIRECT, None),
     ],
 )
-def test_a_child_has_its_parents_mode_or_less(
-    parent: TrustLevel, asked: TrustLevel | None, given: TrustLevel | None
+def test_child_trust_is_never_higher_than_the_parents(
+    parent: TrustLevel, requested: TrustLevel | None, granted: TrustLevel | None
 ) -> None:
-    assert child_trust(parent, asked) is given
+    assert child_trust(parent, requested) is granted

@@ -1,4 +1,4 @@
-"""Which URLs rules allow, deny or leave to a person."""
+"""Decisions of rules about URLs: allow, deny or leave to a person."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""A small agent CLI that exists in tests only: its readers, to begin a provider's tests with.
+"""Readers of a small agent CLI that exists only in tests: the simplest provider.
 
-Each of its voices is one JSON object: `{"event": "prompt", "text": "go"}`.
+Each hook event, state file and transcript line is one JSON object, such as `{"event": "prompt", "text": "go"}`.
 """
 
 import json
@@ -36,13 +36,13 @@ class ScriptedHooks:
         name = _text(payload.get("event"))
         match name:
             case "prompt":
-                said = Observation(Source.HOOK, Activity.BUSY, at, "a turn begins", opens=True)
+                observation = Observation(Source.HOOK, Activity.BUSY, at, "a turn began", opens=True)
                 return HookEvent(
-                    name, said, accepted=AcceptedInput(_text(payload.get("text")), at, hook=name)
+                    name, observation, accepted=AcceptedInput(_text(payload.get("text")), at, hook=name)
                 )
             case "asks":
-                said = Observation(Source.HOOK, Activity.BLOCKED, at, "it asks")
-                return HookEvent(name, said, tool_digest=_text(payload.get("tool")))
+                observation = Observation(Source.HOOK, Activity.BLOCKED, at, "it asks")
+                return HookEvent(name, observation, tool_digest=_text(payload.get("tool")))
             case "end":
                 return HookEvent(name, ending="it was told to")
             case _:
@@ -66,16 +66,16 @@ class ScriptedState:
         return f"{environment['HOME']}/.scripted/{pid}"
 
     def state(self, content: bytes, process: Process) -> Observation | None:
-        said = self._of(content, process)
-        activity = _ACTIVITIES.get(_text(said.get("state")))
+        fields = self._of(content, process)
+        activity = _ACTIVITIES.get(_text(fields.get("state")))
         return None if activity is None else Observation(Source.STATE_FILE, activity, 1.0, "it says so")
 
     def conversation(self, content: bytes, process: Process) -> str | None:
         return _text(self._of(content, process).get("conversation")) or None
 
     def _of(self, content: bytes, process: Process) -> Mapping[str, Any]:
-        said = _object(content)
-        return said if said.get("pid") == process.pid else {}
+        fields = _object(content)
+        return fields if fields.get("pid") == process.pid else {}
 
 
 class ScriptedTranscripts:
@@ -91,9 +91,7 @@ class ScriptedTranscripts:
             return TranscriptDelta(todo=tuple(todo))
         return TranscriptDelta(
             tuple(
-                Observation(Source.TRANSCRIPT, Activity.BUSY, 1.0, "a turn begins")
-                for text in prompts
-                if text
+                Observation(Source.TRANSCRIPT, Activity.BUSY, 1.0, "a turn began") for text in prompts if text
             ),
             todo=tuple(todo),
             accepted=tuple(AcceptedInput(text, 1.0) for text in prompts if text),

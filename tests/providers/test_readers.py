@@ -1,4 +1,4 @@
-"""What all providers' readers have in common: a suite for each protocol, for claude and a scripted agent CLI."""
+"""One contract suite per reader protocol, which runs for claude and for a scripted agent CLI."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,30 +27,30 @@ HOME = {"HOME": "/home/me"}
 SCREENS = Path(__file__).parents[1] / "data" / "screens" / "claude"
 
 
-def encoded(value: object) -> bytes:
+def to_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One provider's readers, and what its agents say in a few situations."""
+    """A provider's readers, and samples of its agent's output."""
 
     readers: Readers
     prompt: Mapping[str, Any]
-    """The event of a prompt `go`."""
+    """The hook event of a prompt `go`."""
     asks: Mapping[str, Any]
-    """The event of a dialog."""
+    """The hook event of a permission dialog."""
     ends: Mapping[str, Any]
     idle: bytes
-    """The published state of PROCESS in the conversation ID."""
+    """The state file of PROCESS in the conversation ID."""
     prompt_line: bytes
-    """The line of a message of `sm`, MESSAGE, in a transcript."""
+    """The transcript line of MESSAGE."""
     screen: Sequence[str]
-    """An agent that waits for input."""
+    """The screen of an agent that waits for input."""
     login: Sequence[str]
-    """One that does not start before a person has done something."""
+    """The screen of an agent that needs a login before it starts."""
     title: str
-    """Of one that works."""
+    """The title of an agent that works."""
 
 
 CLAUDE = Sample(
@@ -58,10 +58,10 @@ CLAUDE = Sample(
     {"hook_event_name": "UserPromptSubmit", "prompt": "go"},
     {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "ls"}},
     {"hook_event_name": "SessionEnd", "reason": "other"},
-    encoded(
+    to_json(
         {"pid": 4711, "sessionId": ID, "status": "idle", "statusUpdatedAt": AT * 1000, "procStart": "123"}
     ),
-    encoded(
+    to_json(
         {
             "type": "user",
             "timestamp": "2026-11-21T16:22:32.123Z",
@@ -78,14 +78,14 @@ SCRIPTED = Sample(
     {"event": "prompt", "text": "go"},
     {"event": "asks", "tool": "ls"},
     {"event": "end"},
-    encoded({"pid": 4711, "state": "idle", "conversation": ID}),
-    encoded({"prompt": MESSAGE}),
+    to_json({"pid": 4711, "state": "idle", "conversation": ID}),
+    to_json({"prompt": MESSAGE}),
     ["idle"],
     ["login"],
     "*",
 )
 SHARED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-"""The fixtures hold no state."""
+"""Function-scoped fixtures are safe here, because they hold no state."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -95,9 +95,9 @@ JSON = st.recursive(
 
 @pytest.fixture(params=[CLAUDE, SCRIPTED], ids=["claude", "scripted"])
 def sample(request: pytest.FixtureRequest) -> Sample:
-    found = request.param
-    assert isinstance(found, Sample)
-    return found
+    sample = request.param
+    assert isinstance(sample, Sample)
+    return sample
 
 
 # ---------------------------------------------------------------------------------------------------- HookReader
@@ -109,7 +109,7 @@ def hooks(sample: Sample) -> HookReader:
     return sample.readers.hooks
 
 
-def test_a_prompt_is_accepted_input_that_opens_a_turn(hooks: HookReader, sample: Sample) -> None:
+def test_hook_reader_reads_a_prompt_as_input_that_opens_a_turn(hooks: HookReader, sample: Sample) -> None:
     event = hooks.event(sample.prompt, AT, expects_turn=False)
     assert event.accepted is not None
     assert event.observation is not None
@@ -118,7 +118,7 @@ def test_a_prompt_is_accepted_input_that_opens_a_turn(hooks: HookReader, sample:
     assert event.observation.opens
 
 
-def test_a_dialog_blocks_and_is_found_by_the_digest_of_its_use(hooks: HookReader, sample: Sample) -> None:
+def test_hook_reader_reads_a_dialog_as_blocked_with_a_tool_digest(hooks: HookReader, sample: Sample) -> None:
     event, dialog = (hooks.event(sample.asks, AT, expects_turn=False), hooks.dialog(sample.asks, cut=False))
     assert dialog is not None
     assert event.observation is not None
@@ -129,24 +129,26 @@ def test_a_dialog_blocks_and_is_found_by_the_digest_of_its_use(hooks: HookReader
     assert hooks.plan(dialog.tool, dialog.arguments) is None
 
 
-def test_the_end_is_told_by_the_event_that_is_named_for_it(hooks: HookReader, sample: Sample) -> None:
+def test_hook_reader_reads_the_end_from_the_ending_event(hooks: HookReader, sample: Sample) -> None:
     event = hooks.event(sample.ends, AT, expects_turn=False)
     assert (event.name, bool(event.ending)) == (hooks.ending_event, True)
 
 
-def test_only_an_answer_is_a_decision(hooks: HookReader, sample: Sample) -> None:
+def test_decision_needs_an_answer(hooks: HookReader, sample: Sample) -> None:
     dialog = hooks.dialog(sample.asks, cut=False)
     assert dialog is not None
-    asked = Request(1, "1a2b3c4d", dialog.kind, RequestState.OPEN, samples.AT, samples.AT, tool=dialog.tool)
-    assert hooks.decision(asked, "operator") is None
-    yes, no = (hooks.decision(replace(asked, answer=Answer(said)), "operator") for said in (True, False))
+    request = Request(1, "1a2b3c4d", dialog.kind, RequestState.OPEN, samples.AT, samples.AT, tool=dialog.tool)
+    assert hooks.decision(request, "operator") is None
+    yes, no = (
+        hooks.decision(replace(request, answer=Answer(approved)), "operator") for approved in (True, False)
+    )
     assert None not in (yes, no)
     assert yes != no
 
 
 @SHARED
 @given(value=JSON, name=st.sampled_from(["", "prompt", "asks", "UserPromptSubmit", "PreToolUse", "Stop"]))
-def test_no_event_raises_and_each_means_the_same_twice(
+def test_hook_reader_never_raises_and_is_deterministic(
     hooks: HookReader, sample: Sample, value: object, name: str
 ) -> None:
     for known in (sample.prompt, sample.asks, sample.ends):
@@ -165,27 +167,27 @@ def state(sample: Sample) -> StateReader:
     return sample.readers.state
 
 
-def test_each_process_has_a_file_of_its_own(state: StateReader) -> None:
+def test_state_path_differs_for_each_process(state: StateReader) -> None:
     assert state.path(HOME, 1).startswith("/home/me/")
     assert state.path(HOME, 1) != state.path(HOME, 2)
 
 
-def test_a_state_and_its_conversation_are_read(state: StateReader, sample: Sample) -> None:
+def test_state_reader_reads_activity_and_conversation(state: StateReader, sample: Sample) -> None:
     published = state.state(sample.idle, PROCESS)
     assert published is not None
     assert (published.source, published.activity) == (Source.STATE_FILE, Activity.IDLE)
     assert state.conversation(sample.idle, PROCESS) == ID
 
 
-def test_the_state_of_another_process_is_none(state: StateReader, sample: Sample) -> None:
+def test_state_reader_returns_none_for_another_process(state: StateReader, sample: Sample) -> None:
     other = Process(4712, "boot/123")
     assert state.state(sample.idle, other) is None
     assert state.conversation(sample.idle, other) is None
 
 
 @SHARED
-@given(content=st.binary() | JSON.map(encoded))
-def test_no_content_raises(state: StateReader, content: bytes) -> None:
+@given(content=st.binary() | JSON.map(to_json))
+def test_state_reader_never_raises(state: StateReader, content: bytes) -> None:
     assert state.state(content, PROCESS) is None
     assert state.conversation(content, PROCESS) is None
 
@@ -199,28 +201,28 @@ def transcripts(sample: Sample) -> TranscriptReader:
     return sample.readers.transcripts
 
 
-def test_every_transcript_lies_below_the_root(transcripts: TranscriptReader) -> None:
+def test_transcript_path_is_below_the_root(transcripts: TranscriptReader) -> None:
     root = transcripts.root(HOME)
     assert root.startswith("/home/me/")
     assert transcripts.path(HOME, "/srv/../shop", ID).startswith(f"{root}/")
 
 
-def test_a_prompt_is_accepted_input(transcripts: TranscriptReader, sample: Sample) -> None:
+def test_transcript_reader_reads_accepted_input(transcripts: TranscriptReader, sample: Sample) -> None:
     delta = transcripts.delta([b"no JSON", sample.prompt_line], sidechain=False, todo=())
-    assert [each.text for each in delta.accepted] == [MESSAGE]
-    assert [(each.source, each.activity) for each in delta.observations] == [
+    assert [prompt.text for prompt in delta.accepted] == [MESSAGE]
+    assert [(observation.source, observation.activity) for observation in delta.observations] == [
         (Source.TRANSCRIPT, Activity.BUSY)
     ]
 
 
-def test_what_a_sub_agent_is_told_is_no_input_of_the_agent(
+def test_prompt_of_a_sub_agent_is_not_reported_as_accepted_input(
     transcripts: TranscriptReader, sample: Sample
 ) -> None:
     delta = transcripts.delta([sample.prompt_line], sidechain=True, todo=())
     assert (delta.observations, delta.accepted, delta.turn_finished) == ((), (), None)
 
 
-def test_the_last_actions_are_read(transcripts: TranscriptReader, sample: Sample) -> None:
+def test_transcript_reader_reads_the_last_actions(transcripts: TranscriptReader, sample: Sample) -> None:
     lines = [sample.prompt_line, sample.prompt_line.replace(b"message 7", b"message 8")]
     (last,) = transcripts.actions(lines, 1, "/srv/shop")
     assert "message 8" in last.text
@@ -228,8 +230,10 @@ def test_the_last_actions_are_read(transcripts: TranscriptReader, sample: Sample
 
 
 @SHARED
-@given(lines=st.lists(st.binary() | JSON.map(encoded)), sidechain=st.booleans())
-def test_no_line_raises(transcripts: TranscriptReader, lines: list[bytes], sidechain: bool) -> None:
+@given(lines=st.lists(st.binary() | JSON.map(to_json)), sidechain=st.booleans())
+def test_transcript_reader_never_raises(
+    transcripts: TranscriptReader, lines: list[bytes], sidechain: bool
+) -> None:
     assert transcripts.delta(lines, sidechain=sidechain, todo=()).accepted == ()
     assert len(transcripts.actions(lines, 3, "/srv/shop")) <= 3
 
@@ -243,29 +247,29 @@ def screen(sample: Sample) -> ScreenReader:
     return sample.readers.screen
 
 
-def test_an_agent_at_its_prompt_is_idle_and_has_started(screen: ScreenReader, sample: Sample) -> None:
-    seen = screen.screen(sample.screen, AT)
-    assert seen is not None
-    assert (seen.source, seen.activity, seen.at) == (Source.SCREEN, Activity.IDLE, AT)
+def test_screen_reader_reads_an_agent_at_its_prompt_as_idle(screen: ScreenReader, sample: Sample) -> None:
+    observation = screen.screen(sample.screen, AT)
+    assert observation is not None
+    assert (observation.source, observation.activity, observation.at) == (Source.SCREEN, Activity.IDLE, AT)
     assert screen.start_problem(sample.screen, "/srv/shop") is None
 
 
-def test_one_that_waits_for_a_person_says_what_to_type(screen: ScreenReader, sample: Sample) -> None:
+def test_start_problem_has_a_message_and_a_hint(screen: ScreenReader, sample: Sample) -> None:
     problem = screen.start_problem(sample.login, "/srv/shop")
     assert problem is not None
     assert problem.message
     assert problem.hint
 
 
-def test_a_title_says_that_it_works(screen: ScreenReader, sample: Sample) -> None:
-    seen = screen.title(sample.title, AT)
-    assert seen is not None
-    assert (seen.source, seen.activity) == (Source.TITLE, Activity.BUSY)
+def test_screen_reader_reads_the_title_of_a_busy_agent(screen: ScreenReader, sample: Sample) -> None:
+    observation = screen.title(sample.title, AT)
+    assert observation is not None
+    assert (observation.source, observation.activity) == (Source.TITLE, Activity.BUSY)
     assert screen.title("x", AT) is None
 
 
 @SHARED
 @given(lines=st.lists(st.text(alphabet="x >\u276f\u2500\u25021.")))
-def test_no_screen_raises_and_each_means_the_same_twice(screen: ScreenReader, lines: list[str]) -> None:
+def test_screen_reader_never_raises_and_is_deterministic(screen: ScreenReader, lines: list[str]) -> None:
     assert screen.screen(lines, AT) == screen.screen(lines, AT)
     assert screen.start_problem(lines, "/srv/shop") == screen.start_problem(lines, "/srv/shop")

@@ -1,4 +1,4 @@
-"""Only providers/claude knows claude's words; whoever else uses one stands here, with the reason."""
+"""Only providers/claude uses claude's words. ALLOWED lists the exceptions with their reasons."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import sm
 from sm.providers.claude.hooks import EVENTS
 
 SOURCE = Path(sm.__file__).parent
-CLAUDES_OWN = SOURCE / "providers" / "claude"
+CLAUDE_ROOM = SOURCE / "providers" / "claude"
 ANY = {"any"}
 """Every word is allowed."""
 ALLOWED: dict[str, tuple[str, set[str]]] = {
@@ -31,27 +31,28 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "api/answers.py": ("documents what stands on the wire", {"claude"}),
     "api/routes/agents.py": ("a parameter on the wire", {"claude_config_dir", "CLAUDE_CONFIG_DIR"}),
     "cli/__init__.py": ("the help of `sm trust`", {"claude"}),
+    "cli/commands/spawn.py": ("the help of --preset names a key of the section", {"claude.presets"}),
     "cli/hook/formats.py": ("registers `sm hook claude`", {"claude", "PermissionRequest"}),
     "cli/display/requests.py": ("a request on the wire does not say that it is a plan", {"ExitPlanMode"}),
 }
-"""Module: why, and which words."""
+"""By module: the reason, and the allowed words."""
 NAMED = re.compile(r"[\w.-]*claude[\w.-]*", re.IGNORECASE)
 TOOLS = (
     "AskUserQuestion ExitPlanMode MultiEdit NotebookEdit WebFetch WebSearch TodoWrite Bash BashOutput".split()
 )
 ALSO_ENGLISH = {"Read", "Edit", "Write", "Glob", "Grep", "Skill", "Stop", "Notification"}
-"""Tools and events that are words of prose too: only a text that is nothing else counts."""
+"""Tools and events that are also English words: they count only if they are the whole text."""
 UNMISTAKABLE = re.compile(rf"\b(?:{'|'.join({*TOOLS, *EVENTS} - ALSO_ENGLISH)})\b")
 
 
 def words_of(text: str) -> Iterator[str]:
-    """claude's words in an identifier or a text."""
-    yield from NAMED.findall(text)
+    """Words of claude in an identifier or a text."""
+    yield from (name.rstrip(".") for name in NAMED.findall(text))
     yield from UNMISTAKABLE.findall(text)
 
 
 def words_in(tree: ast.AST) -> Iterator[str]:
-    """claude's words in the identifiers and string constants of a module, without its docstrings."""
+    """Words of claude in the identifiers and string constants of a module, except docstrings."""
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
@@ -72,23 +73,23 @@ def words_in(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-def found() -> dict[str, set[str]]:
+def words_by_module() -> dict[str, set[str]]:
     words: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
-        if CLAUDES_OWN not in path.parents and (used := set(words_in(ast.parse(path.read_text())))):
+        if CLAUDE_ROOM not in path.parents and (used := set(words_in(ast.parse(path.read_text())))):
             words[str(path.relative_to(SOURCE))] = used
     return words
 
 
-def test_only_providers_claude_says_claudes_words() -> None:
-    used = found()
+def test_words_of_claude_are_used_only_in_providers_claude_and_allowed_modules() -> None:
+    used = words_by_module()
     for path, (_, words) in ALLOWED.items():
         if words is ANY:
             used.pop(path, None)
     assert used == {path: words for path, (_, words) in ALLOWED.items() if words is not ANY}
 
 
-def test_words_are_found_in_names_and_texts_but_not_in_docstrings() -> None:
+def test_words_in_finds_words_in_names_and_texts_but_not_in_docstrings() -> None:
     source = """
 '''A module of claude.'''
 import sm.providers.claude.plan as plan

@@ -1,11 +1,11 @@
-"""What an answer to a question chooses."""
+"""Answers to questions: options, numbers and free text."""
 
 import pytest
 
 from sm.core.requests import Question, Request
 from sm.core.states import RequestKind, RequestState
 from sm.errors import InvalidText, UsageError
-from sm.requests.answers import chosen
+from sm.requests.answers import resolve_options
 from tests.samples import AT
 
 
@@ -17,7 +17,7 @@ OPTIONS = ("Red", "Dark Blue", "S, small", "S", "large, very, very large")
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("text", "chosen_text"),
     [
         ("1", "Red"),
         (" red ", "Red"),
@@ -28,12 +28,12 @@ OPTIONS = ("Red", "Dark Blue", "S, small", "S", "large, very, very large")
         ("  free  text ", "  free  text "),
     ],
 )
-def test_one_option_is_chosen_by_its_number_or_its_words(said: str, means: str) -> None:
-    assert chosen(asks(Question("Which?", OPTIONS)), [said]) == (means,)
+def test_answer_selects_an_option_by_number_or_text(text: str, chosen_text: str) -> None:
+    assert resolve_options(asks(Question("Which?", OPTIONS)), [text]) == (chosen_text,)
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("text", "chosen_text"),
     [
         ("1", "Red"),
         ("1,3", "Red, S, small"),
@@ -54,13 +54,13 @@ def test_one_option_is_chosen_by_its_number_or_its_words(said: str, means: str) 
         ("large, very", "large, very"),
     ],
 )
-def test_several_options_are_chosen_where_that_is_asked(said: str, means: str) -> None:
-    assert chosen(asks(Question("Which?", OPTIONS, multiple=True)), [said]) == (means,)
+def test_answer_selects_several_options_when_question_allows_them(text: str, chosen_text: str) -> None:
+    assert resolve_options(asks(Question("Which?", OPTIONS, multiple=True)), [text]) == (chosen_text,)
 
 
-def test_of_options_that_differ_in_case_the_very_words_count() -> None:
+def test_answer_matches_case_when_options_differ_only_in_case() -> None:
     question = Question("Which?", ("make", "Make"))
-    assert [chosen(asks(question), [said]) for said in ("make", "Make", "1", "2")] == [
+    assert [resolve_options(asks(question), [text]) for text in ("make", "Make", "1", "2")] == [
         ("make",),
         ("Make",),
         ("make",),
@@ -68,30 +68,30 @@ def test_of_options_that_differ_in_case_the_very_words_count() -> None:
     ]
 
 
-def test_each_question_has_its_own_answer() -> None:
+def test_answers_are_assigned_to_questions_in_order() -> None:
     several = Question("Which?", OPTIONS, multiple=True)
-    asked = asks(several, Question("How many?"), Question("Really?", ("Yes", "No")))
-    assert chosen(asked, ["1,2", "1,2", "2"]) == ("Red, Dark Blue", "1,2", "No")
+    request = asks(several, Question("How many?"), Question("Really?", ("Yes", "No")))
+    assert resolve_options(request, ["1,2", "1,2", "2"]) == ("Red, Dark Blue", "1,2", "No")
 
 
-@pytest.mark.parametrize(("asked", "answered"), [(2, 1), (2, 3), (1, 2)])
-def test_as_many_answers_as_questions(asked: int, answered: int) -> None:
-    questions = (Question("Which?", OPTIONS, multiple=True),) * asked
+@pytest.mark.parametrize(("questions", "answers"), [(2, 1), (2, 3), (1, 2)])
+def test_answer_is_refused_when_count_differs_from_questions(questions: int, answers: int) -> None:
+    asked = (Question("Which?", OPTIONS, multiple=True),) * questions
     with pytest.raises(UsageError) as refused:
-        chosen(asks(*questions), ["1"] * answered)
-    assert f"r57 asks {asked} question" in refused.value.message
-    assert refused.value.hint == f"sm answer r57{' TEXT' * asked}"
+        resolve_options(asks(*asked), ["1"] * answers)
+    assert f"request r57 has {questions} question" in refused.value.message
+    assert refused.value.hint == f"sm answer r57{' TEXT' * questions}"
 
 
-@pytest.mark.parametrize("said", ["", " \n", "\x1b[201~"])
-def test_what_is_no_text_is_no_answer(said: str) -> None:
+@pytest.mark.parametrize("text", ["", " \n", "\x1b[201~"])
+def test_answer_is_refused_when_blank_or_unprintable(text: str) -> None:
     with pytest.raises((UsageError, InvalidText)):
-        chosen(asks(Question("Which?", OPTIONS, multiple=True)), [said])
+        resolve_options(asks(Question("Which?", OPTIONS, multiple=True)), [text])
 
 
-def test_a_long_answer_takes_no_time() -> None:
-    said = "," * 49_000 + "1"
-    assert chosen(asks(Question("Which?", OPTIONS, multiple=True)), [said]) == ("Red",)
+def test_answer_with_many_commas_is_read_fast() -> None:
+    text = "," * 49_000 + "1"
+    assert resolve_options(asks(Question("Which?", OPTIONS, multiple=True)), [text]) == ("Red",)
 
 
 @pytest.mark.parametrize(
@@ -99,22 +99,22 @@ def test_a_long_answer_takes_no_time() -> None:
     [(",".join("a" * 999), "b"), tuple("a," * n + "b" for n in range(1, 400))],
     ids=["an option with many commas", "many options"],
 )
-def test_a_long_list_of_what_options_begin_with_is_words_of_its_own(options: tuple[str, ...]) -> None:
-    """It took minutes once, and nobody else was answered (commas of an option squared, for each of the list)."""
-    said = ",".join("a" * 25_000)
-    assert chosen(asks(Question("Which?", options, multiple=True)), [said]) == (said,)
+def test_answer_with_many_option_prefixes_is_free_text(options: tuple[str, ...]) -> None:
+    """A quadratic search took minutes and blocked the daemon."""
+    text = ",".join("a" * 25_000)
+    assert resolve_options(asks(Question("Which?", options, multiple=True)), [text]) == (text,)
 
 
-@pytest.mark.parametrize("said", ["1,2", "2 , 1"])
-def test_of_two_numbers_only_one_may_be_chosen(said: str) -> None:
-    with pytest.raises(UsageError, match="r57 takes one option"):
-        chosen(asks(Question("Which colour?", ("red", "blue"))), [said])
+@pytest.mark.parametrize("text", ["1,2", "2 , 1"])
+def test_answer_is_refused_when_two_numbers_are_given_for_a_single_choice(text: str) -> None:
+    with pytest.raises(UsageError, match="request r57 accepts only one option"):
+        resolve_options(asks(Question("Which colour?", ("red", "blue"))), [text])
 
 
-@pytest.mark.parametrize("slip", ["3", "0", "1,3", "7 , 1", "99"])
-def test_a_number_that_is_none_of_an_option_is_a_slip(slip: str) -> None:
+@pytest.mark.parametrize("text", ["3", "0", "1,3", "7 , 1", "99"])
+def test_answer_is_refused_when_number_has_no_option(text: str) -> None:
     with pytest.raises(UsageError, match="has no option"):
-        chosen(asks(Question("Which colours?", ("red", "blue"), multiple=True)), [slip])
+        resolve_options(asks(Question("Which colours?", ("red", "blue"), multiple=True)), [text])
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_a_number_that_is_none_of_an_option_is_a_slip(slip: str) -> None:
         Question("How many?"),
     ],
 )
-def test_a_number_is_an_answer_where_numbers_are_asked_for(question: Question) -> None:
-    assert chosen(asks(question), ["30"]) == ("30",)
+def test_answer_may_be_a_number_when_question_or_options_contain_numbers(question: Question) -> None:
+    assert resolve_options(asks(question), ["30"]) == ("30",)

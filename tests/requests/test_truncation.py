@@ -1,4 +1,4 @@
-"""What is kept of a dialog: it comes from an agent, and lies in memory and in the database."""
+"""Size limits of dialogs from agents before they are stored."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ def permission(arguments: dict[str, Any], **more: Any) -> Dialog:
         {"n": 2**63, "deep": [[[{"": None}]]]},
     ],
 )
-def test_arguments_that_fit_are_kept_exactly(arguments: dict[str, Any]) -> None:
-    asked = asked_of(permission(arguments), "key", "toolu_1")
-    assert asked.arguments is arguments
-    assert (asked.cut, asked.hook, asked.tool_use) == (False, "key", "toolu_1")
+def test_arguments_within_the_limit_are_kept_unchanged(arguments: dict[str, Any]) -> None:
+    request = asked_of(permission(arguments), "key", "toolu_1")
+    assert request.arguments is arguments
+    assert (request.cut, request.hook, request.tool_use) == (False, "key", "toolu_1")
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_arguments_that_fit_are_kept_exactly(arguments: dict[str, Any]) -> None:
         ({"command": "half \ud800"}, {"command": "half \N{REPLACEMENT CHARACTER}"}),
     ],
 )
-def test_what_is_too_long_is_cut_and_says_so(arguments: dict[str, Any], kept: dict[str, Any]) -> None:
-    asked = asked_of(permission(arguments), "key", None)
-    assert asked.arguments == kept
-    assert asked.cut
+def test_arguments_are_cut_and_marked_when_too_long(arguments: dict[str, Any], kept: dict[str, Any]) -> None:
+    request = asked_of(permission(arguments), "key", None)
+    assert request.arguments == kept
+    assert request.cut
 
 
-def test_what_the_hook_has_cut_stays_cut() -> None:
+def test_request_stays_marked_as_cut_when_the_hook_cut_the_arguments() -> None:
     assert asked_of(permission({"command": "x"}, cut=True), "key", None).cut
 
 
@@ -59,19 +59,19 @@ def test_what_the_hook_has_cut_stays_cut() -> None:
         Question("Which\x00?"),
     ],
 )
-def test_a_question_that_is_not_kept_as_it_came_says_so(question: Question) -> None:
-    asked = asked_of(Dialog(RequestKind.QUESTION, "AskUserQuestion", {}, (question,)), "key", None)
-    assert asked.cut
+def test_changed_question_is_marked_as_cut(question: Question) -> None:
+    request = asked_of(Dialog(RequestKind.QUESTION, "AskUserQuestion", {}, (question,)), "key", None)
+    assert request.cut
 
 
-def test_questions_are_bounded_and_can_be_stored() -> None:
+def test_questions_are_limited_and_serializable() -> None:
     question = Question("Which\x00?" + "x" * 20_000, ("a\ud800\n",) * 80, multiple=True)
-    asked = asked_of(Dialog(RequestKind.QUESTION, "AskUserQuestion", {}, (question,) * 30), "key", None)
-    assert asked.cut
-    assert len(asked.questions) == 10
-    for each in asked.questions:
-        assert each.question.startswith("Which\N{REPLACEMENT CHARACTER}?x")
-        assert len(each.question) == 10_000
-        assert each.options == ("a\N{REPLACEMENT CHARACTER}\n",) * 50
-        assert each.multiple
-    orjson.dumps([each.options for each in asked.questions])
+    request = asked_of(Dialog(RequestKind.QUESTION, "AskUserQuestion", {}, (question,) * 30), "key", None)
+    assert request.cut
+    assert len(request.questions) == 10
+    for stored in request.questions:
+        assert stored.question.startswith("Which\N{REPLACEMENT CHARACTER}?x")
+        assert len(stored.question) == 10_000
+        assert stored.options == ("a\N{REPLACEMENT CHARACTER}\n",) * 50
+        assert stored.multiple
+    orjson.dumps([stored.options for stored in request.questions])

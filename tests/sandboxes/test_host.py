@@ -1,4 +1,4 @@
-"""HostSandbox: its files, its secrets, and the moments of a start that the contract cannot hold still."""
+"""HostSandbox: its files, its secrets, and moments of a start that the contract suite cannot reproduce."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ import pytest
 from sm.core.models import Launch
 from sm.errors import AgentStartFailed, StorageFull, UsageError
 from sm.linux import inotify, processes
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.sandboxes import host
 from sm.sandboxes.host import HostSandbox
 
@@ -31,9 +31,9 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def sandbox(state: Path) -> AsyncIterator[HostSandbox]:
-    one = HostSandbox(Places("/nowhere/config.yaml", str(state)))
-    yield one
-    one.close()
+    sandbox = HostSandbox(InstancePaths("/nowhere/config.yaml", str(state)))
+    yield sandbox
+    sandbox.close()
 
 
 def launch(
@@ -53,7 +53,7 @@ def launch(
 
 @contextmanager
 def running(argv: Sequence[str], **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """In place of a terminal: the process is killed in the end, also when the test has failed."""
+    """Run the process in place of a terminal, and kill it at the end of the test."""
     with subprocess.Popen(argv, **{"env": {"TERM": "x"}, **options}) as child:  # type: ignore[call-overload]
         try:
             yield child
@@ -61,9 +61,11 @@ def running(argv: Sequence[str], **options: object) -> Iterator[subprocess.Popen
             child.kill()
 
 
-async def test_script_is_private_and_goes_when_the_agent_runs(sandbox: HostSandbox, state: Path) -> None:
-    what = launch("sleep", "1000", environment={"KEY": "the secret"}, prompt_file="text")
-    argv = await sandbox.prepare(ID, what, "token")
+async def test_launch_script_is_private_and_deleted_after_the_start(
+    sandbox: HostSandbox, state: Path
+) -> None:
+    agent = launch("sleep", "1000", environment={"KEY": "the secret"}, prompt_file="text")
+    argv = await sandbox.prepare(ID, agent, "token")
     assert sorted(os.listdir(state / "launch")) == [ID, ID + ".prompt", ID + ".token"]
     assert (state / "launch" / ID).stat().st_mode & 0o777 == 0o600
     assert (state / "launch").stat().st_mode & 0o777 == 0o700
@@ -74,9 +76,7 @@ async def test_script_is_private_and_goes_when_the_agent_runs(sandbox: HostSandb
     assert os.listdir(state / "launch") == []
 
 
-async def test_failed_start_leaves_no_secret_and_is_forgotten_whole(
-    sandbox: HostSandbox, state: Path
-) -> None:
+async def test_failed_start_leaves_no_secret_and_no_files(sandbox: HostSandbox, state: Path) -> None:
     argv = await sandbox.prepare(ID, launch("./nothing", environment={"KEY": "the secret"}))
     with running(argv, stderr=subprocess.DEVNULL) as child, pytest.raises(AgentStartFailed):
         await sandbox.wait_started(ID, child.pid)
@@ -87,29 +87,31 @@ async def test_failed_start_leaves_no_secret_and_is_forgotten_whole(
 
 
 @pytest.mark.parametrize("full", ["", ".prompt", ".mcp.json", ".token"])
-async def test_full_disk_is_refused_with_nothing_half_written(
+async def test_prepare_leaves_no_files_when_the_disk_is_full(
     sandbox: HostSandbox, state: Path, full: str
 ) -> None:
     (state / "launch").mkdir(parents=True)
-    # What is written to /dev/full gets the kernel's own ENOSPC (full(4)).
+    # The kernel refuses writes to /dev/full with ENOSPC (full(4)).
     (state / "launch" / f"{ID}{full}.new").symlink_to("/dev/full")
     with pytest.raises(StorageFull) as caught:
         await sandbox.prepare(ID, replace(launch("agent", prompt_file="text"), mcp_config="{}"), "token")
-    assert caught.value.message == f"no space left for session {ID} in {state}/launch"
+    assert (
+        caught.value.message == f"the disk is full: cannot write the files of session {ID} to {state}/launch"
+    )
     assert os.listdir(state / "launch") == []
 
 
-async def test_full_disk_leaves_what_a_running_agent_uses(sandbox: HostSandbox, state: Path) -> None:
-    what = launch("agent", prompt_file="text")
-    await sandbox.prepare(ID, what, "token")
+async def test_prepare_keeps_existing_files_when_the_disk_is_full(sandbox: HostSandbox, state: Path) -> None:
+    agent = launch("agent", prompt_file="text")
+    await sandbox.prepare(ID, agent, "token")
     (state / "launch" / f"{ID}.token.new").symlink_to("/dev/full")
     with pytest.raises(StorageFull):
-        await sandbox.prepare(ID, what, "token")
+        await sandbox.prepare(ID, agent, "token")
     assert sorted(os.listdir(state / "launch")) == [ID, ID + ".prompt", ID + ".token"]
 
 
 @pytest.mark.parametrize(
-    "what",
+    "agent",
     [
         launch("agent", "nul\0"),
         launch("agent", environment={"KEY": "nul\0"}),
@@ -119,23 +121,25 @@ async def test_full_disk_leaves_what_a_running_agent_uses(sandbox: HostSandbox, 
         launch("agent", environment={"A\n": ""}),
     ],
 )
-async def test_what_no_script_can_pass_on_is_refused(sandbox: HostSandbox, state: Path, what: Launch) -> None:
+async def test_prepare_refuses_arguments_and_variables_that_a_shell_cannot_pass_on(
+    sandbox: HostSandbox, state: Path, agent: Launch
+) -> None:
     with pytest.raises(UsageError):
-        await sandbox.prepare(ID, what)
+        await sandbox.prepare(ID, agent)
     assert not state.exists()
 
 
 @pytest.mark.parametrize("other", ["/bin/false", "/bin/echo"])
-def test_way_in_without_gnu_env_is_the_slower_one(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
-    assert host._way_in("/bin/sh") == ("/usr/bin/env", "-S-i TERM=${TERM} /bin/sh")
+def test_way_in_is_the_slower_variant_without_gnu_env(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    assert host._launch_command("/bin/sh") == ("/usr/bin/env", "-S-i TERM=${TERM} /bin/sh")
     monkeypatch.setattr(host, "_ENV", other)
-    assert host._way_in("/bin/sh") == host._slow_way_in("/bin/sh")
+    assert host._launch_command("/bin/sh") == host._slow_launch_command("/bin/sh")
 
 
-def test_slower_way_in_gives_the_same_environment(tmp_path: Path) -> None:
+def test_slower_way_in_passes_the_same_environment(tmp_path: Path) -> None:
     script = tmp_path / "it's a script"
     script.write_text("env\n")
-    argv = (*host._slow_way_in("/bin/sh"), str(script))
+    argv = (*host._slow_launch_command("/bin/sh"), str(script))
     environment = {"TERM": "a $b  c", "JUNK": "1", "PATH": "/nonsense"}
     answer = subprocess.run(argv, env=environment, capture_output=True, check=True, cwd="/")
     assert set(answer.stdout.decode().splitlines()) - {"SHLVL=0", "_=/usr/bin/env"} == {
@@ -144,8 +148,8 @@ def test_slower_way_in_gives_the_same_environment(tmp_path: Path) -> None:
     }
 
 
-async def test_fork_of_the_terminal_server_is_not_taken_for_the_agent(sandbox: HostSandbox) -> None:
-    # A server that forks, says so, and executes the argv only when told to: what tmux does, held still.
+async def test_wait_started_ignores_the_forked_server_before_its_exec(sandbox: HostSandbox) -> None:
+    # A server that forks like tmux, prints the pid, and executes the argv only after a line on stdin.
     code = (
         "import os, sys\n"
         "pid = os.fork()\n"
@@ -170,27 +174,27 @@ async def test_fork_of_the_terminal_server_is_not_taken_for_the_agent(sandbox: H
         await sandbox.end(process, force=True)
 
 
-async def test_launch_that_does_not_get_to_the_agent_is_an_error_in_the_end(
+async def test_wait_started_fails_when_the_agent_does_not_start_in_time(
     sandbox: HostSandbox, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "START_BOUND_S", 0.3)
     argv = await sandbox.prepare(ID, launch("agent"))
-    (state / "launch" / ID).write_text("read -r line\n")  # as a directory that does not answer would hold it
+    (state / "launch" / ID).write_text("read -r line\n")  # blocks like an unreachable directory
     late = pytest.raises(AgentStartFailed, match=f"the agent of session {ID} did not start within")
     with running(argv, stdin=subprocess.PIPE) as child, late:
         await sandbox.wait_started(ID, child.pid)
 
 
-async def test_somebody_else_reading_the_script_is_not_a_start(sandbox: HostSandbox, state: Path) -> None:
+async def test_wait_started_ignores_other_readers_of_the_script(sandbox: HostSandbox, state: Path) -> None:
     argv = await sandbox.prepare(ID, launch("sleep", "1000"))
-    # The shell waits for its script: a pipe in its place, which nobody has written to yet.
+    # The shell waits for its script, because a pipe without data replaces it.
     script = state / "launch" / ID
     text = script.read_bytes()
     script.unlink()
     os.mkfifo(script)
     with running(argv) as child:
         waiting = asyncio.create_task(sandbox.wait_started(ID, child.pid))
-        with script.open("wb") as pipe:  # opens when the shell has opened it
+        with script.open("wb") as pipe:  # opens when the shell has opened its end
             for _ in range(20):
                 os.close(os.open(script, os.O_RDONLY))
                 await asyncio.sleep(0)
@@ -201,7 +205,9 @@ async def test_somebody_else_reading_the_script_is_not_a_start(sandbox: HostSand
         assert processes.command_line(child.pid) == ("sleep", "1000")
 
 
-async def test_start_is_seen_without_polling(sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wait_started_sees_the_start_without_polling(
+    sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(host, "_PAUSE_S", 3600.0)
     for number in range(20):
         argv = await sandbox.prepare(ID, launch("sleep", f"{1000 + number}"))
@@ -210,11 +216,13 @@ async def test_start_is_seen_without_polling(sandbox: HostSandbox, monkeypatch: 
             assert processes.command_line(child.pid) == ("sleep", f"{1000 + number}")
 
 
-async def test_start_is_seen_without_inotify(sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    def used_up() -> inotify.FileWatch:
+async def test_wait_started_sees_the_start_without_inotify(
+    sandbox: HostSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> inotify.FileWatch:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(inotify, "FileWatch", used_up)
+    monkeypatch.setattr(inotify, "FileWatch", fail)
     argv = await sandbox.prepare(ID, launch("sleep", "1000"))
     with running(argv) as child:
         assert await sandbox.wait_started(ID, child.pid) == processes.identify(child.pid)
@@ -227,10 +235,8 @@ def tmux(tmp_path: Path) -> Iterator[list[str]]:
     subprocess.run([*command, "kill-server"], capture_output=True, check=False)
 
 
-async def test_fifty_starts_in_tmux_each_become_the_pane_process(
-    sandbox: HostSandbox, tmux: list[str]
-) -> None:
-    # A session of its own: a server whose last session goes ends, and may do so under the next start.
+async def test_agent_is_the_pane_process_in_fifty_tmux_starts(sandbox: HostSandbox, tmux: list[str]) -> None:
+    # One session stays open, because a server without sessions exits, perhaps during the next start.
     subprocess.run([*tmux, "new-session", "-d", "--", "sleep", "1000"], check=True)
     terminal = subprocess.check_output([*tmux, "show", "-gv", "default-terminal"]).strip()
     for number in range(50):

@@ -1,7 +1,7 @@
-"""What every Sandbox promises (sandboxes/base.py), on real processes.
+"""The contract of Sandbox (sandboxes/base.py), on real processes.
 
-A plain child process stands in for the terminal: it runs the argv that `prepare` gave, in another directory
-than the agent's and with an environment full of things that are not meant for the agent.
+A plain child process replaces the terminal: it runs the argv from `prepare` in a directory other than the agent's,
+with an environment that must not reach the agent.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import pytest
 from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed
 from sm.linux import processes
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sandboxes.host import HostSandbox
 from tests.load import scaled
@@ -30,21 +30,21 @@ pytestmark = pytest.mark.processes
 
 ID = "1a2b3c4d"
 
-TELL = (
+RECORDER = (
     sys.executable,
     "-c",
     "import json, os, sys\n"
-    "told = {'argv': sys.argv[1:], 'cwd': os.getcwd(), 'pid': os.getpid(), 'env': dict(os.environb)}\n"
-    "told['env'] = {os.fsdecode(k): os.fsdecode(v) for k, v in told['env'].items()}\n"
-    "with open('told.new', 'w') as file: json.dump(told, file)\n"
-    "os.rename('told.new', 'told')\n"
+    "record = {'argv': sys.argv[1:], 'cwd': os.getcwd(), 'pid': os.getpid(), 'env': dict(os.environb)}\n"
+    "record['env'] = {os.fsdecode(k): os.fsdecode(v) for k, v in record['env'].items()}\n"
+    "with open('record.new', 'w') as file: json.dump(record, file)\n"
+    "os.rename('record.new', 'record')\n"
     "sys.stdin.read()",
 )
-"""An agent that writes down what it was given, and then waits to be ended."""
+"""An agent that records its arguments and environment, and then waits."""
 
 
 class Terminal:
-    """Runs argvs as a terminal would, and ends what is left of them."""
+    """Runs commands as a terminal does, and kills the remaining processes at the end."""
 
     def __init__(self, working_dir: Path) -> None:
         self._working_dir = working_dir
@@ -77,7 +77,7 @@ class Terminal:
         return child.pid
 
     def exit_code(self, pid: int) -> int:
-        return next(each for each in self._children if each.pid == pid).wait(scaled())
+        return next(child for child in self._children if child.pid == pid).wait(scaled())
 
     def close(self) -> None:
         for child in self._children:
@@ -90,9 +90,9 @@ class Terminal:
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    one = Terminal(elsewhere)
-    yield one
-    one.close()
+    terminal = Terminal(elsewhere)
+    yield terminal
+    terminal.close()
 
 
 @pytest.fixture
@@ -103,30 +103,32 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
+def place(tmp_path: Path) -> InstancePaths:
+    return InstancePaths(str(tmp_path / "config.yaml"), str(tmp_path / "st'ate"))
 
 
 SHELLS = {name: path for name in ("bash", "busybox") if (path := shutil.which(name)) is not None}
-"""Other shells that may be a machine's /bin/sh, where they are installed."""
+"""Installed shells that other machines may have as /bin/sh."""
 
 
 @pytest.fixture(params=["sh", *SHELLS])
-async def sandbox(request: pytest.FixtureRequest, tmp_path: Path, place: Places) -> AsyncIterator[Sandbox]:
+async def sandbox(
+    request: pytest.FixtureRequest, tmp_path: Path, place: InstancePaths
+) -> AsyncIterator[Sandbox]:
     shell = "/bin/sh"
     if request.param in SHELLS:
-        # By the name of sh, bash keeps to POSIX, and busybox is a shell at all.
+        # With the name sh, bash follows POSIX and busybox runs its shell.
         shell = str(tmp_path / "sh")
         os.symlink(SHELLS[request.param], shell)
-    one = HostSandbox(place, scaled(), shell=shell)
-    yield one
-    one.close()
+    sandbox = HostSandbox(place, scaled(), shell=shell)
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.mark.parametrize("name", ["bash", "busybox"])
-def test_contract_holds_for_another_shell(name: str) -> None:
+def test_contract_runs_with_another_shell_when_it_is_installed(name: str) -> None:
     if name not in SHELLS:
-        pytest.skip(f"{name} is not installed: the contract was not tried with it")
+        pytest.skip(f"{name} is not installed: the contract did not run with it")
 
 
 def launch(
@@ -141,43 +143,43 @@ def launch(
     )
 
 
-async def started(sandbox: Sandbox, terminal: Terminal, what: Launch) -> Process:
-    pid = terminal.open(await sandbox.prepare(ID, what))
+async def start_agent(sandbox: Sandbox, terminal: Terminal, agent: Launch) -> Process:
+    pid = terminal.open(await sandbox.prepare(ID, agent))
     process = await sandbox.wait_started(ID, pid)
     assert process is not None
     assert process.pid == pid
     return process
 
 
-async def told(work: Path) -> dict[str, object]:
-    """What the agent TELL wrote down."""
-    file = work / "told"
+async def read_record(work: Path) -> dict[str, object]:
+    """The record of the agent RECORDER."""
+    file = work / "record"
     async with asyncio.timeout(scaled()):
-        while not file.exists():  # noqa: ASYNC110 - another process makes it
+        while not file.exists():  # noqa: ASYNC110 - another process creates the file
             await asyncio.sleep(0.001)
     answer = json.loads(file.read_text())
     assert isinstance(answer, dict)
     return answer
 
 
-async def failure(sandbox: Sandbox, terminal: Terminal, what: Launch) -> str:
-    pid = terminal.open(await sandbox.prepare(ID, what))
+async def start_failure(sandbox: Sandbox, terminal: Terminal, agent: Launch) -> str:
+    pid = terminal.open(await sandbox.prepare(ID, agent))
     with pytest.raises(AgentStartFailed) as caught:
         await sandbox.wait_started(ID, pid)
     return caught.value.message
 
 
-async def test_agent_is_the_terminals_own_process_in_its_own_directory(
+async def test_agent_is_the_process_of_the_terminal_in_its_working_directory(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    process = await started(sandbox, terminal, launch(work, *TELL))
-    answer = await told(work)
+    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
+    answer = await read_record(work)
     assert (answer["pid"], answer["cwd"]) == (process.pid, str(work))
     assert processes.is_alive(process)
-    assert processes.command_line(process.pid) == TELL
+    assert processes.command_line(process.pid) == RECORDER
 
 
-async def test_agent_gets_exactly_the_environment_it_was_given_and_the_terminals_term(
+async def test_agent_gets_exactly_its_environment_and_the_TERM_of_the_terminal(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
     environment = {
@@ -190,20 +192,20 @@ async def test_agent_gets_exactly_the_environment_it_was_given_and_the_terminals
         "SM_TOKEN_FILE": "/x",
         "LC_ALL": "C.UTF-8",
     }
-    await started(sandbox, terminal, launch(work, *TELL, environment=environment))
-    answer = (await told(work))["env"]
+    await start_agent(sandbox, terminal, launch(work, *RECORDER, environment=environment))
+    answer = (await read_record(work))["env"]
     assert isinstance(answer, dict)
-    # Shells say where they are and how deep, by themselves; all of that is true, and none of it is inherited.
+    # Shells set PWD and SHLVL themselves; both are correct and not inherited.
     for name in ("PWD", "SHLVL"):
         extra = answer.pop(name, None)
         assert extra is None or extra in (str(work), "0")
     assert answer == {**environment, "TERM": "sm-256color $x"}
 
 
-async def test_agents_without_any_environment_finds_programs(
+async def test_agent_finds_programs_when_its_environment_is_empty(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    process = await started(sandbox, terminal, launch(work, "sleep", "1000", environment={}))
+    process = await start_agent(sandbox, terminal, launch(work, "sleep", "1000", environment={}))
     assert processes.command_line(process.pid) == ("sleep", "1000")
 
 
@@ -220,48 +222,48 @@ async def test_agents_without_any_environment_finds_programs(
     ],
     ids=["empty", "dashes", "newlines", "shell words", "unicode", "long", "many"],
 )
-async def test_arguments_arrive_as_they_are(
+async def test_agent_gets_its_arguments_unchanged(
     sandbox: Sandbox, terminal: Terminal, work: Path, arguments: list[str]
 ) -> None:
-    await started(sandbox, terminal, launch(work, *TELL, *arguments))
-    assert (await told(work))["argv"] == arguments
+    await start_agent(sandbox, terminal, launch(work, *RECORDER, *arguments))
+    assert (await read_record(work))["argv"] == arguments
 
 
-async def test_nothing_of_the_agent_is_in_what_the_terminal_runs(sandbox: Sandbox, work: Path) -> None:
+async def test_command_of_the_terminal_contains_no_data_of_the_agent(sandbox: Sandbox, work: Path) -> None:
     environment = {"ANTHROPIC_API_KEY": "the secret"}
-    what = launch(work, "xagentx", "the prompt", environment=environment, prompt_file="the prompt in a file")
-    argv = " ".join(await sandbox.prepare(ID, what, "the token"))
+    agent = launch(work, "xagentx", "the prompt", environment=environment, prompt_file="the prompt in a file")
+    argv = " ".join(await sandbox.prepare(ID, agent, "the token"))
     for part in ("the secret", "ANTHROPIC_API_KEY", "the prompt", "xagentx", "the token"):
         assert part not in argv
     for part in ("the secret", "the prompt"):
-        assert part not in repr(what).replace("argv=('xagentx', 'the prompt')", "")
+        assert part not in repr(agent).replace("argv=('xagentx', 'the prompt')", "")
 
 
-async def test_preparing_twice_gives_the_same_answer(
+async def test_prepare_returns_the_same_command_again(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    what = launch(work, *TELL)
-    first = await sandbox.prepare(ID, what)
-    assert await sandbox.prepare(ID, what) == first
+    agent = launch(work, *RECORDER)
+    first = await sandbox.prepare(ID, agent)
+    assert await sandbox.prepare(ID, agent) == first
     pid = terminal.open(first)
-    # As after a crash: prepared again while the agent starts or runs already.
-    await told(work)
-    assert await sandbox.prepare(ID, what) == first
+    # As after a crash: `prepare` is repeated while the agent starts or already runs.
+    await read_record(work)
+    assert await sandbox.prepare(ID, agent) == first
     assert await sandbox.wait_started(ID, pid) == processes.identify(pid)
 
 
-async def test_started_agent_is_found_again_however_often_one_asks(
+async def test_wait_started_finds_the_agent_until_it_ends_when_repeated(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    process = await started(sandbox, terminal, launch(work, *TELL))
-    await told(work)
+    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
+    await read_record(work)
     assert await sandbox.wait_started(ID, process.pid) == process
     await sandbox.end(process, force=True)
     assert await sandbox.wait_started(ID, process.pid) is None
 
 
 @pytest.mark.parametrize("code", [0, 3, 125, 126, 127])
-async def test_agent_that_ends_at_once_was_started(
+async def test_wait_started_succeeds_when_the_agent_ends_immediately(
     sandbox: Sandbox, terminal: Terminal, work: Path, code: int
 ) -> None:
     pid = terminal.open(await sandbox.prepare(ID, launch(work, "sh", "-c", f"exit {code}")))
@@ -271,8 +273,8 @@ async def test_agent_that_ends_at_once_was_started(
     assert await sandbox.wait_started(ID, pid) is None
 
 
-async def test_many_starts_at_once_are_told_apart(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
-    async def one(session_id: str, argv: tuple[str, ...]) -> str:
+async def test_concurrent_starts_are_distinguished(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
+    async def start_result(session_id: str, argv: tuple[str, ...]) -> str:
         pid = terminal.open(await sandbox.prepare(session_id, launch(work, *argv)))
         try:
             process = await sandbox.wait_started(session_id, pid)
@@ -281,16 +283,16 @@ async def test_many_starts_at_once_are_told_apart(sandbox: Sandbox, terminal: Te
         assert process is not None
         return processes.command_line(process.pid)[-1]
 
-    wanted = [f"{1000 + number}" if number % 3 else f"./nothing{number}" for number in range(30)]
+    last_arguments = [f"{1000 + number}" if number % 3 else f"./nothing{number}" for number in range(30)]
     answers = await asyncio.gather(
         *(
-            one(f"{number:08x}", ("sleep", last) if number % 3 else (last,))
-            for number, last in enumerate(wanted)
+            start_result(f"{number:08x}", ("sleep", last) if number % 3 else (last,))
+            for number, last in enumerate(last_arguments)
         )
     )
     assert answers == [
-        last if number % 3 else f"cannot run {last}: there is no such file"
-        for number, last in enumerate(wanted)
+        last if number % 3 else f"cannot run {last}: no such file"
+        for number, last in enumerate(last_arguments)
     ]
 
 
@@ -299,24 +301,27 @@ async def test_many_starts_at_once_are_told_apart(sandbox: Sandbox, terminal: Te
     [
         (
             "nothing-of-that-name",
-            "cannot run nothing-of-that-name: there is no such program on the agent's PATH",
+            "cannot run nothing-of-that-name: no such program on the agent's PATH",
         ),
-        ("-x", "cannot run -x: there is no such program on the agent's PATH"),
-        ("./nothing.py", "cannot run ./nothing.py: there is no such file"),
-        ("/nothing/at/all", "cannot run /nothing/at/all: there is no such file"),
-        ("two\nlines", "cannot run 'two\\nlines': there is no such program on the agent's PATH"),
-        ("", "cannot run '': it has no name"),
-        ("./plain", "cannot run ./plain: permission denied, it is not executable"),
-        ("plain", "cannot run plain: permission denied, it is not executable"),
-        ("./folder", "cannot run ./folder: it is a directory"),
-        ("./dangling", "cannot run ./dangling: there is no such file"),
+        ("-x", "cannot run -x: no such program on the agent's PATH"),
+        ("./nothing.py", "cannot run ./nothing.py: no such file"),
+        ("/nothing/at/all", "cannot run /nothing/at/all: no such file"),
+        ("two\nlines", "cannot run 'two\\nlines': no such program on the agent's PATH"),
+        ("", "cannot run '': the program has no name"),
+        ("./plain", "cannot run ./plain: permission denied, the file is not executable"),
+        ("plain", "cannot run plain: permission denied, the file is not executable"),
+        ("./folder", "cannot run ./folder: the path is a directory"),
+        ("./dangling", "cannot run ./dangling: no such file"),
         ("./plain/below", "cannot run ./plain/below: not a directory"),
-        ("./interpreter", "cannot run ./interpreter: its interpreter /nothing/python cannot be run"),
-        ("twice", "cannot run twice: its interpreter /nothing/python cannot be run"),
-        ("./loader", "cannot run ./loader: it is a program for another system, or its loader is missing"),
+        (
+            "./interpreter",
+            "cannot run ./interpreter: its interpreter /nothing/python is missing or not executable",
+        ),
+        ("twice", "cannot run twice: its interpreter /nothing/python is missing or not executable"),
+        ("./loader", "cannot run ./loader: the program is for another system, or its loader is missing"),
     ],
 )
-async def test_program_that_cannot_be_executed_is_an_error_that_says_why(
+async def test_start_fails_with_the_reason_when_the_program_cannot_run(
     sandbox: Sandbox, terminal: Terminal, work: Path, program: str, message: str
 ) -> None:
     (work / "plain").write_text("#!/bin/sh\n")
@@ -328,24 +333,26 @@ async def test_program_that_cannot_be_executed_is_an_error_that_says_why(
     (work / "folder" / "twice").touch()
     (work / "twice").symlink_to("interpreter")
     path = f"{os.environ['PATH']}:{work}/folder:{work}"
-    assert await failure(sandbox, terminal, launch(work, program, environment={"PATH": path})) == message
+    assert (
+        await start_failure(sandbox, terminal, launch(work, program, environment={"PATH": path})) == message
+    )
 
 
 def without_loader() -> bytes:
-    """A real program whose loader (ld.so) is not there."""
+    """A real program with a missing loader (ld.so)."""
     content = Path(os.path.realpath("/bin/sh")).read_bytes()
     name = content[content.index(b"/lib") :].split(b"\0")[0]
     return content.replace(name + b"\0", b"/no" + name[3:] + b"\0", 1)
 
 
-async def test_arguments_that_are_too_long_for_the_kernel_are_an_error(
+async def test_start_fails_when_an_argument_is_too_long_for_the_kernel(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    message = await failure(sandbox, terminal, launch(work, "true", "x" * 200_000))
-    assert message == "cannot run true: the system refused it (exit code 126)"
+    message = await start_failure(sandbox, terminal, launch(work, "true", "x" * 200_000))
+    assert message == "cannot run true: the start failed with exit code 126"
 
 
-async def test_working_directory_that_vanished_is_an_error(
+async def test_start_fails_when_the_working_directory_is_missing(
     sandbox: Sandbox, terminal: Terminal, tmp_path: Path
 ) -> None:
     gone, file = tmp_path / "gone", tmp_path / "file"
@@ -356,76 +363,78 @@ async def test_working_directory_that_vanished_is_an_error(
     pid = terminal.open(argv)
     with pytest.raises(AgentStartFailed) as caught:
         await sandbox.wait_started(ID, pid)
-    assert caught.value.message == f"cannot start in {gone}: there is no such directory"
+    assert caught.value.message == f"cannot enter working directory {gone}: no such directory"
     assert (
-        await failure(sandbox, terminal, launch(file, "true"))
-        == f"cannot start in {file}: it is not a directory"
+        await start_failure(sandbox, terminal, launch(file, "true"))
+        == f"cannot enter working directory {file}: not a directory"
     )
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-async def test_failure_is_remembered_for_who_asks_later_and_forgotten_for_the_next_start(
+async def test_start_failure_is_kept_until_the_next_start(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
     pid = terminal.open(await sandbox.prepare(ID, launch(work, "./nothing")))
     for _ in range(2):  # the second time as after a restart of the daemon
-        with pytest.raises(AgentStartFailed, match="there is no such file"):
+        with pytest.raises(AgentStartFailed, match="no such file"):
             await sandbox.wait_started(ID, pid)
-    # Prepared again after a crash, with the failed start still in its terminal: the same answer.
+    # `prepare` after a crash, with the failed start still in its terminal: the error stays.
     await sandbox.prepare(ID, launch(work, "./nothing"))
-    with pytest.raises(AgentStartFailed, match="there is no such file"):
+    with pytest.raises(AgentStartFailed, match="no such file"):
         await sandbox.wait_started(ID, pid)
     pid = terminal.open(await sandbox.prepare(ID, launch(work, "true")))
     assert terminal.exit_code(pid) == 0
     assert await sandbox.wait_started(ID, pid) is None
 
 
-async def test_text_file_without_a_first_line_for_the_kernel_runs_as_a_shell_script(
+async def test_agent_file_without_an_interpreter_line_runs_as_a_shell_script(
     sandbox: Sandbox, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # bash reads such a file in place, and looks like the launch script for ever.
+    # bash reads the file itself, so its process always looks like the launch script.
     monkeypatch.setattr("sm.sandboxes.host.START_BOUND_S", 0.5)
     (work / "agent").write_text("read -r line\n")
     (work / "agent").chmod(0o755)
-    process = await started(sandbox, terminal, launch(work, "./agent"))
+    process = await start_agent(sandbox, terminal, launch(work, "./agent"))
     assert processes.is_alive(process)
 
 
-async def test_prompt_servers_and_token_are_private_files_that_stay_until_forgotten(
-    sandbox: Sandbox, terminal: Terminal, work: Path, place: Places
+async def test_prompt_servers_and_token_are_private_files_until_forget(
+    sandbox: Sandbox, terminal: Terminal, work: Path, place: InstancePaths
 ) -> None:
     prompt, servers, token = (
         Path(file(ID)) for file in (place.prompt_file, place.mcp_file, place.token_file)
     )
-    what = launch(work, *TELL, prompt_file="two\nlines, ünï, 'quotes'\n")
-    what = replace(what, mcp_config='{"mcpServers": {}}')
-    pid = terminal.open(await sandbox.prepare(ID, what, "secret"))
+    agent = launch(work, *RECORDER, prompt_file="two\nlines, ünï, 'quotes'\n")
+    agent = replace(agent, mcp_config='{"mcpServers": {}}')
+    pid = terminal.open(await sandbox.prepare(ID, agent, "secret"))
     await sandbox.wait_started(ID, pid)
-    await sandbox.prepare(ID, what)  # no token: the agent keeps the one it has
-    assert (prompt.read_text(), token.read_text()) == (what.prompt_file, "secret")
-    assert servers.read_text() == what.mcp_config
-    assert [each.stat().st_mode & 0o777 for each in (prompt, servers, token)] == [0o600] * 3
-    # After a crash before the start nobody knows the servers any more but their file, which the agent is told of.
-    await sandbox.prepare(ID, replace(what, mcp_config=None, argv=(*what.argv, "--mcp-config", str(servers))))
-    assert servers.read_text() == what.mcp_config
-    await sandbox.prepare(ID, replace(what, mcp_config=None))  # the next process is told of none
+    await sandbox.prepare(ID, agent)  # no token: the agent keeps the one it has
+    assert (prompt.read_text(), token.read_text()) == (agent.prompt_file, "secret")
+    assert servers.read_text() == agent.mcp_config
+    assert [file.stat().st_mode & 0o777 for file in (prompt, servers, token)] == [0o600] * 3
+    # After a crash before the start, only their file still lists the servers, and the agent's arguments name it.
+    await sandbox.prepare(
+        ID, replace(agent, mcp_config=None, argv=(*agent.argv, "--mcp-config", str(servers)))
+    )
+    assert servers.read_text() == agent.mcp_config
+    await sandbox.prepare(ID, replace(agent, mcp_config=None))  # the next process has no servers
     assert not servers.exists()
-    await sandbox.prepare(ID, what)
+    await sandbox.prepare(ID, agent)
     for _ in range(2):
         await sandbox.forget(ID)
-        assert not any(each.exists() for each in (prompt, servers, token))
+        assert not any(file.exists() for file in (prompt, servers, token))
 
 
-async def test_end_takes_what_the_agent_started_with_it(
+async def test_end_also_ends_the_processes_that_the_agent_started(
     sandbox: Sandbox, terminal: Terminal, work: Path
 ) -> None:
-    process = await started(
+    process = await start_agent(
         sandbox,
         terminal,
         launch(work, "sh", "-c", "sleep 1000 & echo $! >child.new; mv child.new child; wait"),
     )
     async with asyncio.timeout(scaled()):
-        while not (work / "child").exists():  # noqa: ASYNC110 - another process makes it
+        while not (work / "child").exists():  # noqa: ASYNC110 - another process creates the file
             await asyncio.sleep(0.001)
     child = processes.identify(int((work / "child").read_text()))
     assert child is not None
@@ -435,7 +444,7 @@ async def test_end_takes_what_the_agent_started_with_it(
     await sandbox.end(process, force=False)
 
 
-async def test_end_with_force_does_not_ask(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
-    process = await started(sandbox, terminal, launch(work, *TELL))
+async def test_end_sends_sigkill_when_forced(sandbox: Sandbox, terminal: Terminal, work: Path) -> None:
+    process = await start_agent(sandbox, terminal, launch(work, *RECORDER))
     await sandbox.end(process, force=True)
     assert terminal.exit_code(process.pid) == -signal.SIGKILL

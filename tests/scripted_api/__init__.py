@@ -1,4 +1,4 @@
-"""A Messages API on loopback that answers what the prompt itself asks for: see `script`."""
+"""A Messages API on loopback whose answers are scripted in the prompts: see `script`."""
 
 from tests.scripted_api.conversation import Kind
 from tests.scripted_api.script import Usage, tool, usage

@@ -1,4 +1,4 @@
-"""What the body of a request to the Messages API says: pure functions, no server."""
+"""Reads the bodies of requests to the Messages API."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 Body = dict[str, Any]
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
-# How 2.1.197 hands on what came while a turn was under way: each in these words, several in one message.
+# 2.1.197 passes on each message that arrived during a turn in these words, several in one message.
 _WHILE_WORKING = re.compile(
     r"The user sent a new message while you were working:\n"
     r"(.*?)\n\nIMPORTANT: After completing your current task, you MUST address the user's message above\.",
@@ -17,7 +17,7 @@ _WHILE_WORKING = re.compile(
 
 
 class Kind(StrEnum):
-    """Why Claude Code asks: for a turn of a conversation, or for itself."""
+    """The purpose of a request of Claude Code: a turn of the conversation, or its own needs."""
 
     TURN = "turn"
     TITLE = "title"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 def texts(content: Any) -> list[str]:
-    """The texts of a message or of `system`, which are a string or blocks; results of tools are none of them."""
+    """The texts of a message or of `system`, which is a string or blocks. Tool results are not included."""
     if isinstance(content, str):
         return [content]
     return [block["text"] for block in content or () if block.get("type") == "text"]
@@ -40,15 +40,15 @@ def tool_names(body: Body) -> list[str]:
 
 
 def last_user_text(body: Body) -> str:
-    """The newest thing that a user has said; tool results and reminders are nothing that a user says."""
+    """The newest prompt of a user, without tool results and reminders."""
     prompt, _ = newest_prompt(body)
     return prompt
 
 
 def newest_prompt(body: Body) -> tuple[str, int]:
-    """The newest prompt, and how many assistant turns there have been since: the step of its script.
+    """The newest prompt, and the number of assistant turns since: the step of its script.
 
-    One block of text, not a whole message: prompts with no answer between them are sent as one message.
+    A prompt is one block of text, because prompts without an answer between them are sent as one message.
     """
     turns = 0
     for message in reversed(body["messages"]):
@@ -61,9 +61,10 @@ def newest_prompt(body: Body) -> tuple[str, int]:
     return "", turns
 
 
-def said(body: Body) -> list[str]:
-    """All that a user has said in the conversation so far, oldest first: each prompt, and each message that came
-    within a turn. To the letter, but that claude ends a prompt with a newline where another stands behind it.
+def user_texts(body: Body) -> list[str]:
+    """All prompts and messages of the user so far, oldest first, including messages sent during a turn.
+
+    The texts are exact, except that claude adds a newline to a prompt that another prompt follows.
     """
     found = []
     for message in body["messages"]:
@@ -75,8 +76,8 @@ def said(body: Body) -> list[str]:
     return found
 
 
-def called(body: Body) -> list[tuple[str, Body]]:
-    """The tools that were called in the conversation so far, oldest first, each with its input."""
+def tool_calls(body: Body) -> list[tuple[str, Body]]:
+    """The tool calls of the conversation so far, oldest first, each with its input."""
     return [
         (block["name"], block["input"])
         for message in body["messages"]
@@ -87,7 +88,7 @@ def called(body: Body) -> list[tuple[str, Body]]:
 
 
 def results(body: Body) -> list[tuple[bool, str]]:
-    """Of each tool so far that has come to an end: whether it failed or was refused, and what it said."""
+    """For each finished tool call so far: True if it failed or was refused, and its output."""
     return [
         (bool(block.get("is_error")), "\n".join(texts(block.get("content"))))
         for message in body["messages"]
@@ -98,7 +99,7 @@ def results(body: Body) -> list[tuple[bool, str]]:
 
 
 def kind(body: Body) -> Kind:
-    """By the words of 2.1.197: a newer one may need other words, and `test_scripted_api.py` tells."""
+    """Recognized by texts of 2.1.197. `test_scripted_api.py` fails if a newer version uses other texts."""
     if "title" in json.dumps(body.get("output_config", {})):
         return Kind.TITLE
     if "Your task is to create a detailed summary" in last_user_text(body):

@@ -1,29 +1,28 @@
-"""The language in which a prompt says what the scripted API answers: markers `[[word:arguments]]`, in order.
+"""The language of scripted answers: a prompt contains markers `[[word:arguments]]`, in order.
 
-A script is one or more responses; `[[then]]` stands between two. The first is the answer to the marked prompt,
-the next one to what follows it (the results of its tools), and so on; after the last comes `DONE`, which is also
-the answer to a prompt without a marker. Text outside the markers is ignored. A compaction takes the prompt out
-of the conversation, and with it the rest of its script.
+A script is one or more responses, separated by `[[then]]`. The first answers the marked prompt, the second answers the
+results of its tools, and so on. After the last response, and for a prompt without markers, the answer is `DONE`. Text
+outside of markers is ignored. A compaction removes the prompt from the conversation, with the rest of its script.
 
-A model that reacts (`ScriptedApi.when`) writes in the same language what it answers to one request.
+A model function (`ScriptedApi.when`) returns its answer to one request in the same language.
 
-What a response is made of, in the order in which it is streamed:
+Parts of a response, in the order in which they are streamed:
 
-    [[text:Hello]]             text; texts that follow one another are deltas of one block
+    [[text:Hello]]             text; consecutive texts are deltas of one block
     [[words:40:0.1]]           the same as 40 texts of one word with a wait of 0.1 s after each
     [[think:Hm]]               a thinking block
-    [[tool:Bash:sleep 2]]      a tool call; for Bash the bare command will do
+    [[tool:Bash:sleep 2]]      a tool call; Bash accepts a bare command
     [[tool:Write:{"file_path": "/x", "content": "y"}]]    any other tool: its input as JSON, see `tool`
-    [[wait:0.5]]               0.5 s of silence; as the first thing it delays the first byte
+    [[wait:0.5]]               0.5 s of silence; as the first part it delays the first byte
     [[hold:NAME]]              silence until the test calls `release("NAME")`
-    [[cut]]                    the connection is cut here, the first time; `[[cut:3]]`, `[[cut:*]]` as with errors
+    [[cut]]                    cuts the connection, the first time; `[[cut:3]]`, `[[cut:*]]` as with errors
 
-What holds for the whole response, wherever it stands in it:
+Settings of the whole response, at any position:
 
-    [[usage:input=11,output=101,cache_read=1000,cache_creation=5000,cache_creation_1h=7]]   all but named: 0
-    [[stop:max_tokens]]        the stop reason, where it is not end_turn or tool_use
-    [[error:529]]              an error in place of the response, the first time that it is asked for
-    [[error:529:3]]            the first three times; `*`: always
+    [[usage:input=11,output=101,cache_read=1000,cache_creation=5000,cache_creation_1h=7]]   omitted: 0
+    [[stop:max_tokens]]        the stop reason, if it is not end_turn or tool_use
+    [[error:529]]              an error in place of the response, for the first request
+    [[error:529:3]]            for the first three requests; `*`: always
     [[error:429:1:2]]          with `retry-after: 2`
 """
 
@@ -38,12 +37,12 @@ ALWAYS = 1_000_000
 
 
 class ScriptError(ValueError):
-    """A marker that is none of the language: the test is wrong, and must hear of it."""
+    """An invalid marker: a mistake of the test, which must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, by the kinds that have a price of their own."""
+    """Numbers of tokens, by kinds with different prices."""
 
     input: int = 0
     output: int = 0
@@ -55,7 +54,7 @@ class Usage:
         return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)))
 
     def wire(self) -> dict[str, Any]:
-        """As the API writes it: `cache_creation_input_tokens` is the sum of both times to live."""
+        """The usage object of the API, where `cache_creation_input_tokens` is the sum of both lifetimes."""
         return {
             "input_tokens": self.input,
             "output_tokens": self.output,
@@ -127,19 +126,19 @@ DONE = Response((Text("done"),))
 
 
 def tool(name: str, **input: Any) -> str:
-    """The marker of a tool call; the input may itself hold markers, as the prompt of a sub-agent does."""
+    """The marker of a tool call. The input may contain markers, for example in the prompt of a sub-agent."""
     return f"[[tool:{name}:{json.dumps(input)}]]"
 
 
 def usage(used: Usage) -> str:
-    """The marker of these numbers."""
+    """The marker of this usage."""
     return (
         "[[usage:" + ",".join(f"{field.name}={getattr(used, field.name)}" for field in fields(Usage)) + "]]"
     )
 
 
 def parse(prompt: str) -> tuple[Response, ...]:
-    """The responses that the markers of a prompt ask for; none where it has no marker."""
+    """The responses of a prompt's markers; empty without a marker."""
     responses = [Response()]
     found = False
     for word, argument in _markers(prompt):
@@ -152,7 +151,7 @@ def parse(prompt: str) -> tuple[Response, ...]:
 
 
 def _markers(prompt: str) -> Iterator[tuple[str, Any]]:
-    """Each word with its argument: text, or for a tool the `Tool`, whose JSON may hold brackets and markers."""
+    """Each word with its argument: a text, or a `Tool`, whose JSON may contain brackets and markers."""
     at = 0
     while marker := _MARKER.search(prompt, at):
         word, at = marker[1], marker.end()

@@ -1,4 +1,4 @@
-"""The server: a thread with a loop of its own, so that tests without a loop can use it."""
+"""The server, in a thread with its own event loop, so that synchronous tests can use it."""
 
 import asyncio
 import itertools
@@ -34,7 +34,7 @@ from tests.scripted_api.script import (
 
 T = TypeVar("T")
 Model = Callable[["Request"], str | None]
-"""What is answered to a request, as one response in the language of `script`; None: this is not its business."""
+"""A function that answers a request with one response in the language of `script`, or None for requests of others."""
 
 
 ERROR_TYPES = {
@@ -48,17 +48,17 @@ ERROR_TYPES = {
 
 @dataclass(slots=True)
 class Answer:
-    """What was handed out for one message id."""
+    """The answer sent with one message id."""
 
     message_id: str
     model: str
     usage: Usage
-    whole: bool = False  # the client was sent the end of it
+    whole: bool = False  # the complete answer was sent
 
 
 @dataclass(slots=True)
 class Request:
-    """One request, from its arrival on; what is not known yet is None."""
+    """A request, recorded on arrival. Fields that are not known yet are None."""
 
     number: int
     path: str
@@ -67,8 +67,8 @@ class Request:
     kind: Kind
     answer: Answer | None = None
     status: int | None = None
-    over: bool = False  # answered, refused, cut, or given up by the client
-    held: str | None = None  # the name of the hold in which it is now
+    over: bool = False  # answered, refused, cut, or abandoned by the client
+    held: str | None = None  # the name of the current hold
 
     @property
     def session_id(self) -> str:
@@ -76,7 +76,7 @@ class Request:
 
     @property
     def agent_id(self) -> str:
-        """Of the sub-agent that asks; empty where it is none."""
+        """The id of the sub-agent that sent the request; empty for the main agent."""
         return self.headers.get("x-claude-code-agent-id", "")
 
     @property
@@ -84,18 +84,18 @@ class Request:
         return conversation.last_user_text(self.body)
 
     @property
-    def said(self) -> list[str]:
-        """All that the user has said so far, oldest first; also what came in the middle of a turn."""
-        return conversation.said(self.body)
+    def user_texts(self) -> list[str]:
+        """All prompts and messages of the user so far, oldest first."""
+        return conversation.user_texts(self.body)
 
     @property
-    def called(self) -> list[tuple[str, Body]]:
-        """The tools that were called so far, oldest first, each with its input."""
-        return conversation.called(self.body)
+    def tool_calls(self) -> list[tuple[str, Body]]:
+        """The tool calls so far, oldest first, each with its input."""
+        return conversation.tool_calls(self.body)
 
     @property
     def results(self) -> list[tuple[bool, str]]:
-        """What has come of them: whether it failed, and what it said."""
+        """For each finished tool call: True if it failed, and its output."""
         return conversation.results(self.body)
 
     @property
@@ -109,17 +109,17 @@ class Request:
 
 @dataclass(slots=True)
 class _Holds:
-    """Names that the test has let go, and for each hold its event."""
+    """Names of released holds, and an event for each hold."""
 
     released: set[str] = field(default_factory=set)
     events: dict[str, asyncio.Event] = field(default_factory=dict)
 
 
 class ScriptedApi:
-    """`with ScriptedApi() as api`: serves on `api.url` until the end, which fails where a script had a mistake.
+    """`with ScriptedApi() as api` serves on `api.url`. The end of the block fails if a script had a mistake.
 
-    The log may be read by any thread at any time; it only grows. What Claude Code asks for itself is answered
-    from `background`, which a test may change before it asks.
+    Any thread may read the log `requests` at any time; it only grows. Requests of Claude Code for its own needs are
+    answered from `background`, which a test may change.
     """
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class ScriptedApi:
     def wait_for(
         self, found: Callable[[], T | Literal[False] | None], what: str, within_s: float = WITHIN_S
     ) -> T:
-        """The first answer of `found` that says something; it is asked again after each change of the log."""
+        """Call `found` after each change of the log until its result is true; return the result."""
         limit = Limit(within_s)
         with self._changed:
             while True:
@@ -170,40 +170,46 @@ class ScriptedApi:
                     return answer
                 if limit.is_over:
                     raise AssertionError(
-                        f"not within {within_s:g} s of an idle machine: {what}; asked so far: {self._story()}"
+                        f"not within {within_s:g} s of an idle machine: {what}; requests so far: {self._story()}"
                     )
                 self._changed.wait(1)
 
     def when(self, model: Model) -> None:
-        """Let this model answer the turns that it has an answer to, whatever markers their prompts hold.
+        """Register a model function, which answers turns before the markers of their prompts do.
 
-        It is asked anew for each request, and all that it should know of stands in there: what the user `said`, what
-        it has `called` and with which `results`. What is asked again because of an error is answered again. It runs
-        in the thread of the server; where it raises, the test fails at its end. The first of several decides.
+        The function is called for each request, also for repeated ones, in the thread of the server. The request has
+        everything it needs: the user's texts, the tool calls and their results. The first function with an answer
+        wins. If a function raises, the test fails at its end.
         """
         self._models.append(model)
 
     def turns(self, containing: str = "") -> list[Request]:
-        """The requests of conversations whose newest prompt holds this text."""
-        return [one for one in list(self.requests) if one.kind is Kind.TURN and containing in one.prompt]
+        """The requests of turns whose newest prompt contains this text."""
+        return [
+            request
+            for request in list(self.requests)
+            if request.kind is Kind.TURN and containing in request.prompt
+        ]
 
     def wait_for_hold(self, name: str, within_s: float = WITHIN_S) -> Request:
-        """The request that hangs at `[[hold:NAME]]`."""
+        """Wait for a request that is held at `[[hold:NAME]]`, and return it."""
         return self.wait_for(
-            lambda: next((one for one in self.requests if one.held == name), None), f"hold {name}", within_s
+            lambda: next((request for request in self.requests if request.held == name), None),
+            f"hold {name}",
+            within_s,
         )
 
     def release(self, name: str) -> None:
-        """Let all go on that hang at this hold, now and later."""
+        """Release all requests at this hold, now and later."""
         self._loop.call_soon_threadsafe(self._let_go, name)
 
     def usage(self, kind: Kind | None = None, session_id: str = "") -> Usage:
-        """The truth, of one kind or session or of all: each message id once, and only those delivered whole."""
+        """The true usage of complete answers, of one kind or session or of all. Each message id counts once."""
         whole = {
-            one.answer.message_id: one.answer.usage
-            for one in list(self.requests)
-            if one.answer and one.answer.whole
-            if kind in (None, one.kind) and session_id in ("", one.session_id)
+            request.answer.message_id: request.answer.usage
+            for request in list(self.requests)
+            if request.answer and request.answer.whole
+            if kind in (None, request.kind) and session_id in ("", request.session_id)
         }
         return sum(whole.values(), Usage())
 
@@ -222,7 +228,7 @@ class ScriptedApi:
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
         app.router.add_route("*", "/{path:.*}", self._unknown)
-        # A client that goes away ends its handler: that is how an interrupted turn is known not to be whole.
+        # A client that disconnects cancels its handler, so an interrupted turn is never marked complete.
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
         await runner.setup()
         try:
@@ -232,7 +238,7 @@ class ScriptedApi:
             self._started.set()
             await self._over.wait()
         finally:
-            await runner.cleanup()  # ends what is still held
+            await runner.cleanup()  # ends held requests
 
     def _let_go(self, name: str) -> None:
         self._holds.released.add(name)
@@ -240,7 +246,10 @@ class ScriptedApi:
             self._holds.events[name].set()
 
     def _story(self) -> list[str]:
-        return [f"{one.number} {one.kind} {one.status} {one.prompt[:80]!r}" for one in self.requests]
+        return [
+            f"{request.number} {request.kind} {request.status} {request.prompt[:80]!r}"
+            for request in self.requests
+        ]
 
     def _note(self, change: Callable[[], None]) -> None:
         with self._changed:
@@ -259,60 +268,62 @@ class ScriptedApi:
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()
         kind = conversation.kind(body)
-        asked = Request(next(self._numbers), request.path_qs, dict(request.headers), body, kind)
-        self._note(lambda: self.requests.append(asked))
+        received = Request(next(self._numbers), request.path_qs, dict(request.headers), body, kind)
+        self._note(lambda: self.requests.append(received))
         try:
             try:
-                response = self._choose(asked)
-            except Exception as error:  # noqa: BLE001 - of the test's own model: it must hear of it
+                response = self._choose(received)
+            except Exception as error:  # noqa: BLE001 - an error of the test's model function, which the test must see
                 mistake = f"{error}" if isinstance(error, ScriptError) else repr(error)
                 self._note(lambda: self.mistakes.append(mistake))
-                return self._refuse(asked, Failure(400), mistake)
-            failure = self._due(asked, response)
+                return self._refuse(received, Failure(400), mistake)
+            failure = self._due(received, response)
             if failure:
-                return self._refuse(asked, failure)
-            return await self._answer(request, asked, response)
+                return self._refuse(received, failure)
+            return await self._answer(request, received, response)
         finally:
-            self._note(lambda: setattr(asked, "over", True))
+            self._note(lambda: setattr(received, "over", True))
 
-    def _choose(self, asked: Request) -> Response:
-        if asked.kind is not Kind.TURN:
-            return self.background[asked.kind]
+    def _choose(self, received: Request) -> Response:
+        if received.kind is not Kind.TURN:
+            return self.background[received.kind]
         for model in list(self._models):
-            script = model(asked)
+            script = model(received)
             if script is not None:
                 return _only(script)
-        prompt, step = conversation.newest_prompt(asked.body)
+        prompt, step = conversation.newest_prompt(received.body)
         responses = parse(prompt)
         return responses[step] if step < len(responses) else DONE
 
-    def _due(self, asked: Request, response: Response) -> Failure | None:
-        """An error, as long as the same request was not refused often enough."""
+    def _due(self, received: Request, response: Response) -> Failure | None:
+        """The scripted error, until the same request has been refused often enough."""
         if response.failure is None:
             return None
-        return response.failure if self._again(asked) <= response.failure.times else None
+        return response.failure if self._again(received) <= response.failure.times else None
 
-    def _again(self, asked: Request) -> int:
-        """How often this has been asked for, this time included: what is tried again is the same conversation."""
-        key = (str(asked.body.get("metadata")), asked.prompt, len(asked.body["messages"]))
+    def _again(self, received: Request) -> int:
+        """The number of times that this request was sent, including now. A retry has the same conversation."""
+        key = (str(received.body.get("metadata")), received.prompt, len(received.body["messages"]))
         self._tries[key] += 1
         return self._tries[key]
 
-    def _refuse(self, asked: Request, failure: Failure, why: str = "scripted") -> web.Response:
-        self._note(lambda: setattr(asked, "status", failure.status))
+    def _refuse(self, received: Request, failure: Failure, why: str = "scripted") -> web.Response:
+        self._note(lambda: setattr(received, "status", failure.status))
         return _error(failure.status, why, failure.retry_after_s)
 
-    async def _answer(self, request: web.Request, asked: Request, response: Response) -> web.StreamResponse:
-        # Ids are never the same twice, not even those of two servers: transcripts outlive them.
-        stamp = f"{time.time_ns():x}{asked.number:04x}"
-        answer = Answer(f"msg_{stamp}", asked.body["model"], response.usage)
+    async def _answer(
+        self, request: web.Request, received: Request, response: Response
+    ) -> web.StreamResponse:
+        # Ids are unique, also between servers, because transcripts outlive them.
+        stamp = f"{time.time_ns():x}{received.number:04x}"
+        answer = Answer(f"msg_{stamp}", received.body["model"], response.usage)
         blocks = list(_blocks(response.steps, stamp))
-        events = _events(response, answer, blocks) if asked.body.get("stream") else None
-        self._note(lambda: setattr(asked, "answer", answer))
+        events = _events(response, answer, blocks) if received.body.get("stream") else None
+        self._note(lambda: setattr(received, "answer", answer))
         headers = {"request-id": f"req_{stamp}"}
         if events is None:
             for step in response.steps:
-                if await self._pass_time(request, asked, step):
+                if await self._pass_time(request, received, step):
                     return web.Response()
             content = [block.whole for block in blocks if block.start]
             usage = response.usage.wire()
@@ -322,7 +333,7 @@ class ScriptedApi:
                 "stop_reason": response.stopped_by,
                 "usage": usage,
             }
-            self._note(lambda: _mark_whole(asked, answer))
+            self._note(lambda: _mark_whole(received, answer))
             return web.json_response(message, headers=headers)
         stream = web.StreamResponse(headers={**headers, "content-type": "text/event-stream"})
         for event in events:
@@ -330,26 +341,26 @@ class ScriptedApi:
                 if not stream.prepared:
                     await stream.prepare(request)
                 await stream.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-            elif await self._pass_time(request, asked, event):
+            elif await self._pass_time(request, received, event):
                 return stream
-        self._note(lambda: _mark_whole(asked, answer))
+        self._note(lambda: _mark_whole(received, answer))
         await stream.write_eof()
         return stream
 
-    async def _pass_time(self, request: web.Request, asked: Request, step: Step) -> bool:
-        """Wait as the step says; True where it has cut the connection."""
+    async def _pass_time(self, request: web.Request, received: Request, step: Step) -> bool:
+        """Wait as the step requires; return True if it cut the connection."""
         match step:
             case Wait(seconds):
                 await asyncio.sleep(seconds)
             case Hold(name):
                 if name not in self._holds.released:
-                    self._note(lambda: setattr(asked, "held", name))
+                    self._note(lambda: setattr(received, "held", name))
                     try:
                         await self._holds.events.setdefault(name, asyncio.Event()).wait()
                     finally:
-                        self._note(lambda: setattr(asked, "held", None))
+                        self._note(lambda: setattr(received, "held", None))
             case Cut(times):
-                if self._again(asked) <= times:
+                if self._again(received) <= times:
                     if request.transport:
                         request.transport.abort()
                     return True
@@ -367,7 +378,7 @@ def _only(script: str) -> Response:
 
 @dataclass(slots=True)
 class _Block:
-    """A content block, as it starts and as a whole, with all that happens in it; without `start` only time passes."""
+    """A content block: its start event, its complete form and its steps. Without `start`, only time passes."""
 
     start: dict[str, Any]
     whole: dict[str, Any]
@@ -375,7 +386,7 @@ class _Block:
 
 
 def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
-    """Texts that follow one another, with silence between them or not, are one block."""
+    """Group steps into blocks. Consecutive texts are one block, also with pauses between them."""
     text: _Block | None = None
     start: dict[str, Any]
     for number, step in enumerate(steps):
@@ -412,7 +423,7 @@ def _blocks(steps: tuple[Step, ...], stamp: str) -> Iterator[_Block]:
 
 
 def _events(response: Response, answer: Answer, blocks: list[_Block]) -> Iterator[dict[str, Any] | Step]:
-    """The events of a stream, and between them the steps in which time passes."""
+    """The events of a stream, mixed with the steps in which time passes."""
     first: dict[str, Any] = {
         "usage": {**response.usage.wire(), "output_tokens": 1},
         "content": [],
@@ -467,8 +478,8 @@ def _head(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _mark_whole(asked: Request, answer: Answer) -> None:
-    asked.status, answer.whole = 200, True
+def _mark_whole(received: Request, answer: Answer) -> None:
+    received.status, answer.whole = 200, True
 
 
 def _error(status: int, why: str = "scripted", retry_after_s: str | None = None) -> web.Response:

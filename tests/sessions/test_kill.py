@@ -1,4 +1,4 @@
-"""Killing a tree: what is written when."""
+"""Order of the writes when a tree is killed."""
 
 import asyncio
 from contextlib import suppress
@@ -8,26 +8,26 @@ from sm.core.effects import EffectKind
 from sm.core.models import OPERATOR
 from sm.sessions.kill import Kills
 from tests.load import scaled
-from tests.managed import managed
 from tests.samples import AT, LAUNCH, session
+from tests.session_manager import open_manager
 
 PARENT, CHILD = "aaaa1111", "bbbb2222"
 
 
-async def test_killing_a_tree_writes_its_audit_lines_after_the_commit(tmp_path: Path) -> None:
+async def test_kill_of_a_tree_writes_audit_lines_after_the_commit(tmp_path: Path) -> None:
     lines: list[tuple[str | None, set[str]]] = []
     is_written = asyncio.Event()
 
-    def audit(who: str, what: str, target: str | None, decision: str, reason: str | None) -> None:
+    def audit(caller: str, action: str, target: str | None, decision: str, reason: str | None) -> None:
         ordered = {e.session_id for e in store.mail.open.effects.values() if e.kind == EffectKind.KILL}
         lines.append((target, ordered))
         if target == CHILD:
             is_written.set()
 
-    async with managed(tmp_path, lambda: AT, audit) as (store, manager):
+    async with open_manager(tmp_path, lambda: AT, audit) as (store, manager):
         async with store.transaction() as tx:
-            for each in (session(PARENT), session(CHILD, parent=PARENT)):
-                await tx.insert(each, LAUNCH, None)
+            for inserted in (session(PARENT), session(CHILD, parent=PARENT)):
+                await tx.insert(inserted, LAUNCH, None)
         kill = Kills(store, manager).kill(OPERATOR, PARENT, None, force=False, tree=True)
         killing = asyncio.create_task(kill)
         async with asyncio.timeout(scaled()):

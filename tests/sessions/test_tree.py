@@ -33,19 +33,19 @@ def session_tree(*sessions: Session) -> SessionTree:
         (GRANDCHILD, CHILD, Position.TEAM),
     ],
 )
-def test_relations_follow_the_tree_downwards_only(
+def test_relation_follows_the_tree_downwards_only(
     caller_session: Session, target: Session, position: Position
 ) -> None:
     assert session_tree().relation(caller_session, target).position is position
 
 
-def test_a_ring_of_parents_ends_the_search() -> None:
+def test_tree_search_ends_when_parents_form_a_cycle() -> None:
     ring = session_tree(replace(ROOT, parent_id=GRANDCHILD.id), CHILD, GRANDCHILD, OTHER)
     assert ring.relation(OTHER, CHILD).position is Position.TEAM
     assert [s.id for s in ring.descendants(CHILD.id)][:2] == [GRANDCHILD.id, ROOT.id]
 
 
-def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None:
+def test_descendants_are_sorted_nearest_first_and_roots_have_no_known_parent() -> None:
     assert [s.id for s in session_tree().descendants(ROOT.id)] == [CHILD.id, GRANDCHILD.id]
     assert [s.id for s in session_tree(CHILD, OTHER).roots()] == [CHILD.id, OTHER.id]
 
@@ -53,48 +53,48 @@ def test_descendants_come_nearest_first_and_roots_have_no_known_parent() -> None
 @pytest.mark.parametrize(
     "reference", ["aaaa2222", "AAAA2222", "aaaa2", "engineer-aaaa2222", "engineer-task1"]
 )
-def test_a_session_is_found_by_id_prefix_name_and_friendly_name(reference: str) -> None:
+def test_find_accepts_id_prefix_name_and_friendly_name(reference: str) -> None:
     named = replace(CHILD, friendly_name="engineer-task1")
     assert session_tree(ROOT, named, OTHER).find(None, reference) is named
 
 
-def test_of_two_sessions_with_one_friendly_name_the_newest_is_meant() -> None:
+def test_find_returns_newest_session_when_friendly_names_are_equal() -> None:
     old, new = replace(CHILD, friendly_name="engineer-x"), replace(OTHER, friendly_name="engineer-x")
     assert session_tree(old, new).find(None, "engineer-x") is new
 
 
-def test_of_two_with_one_friendly_name_the_one_that_lives_is_meant() -> None:
+def test_find_returns_live_session_when_friendly_names_are_equal() -> None:
     living = replace(CHILD, friendly_name="engineer-x")
     ended = replace(OTHER, friendly_name="engineer-x", status=Status.KILLED)
     assert session_tree(living, ended).find(None, "engineer-x") is living
 
 
-def test_nobody_takes_the_name_of_another_for_a_friendly_one() -> None:
+def test_find_prefers_name_over_equal_friendly_name() -> None:
     impostor = replace(OTHER, friendly_name=CHILD.name)
     assert session_tree(CHILD, impostor).find(None, CHILD.name) is CHILD
 
 
-def test_a_word_longer_than_any_name_is_not_looked_for() -> None:
+def test_find_refuses_very_long_reference_with_a_short_message() -> None:
     with pytest.raises(NotFound) as caught:
         session_tree().find(None, "a" * 1_000_000)
     assert len(caught.value.message) < 200
-    assert caught.value.hint == "sm all lists them"
+    assert caught.value.hint == "list sessions: sm all"
 
 
-def test_an_ambiguous_prefix_names_the_candidates() -> None:
+def test_find_lists_candidates_when_prefix_is_ambiguous() -> None:
     with pytest.raises(NotFound) as caught:
         session_tree().find(None, "aaaa")
-    assert caught.value.hint == "write more of it: aaaa1111, aaaa2222"
+    assert caught.value.hint == "use a longer prefix of one of: aaaa1111, aaaa2222"
 
 
 @pytest.mark.parametrize("reference", ["aaa", "", "zzzz", "engineer", "\x1b[2J"])
-def test_what_names_nothing_is_not_found(reference: str) -> None:
+def test_find_raises_not_found_without_control_characters_in_the_message(reference: str) -> None:
     with pytest.raises(NotFound) as caught:
         session_tree(ROOT).find(None, reference)
     assert "\x1b" not in caught.value.message
 
 
-def test_not_there_and_not_yours_are_one_answer() -> None:
+def test_find_gives_the_same_error_for_missing_and_forbidden_sessions() -> None:
     caller_session = replace(OTHER, effective_mode=TrustLevel.SANDBOXED)
     sessions = session_tree(ROOT, caller_session)
     messages = []
@@ -105,7 +105,7 @@ def test_not_there_and_not_yours_are_one_answer() -> None:
     assert messages[0] == messages[1]
 
 
-def test_a_typing_error_is_answered_with_the_nearest_name() -> None:
+def test_find_hints_at_the_nearest_name_when_reference_has_a_typo() -> None:
     with pytest.raises(NotFound) as caught:
         session_tree(replace(ROOT, friendly_name="engineer-task1")).find(None, "enginer-task1")
     assert caught.value.hint == "did you mean engineer-task1?"
@@ -133,28 +133,28 @@ DESCRIBED = replace(
         "completed", "green LOGIN", "tests  fix\tsrv", "", "   ",
     ],
 )  # fmt: skip
-def test_a_session_is_found_by_any_of_the_words_that_describe_it(words: str) -> None:
+def test_search_matches_words_of_names_title_note_directory_and_result(words: str) -> None:
     assert matches(DESCRIBED, words)
 
 
 @pytest.mark.parametrize(
     "words", ["logout", "login logout", "opus", "ffff0000", "xyz", "because", "None", "4dengineer", "fix-the"]
 )
-def test_a_session_is_not_found_by_what_does_not_describe_it(words: str) -> None:
+def test_search_does_not_match_other_words(words: str) -> None:
     assert not matches(DESCRIBED, words)
 
 
-def test_a_session_that_says_nothing_of_itself_is_found_by_its_id_still() -> None:
+def test_search_matches_id_when_session_has_no_title_or_note() -> None:
     assert matches(session("1a2b3c4d"), "1A2B3C4D")
     assert not matches(session("1a2b3c4d"), "title")
 
 
-def test_a_friendly_name_is_found_as_it_was_given_without_its_type() -> None:
-    mine = replace(CHILD, agent_type="Engineer", friendly_name="engineer-login")
-    assert session_tree(ROOT, mine).find(None, "Login") == mine
-    theirs = replace(OTHER, agent_type="Architect", friendly_name="architect-login")
-    with pytest.raises(NotFound, match="login names 2 sessions") as refused:
-        session_tree(ROOT, mine, theirs).find(None, "login")
-    assert refused.value.hint == "write more of it: engineer-login, architect-login"
-    ended = replace(theirs, status=Status.KILLED)
-    assert session_tree(ROOT, mine, ended).find(None, "login") == mine
+def test_find_accepts_friendly_name_without_agent_type() -> None:
+    engineer = replace(CHILD, agent_type="Engineer", friendly_name="engineer-login")
+    assert session_tree(ROOT, engineer).find(None, "Login") == engineer
+    architect = replace(OTHER, agent_type="Architect", friendly_name="architect-login")
+    with pytest.raises(NotFound, match="ambiguous session name login: 2 sessions match") as refused:
+        session_tree(ROOT, engineer, architect).find(None, "login")
+    assert refused.value.hint == "use the full name: engineer-login, architect-login"
+    ended = replace(architect, status=Status.KILLED)
+    assert session_tree(ROOT, engineer, ended).find(None, "login") == engineer

@@ -1,4 +1,4 @@
-"""Limits inside a transaction, on a real SQLite file: what is counted is what the only writer sees."""
+"""Limits inside a transaction, on a real SQLite file."""
 
 import asyncio
 import sqlite3
@@ -20,8 +20,8 @@ from sm.store import Store
 from tests.samples import AT, LAUNCH, commit, session
 
 PARENT = session("aaaa1111", status=Status.RUNNING)
-MINE = Caller(CallerKind.SESSION, PARENT.id)
-OTHERS = Caller(CallerKind.SESSION, "bbbb1111")
+PARENT_CALLER = Caller(CallerKind.SESSION, PARENT.id)
+OTHER_CALLER = Caller(CallerKind.SESSION, "bbbb1111")
 
 
 LIMITS = Limits(spawn_interval_s=0.0, messages_per_minute=3)
@@ -44,22 +44,22 @@ async def store(path: str) -> AsyncIterator[Store]:
 
 
 async def born(
-    store: Store, bounds: Limits, session_id: str, *, after_s: float = 0, caller: Caller = MINE
+    store: Store, bounds: Limits, session_id: str, *, after_s: float = 0, caller: Caller = PARENT_CALLER
 ) -> Session:
-    """A child of PARENT, `after_s` after it; it is counted and inserted as by a spawn."""
+    """Insert a child of PARENT that starts `after_s` later, and count it like a spawn."""
     at = later(AT, after_s)
     child = replace(session(session_id, parent=PARENT.id, status=Status.RUNNING), created_at=at)
     async with store.transaction() as tx:
-        await Quota(bounds).born(tx, caller, child)
+        await Quota(bounds).check_spawn(tx, caller, child)
         await tx.insert(child, LAUNCH, None)
         await tx.event(EventType.SPAWNED, child, at, "spawned", {})
     return child
 
 
-async def sent(store: Store, bounds: Limits, caller: Caller = MINE, *, after_s: float = 0) -> None:
+async def sent(store: Store, bounds: Limits, caller: Caller = PARENT_CALLER, *, after_s: float = 0) -> None:
     at = later(AT, after_s)
     async with store.transaction() as tx:
-        await Quota(bounds).sent(tx, caller, at)
+        await Quota(bounds).check_message(tx, caller, at)
         message = Message(
             tx.mail.new_id("messages"),
             PARENT.id,
@@ -72,20 +72,20 @@ async def sent(store: Store, bounds: Limits, caller: Caller = MINE, *, after_s: 
         tx.mail.add_message(message, "x")
 
 
-async def test_of_thirty_units_of_one_commit_ten_get_a_place(store: Store) -> None:
-    coming = [born(store, LIMITS, f"cccc{n:04x}") for n in range(30)]
-    found = await asyncio.gather(*coming, return_exceptions=True)
-    assert sum(isinstance(each, Session) for each in found) == 10
-    assert sum(isinstance(each, LimitReached) for each in found) == 20
+async def test_child_limit_holds_when_spawns_share_a_commit(store: Store) -> None:
+    spawns = [born(store, LIMITS, f"cccc{n:04x}") for n in range(30)]
+    results = await asyncio.gather(*spawns, return_exceptions=True)
+    assert sum(isinstance(result, Session) for result in results) == 10
+    assert sum(isinstance(result, LimitReached) for result in results) == 20
     assert len(store.sessions) == 11
 
 
-async def test_of_units_that_come_at_the_same_time_one_is_in_time(store: Store) -> None:
+async def test_spawn_interval_admits_one_spawn_when_several_come_at_the_same_time(store: Store) -> None:
     bounds = set_to(spawn_interval_s=1.0)
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         *(born(store, bounds, f"cccc{n:04x}") for n in range(5)), return_exceptions=True
     )
-    assert [type(each) for each in found] == [Session] + 4 * [RateLimited]
+    assert [type(result) for result in results] == [Session] + 4 * [RateLimited]
     with pytest.raises(RateLimited) as raised:
         await born(store, bounds, "dddd0001", after_s=0.27)
     assert raised.value.retry_after_s == pytest.approx(0.73)
@@ -93,24 +93,24 @@ async def test_of_units_that_come_at_the_same_time_one_is_in_time(store: Store) 
     with pytest.raises(RateLimited):
         await born(store, bounds, "dddd0003", after_s=1.999)
     await born(store, bounds, "dddd0004", after_s=1.999, caller=OPERATOR)
-    with pytest.raises(RateLimited):  # the operator's child is the newest now
+    with pytest.raises(RateLimited):  # the child of the operator is the newest now
         await born(store, bounds, "dddd0005", after_s=2.5)
 
 
-async def test_a_clock_that_was_set_back_keeps_nobody_waiting(store: Store) -> None:
+async def test_spawn_interval_does_not_block_when_clock_was_set_back(store: Store) -> None:
     bounds = set_to(spawn_interval_s=1.0)
     await born(store, bounds, "cccc0001", after_s=3600)
     await born(store, bounds, "cccc0002", after_s=0)
-    with pytest.raises(RateLimited):  # and from then on it holds again
+    with pytest.raises(RateLimited):  # the interval applies again
         await born(store, bounds, "cccc0003", after_s=0.5)
 
 
-@pytest.mark.parametrize("what", ["removed", "given away"])
-async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, what: str) -> None:
+@pytest.mark.parametrize("change", ["removed", "moved"])
+async def test_spawn_interval_counts_a_removed_or_moved_child(store: Store, change: str) -> None:
     bounds = set_to(spawn_interval_s=1.0)
     child = await born(store, bounds, "cccc0001")
     async with store.transaction() as tx:
-        if what == "removed":
+        if change == "removed":
             await tx.remove(child)
         else:
             await tx.update(child, parent_id=None)
@@ -118,7 +118,7 @@ async def test_a_child_that_is_not_there_any_more_was_the_newest(store: Store, w
         await born(store, bounds, "cccc0002", after_s=0.5)
 
 
-async def test_a_minute_slides(store: Store) -> None:
+async def test_message_limit_uses_a_sliding_minute(store: Store) -> None:
     for after_s in (0.0, 20.0, 40.0):
         await sent(store, LIMITS, after_s=after_s)
     for after_s, left_s in ((40, 20), (59.5, 0.5)):
@@ -131,11 +131,11 @@ async def test_a_minute_slides(store: Store) -> None:
     assert raised.value.retry_after_s == pytest.approx(20)
 
 
-async def test_a_minute_is_each_senders_own_and_the_operators_has_no_end(store: Store) -> None:
-    for caller in (MINE, OTHERS, OPERATOR):
+async def test_message_limit_applies_per_sender_and_not_to_the_operator(store: Store) -> None:
+    for caller in (PARENT_CALLER, OTHER_CALLER, OPERATOR):
         for _ in range(3):
             await sent(store, LIMITS, caller)
-    for caller in (MINE, OTHERS):
+    for caller in (PARENT_CALLER, OTHER_CALLER):
         with pytest.raises(RateLimited):
             await sent(store, LIMITS, caller)
     await sent(store, LIMITS, OPERATOR)
@@ -154,9 +154,7 @@ async def test_a_minute_is_each_senders_own_and_the_operators_has_no_end(store: 
         ),
     ],
 )
-async def test_what_was_last_is_found_by_an_index_alone(
-    store: Store, path: str, query: str, index: str
-) -> None:
+async def test_quota_query_uses_an_index(store: Store, path: str, query: str, index: str) -> None:
     with sqlite3.connect(path) as db:
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", ("x",))]
     db.close()

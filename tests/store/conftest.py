@@ -1,4 +1,4 @@
-"""The database of a test, and the store on it."""
+"""Fixtures of the store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -26,27 +26,27 @@ from tests.samples import AT, LAUNCH, commit, session
 GOLDEN = Path(__file__).parents[1] / "data"
 
 
-async def insert(store: Store, made: Session, *, event: bool = True) -> None:
+async def insert(store: Store, inserted: Session, *, event: bool = True) -> None:
     async with store.transaction() as tx:
-        await tx.insert(made, LAUNCH, "a prompt")
+        await tx.insert(inserted, LAUNCH, "a prompt")
         if event:
-            await tx.event(EventType.SPAWNED, made, AT, "it was spawned", {})
+            await tx.event(EventType.SPAWNED, inserted, AT, "it was spawned", {})
 
 
 def decision(status: Status, kind: SignalKind) -> Decision:
-    found = decide(status, Signal(kind, "test", "because", AT))
-    assert found is not None
-    return found
+    move = decide(status, Signal(kind, "test", "because", AT))
+    assert move is not None
+    return move
 
 
-async def test_what_servers_of_a_session_log_in_with_is_not_stored(path: str) -> None:
+async def test_insert_does_not_store_credentials_of_mcp_servers(path: str) -> None:
     made = session("aaaa1111")
     async with await Store.open(path) as store:
         await commit(store, lambda tx: tx.insert(made, replace(LAUNCH, mcp_config="of-a-server"), None))
         assert await store.launch(made.id) == LAUNCH
 
 
-async def test_everything_about_a_session_comes_back_after_a_restart(path: str) -> None:
+async def test_store_restores_every_session_field_after_reopening(path: str) -> None:
     full = replace(
         session("aaaa1111", parent="bbbb2222"),
         status=Status.COMPLETED,
@@ -86,7 +86,7 @@ async def test_everything_about_a_session_comes_back_after_a_restart(path: str) 
         assert store.last_seq == 1
 
 
-async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
+async def test_session_is_found_by_its_newest_token_only(path: str) -> None:
     first, second = (replace(session(s), token_hash=f"{s} 1") for s in ("aaaaaaaa", "bbbbbbbb"))
     async with await Store.open(path) as store:
         await insert(store, first)
@@ -94,10 +94,10 @@ async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
         async with store.transaction() as tx:
             await tx.update(tx.session(first.id), token_hash="aaaaaaaa 2")
     async with await Store.open(path) as store:
-        found = {
+        sessions = {
             text: store.session_of_token(text) for text in ("aaaaaaaa 1", "aaaaaaaa 2", "bbbbbbbb 1", "", "x")
         }
-        assert {text: s.id for text, s in found.items() if s} == {
+        assert {text: s.id for text, s in sessions.items() if s} == {
             "aaaaaaaa 2": first.id,
             "bbbbbbbb 1": second.id,
         }
@@ -118,7 +118,7 @@ async def test_a_session_is_found_by_its_newest_token_only(path: str) -> None:
         assert store.session_of_token("bbbbbbbb 1") is None
 
 
-async def test_a_unit_that_fails_leaves_nothing_and_no_gap_in_seq(store: Store) -> None:
+async def test_failed_transaction_leaves_no_rows_and_no_gap_in_event_numbers(store: Store) -> None:
     async def broken(tx: Transaction) -> None:
         made = session("aaaa1111")
         await tx.insert(made, LAUNCH, None)
@@ -138,10 +138,10 @@ async def test_a_unit_that_fails_leaves_nothing_and_no_gap_in_seq(store: Store) 
     assert store.effects.empty()
 
 
-@pytest.mark.parametrize("company", [0, 2])
+@pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.parametrize("reads", [False, True])
-async def test_a_unit_that_fails_at_its_end_leaves_nothing(
-    store: Store, path: str, company: int, reads: bool
+async def test_transaction_that_fails_on_commit_leaves_no_rows(
+    store: Store, path: str, others: int, reads: bool
 ) -> None:
     await insert(store, session("aaaa1111"))
     with sqlite3.connect(path) as other:
@@ -154,15 +154,15 @@ async def test_a_unit_that_fails_at_its_end_leaves_nothing(
             assert await tx.newest_child_at("aaaa1111") is None
         await tx.apply(current, decision(Status.SPAWNED, SignalKind.STARTED))
 
-    others = [insert(store, session(f"{n:08x}")) for n in range(company)]
+    inserts = [insert(store, session(f"{n:08x}")) for n in range(others)]
     with pytest.raises(IllegalState):
-        await asyncio.gather(commit(store, unit), *others)
+        await asyncio.gather(commit(store, unit), *inserts)
     await insert(store, session("bbbb2222"))
     events = await store.events(sessions=None)
-    assert [(e.seq, e.type) for e in events] == [(n + 1, EventType.SPAWNED) for n in range(company + 2)]
+    assert [(e.seq, e.type) for e in events] == [(n + 1, EventType.SPAWNED) for n in range(others + 2)]
 
 
-async def test_a_unit_reads_what_it_wrote(store: Store) -> None:
+async def test_transaction_reads_its_own_writes(store: Store) -> None:
     parent, child = session("aaaa1111"), session("bbbb2222", parent="aaaa1111")
     async with store.transaction() as tx:
         await tx.insert(parent, LAUNCH, None)
@@ -171,7 +171,7 @@ async def test_a_unit_reads_what_it_wrote(store: Store) -> None:
         assert await tx.newest_child_at(parent.id) == AT
 
 
-async def test_units_of_one_commit_see_each_other_in_order(store: Store) -> None:
+async def test_transactions_of_one_commit_see_earlier_changes_in_order(store: Store) -> None:
     await insert(store, session("aaaa1111"))
     seen: list[Status] = []
 
@@ -186,7 +186,7 @@ async def test_units_of_one_commit_see_each_other_in_order(store: Store) -> None
     assert store.sessions["aaaa1111"].status is Status.ERROR
 
 
-async def test_a_move_fails_when_somebody_else_moved_first(store: Store, path: str) -> None:
+async def test_status_change_fails_when_row_was_changed_by_another_process(store: Store, path: str) -> None:
     await insert(store, session("aaaa1111"))
     with sqlite3.connect(path) as other:
         other.execute("UPDATE sessions SET status = 'killed'")
@@ -197,20 +197,20 @@ async def test_a_move_fails_when_somebody_else_moved_first(store: Store, path: s
     assert store.sessions["aaaa1111"].status is Status.SPAWNED
 
 
-async def test_a_status_cannot_be_changed_by_an_update(store: Store) -> None:
+async def test_update_refuses_a_status_change(store: Store) -> None:
     await insert(store, session("aaaa1111"))
     with pytest.raises(InternalError):
         await commit(store, lambda tx: tx.update(tx.session("aaaa1111"), status=Status.KILLED))
 
 
-async def test_an_ending_records_when_and_how_and_only_once(store: Store) -> None:
+async def test_ending_records_time_status_and_message(store: Store) -> None:
     await insert(store, session("aaaa1111"))
     ending = Signal(
         SignalKind.REPORTED_COMPLETED, "report", "said so", "2026-01-27T16:00:00.000Z", message="done"
     )
-    found = decide(Status.SPAWNED, ending)
-    assert found is not None
-    await commit(store, lambda tx: tx.apply(tx.session("aaaa1111"), found))
+    move = decide(Status.SPAWNED, ending)
+    assert move is not None
+    await commit(store, lambda tx: tx.apply(tx.session("aaaa1111"), move))
     ended = store.sessions["aaaa1111"]
     assert (ended.completed_at, ended.completion_status, ended.completion_message) == (
         "2026-01-27T16:00:00.000Z",
@@ -219,14 +219,14 @@ async def test_an_ending_records_when_and_how_and_only_once(store: Store) -> Non
     )
 
 
-async def test_many_waiting_units_share_commits(store: Store, path: str) -> None:
+async def test_many_concurrent_transactions_are_all_committed(store: Store, path: str) -> None:
     await asyncio.gather(*(insert(store, session(f"{n:08x}")) for n in range(200)))
     events = await store.events(sessions=None, limit=500)
     assert [e.seq for e in events] == list(range(1, 201))
     assert len(store.sessions) == 200
 
 
-async def test_events_are_narrowed_by_session_type_and_cursor(store: Store) -> None:
+async def test_events_are_filtered_by_session_type_and_cursor(store: Store) -> None:
     for n in range(6):
         await insert(store, session(f"{n:08x}"))
     assert [e.seq for e in await store.events(sessions=None, limit=2)] == [5, 6]
@@ -236,8 +236,8 @@ async def test_events_are_narrowed_by_session_type_and_cursor(store: Store) -> N
     assert await store.events(sessions=[]) == []
 
 
-async def test_waiting_ends_when_the_condition_is_committed(store: Store) -> None:
-    waiting = asyncio.create_task(store.changed(lambda: "aaaa1111" in store.sessions))
+async def test_changed_returns_when_the_condition_is_committed(store: Store) -> None:
+    waiting = asyncio.create_task(store.wait_until(lambda: "aaaa1111" in store.sessions))
     await insert(store, session("bbbb2222"))
     assert not waiting.done()
     await insert(store, session("aaaa1111"))
@@ -245,7 +245,7 @@ async def test_waiting_ends_when_the_condition_is_committed(store: Store) -> Non
         await waiting
 
 
-async def test_a_key_is_recalled_for_its_caller_only_until_it_is_forgotten(store: Store) -> None:
+async def test_idempotency_key_is_replayed_for_its_caller_until_it_expires(store: Store) -> None:
     key = RequestKey("k", "print")
     async with store.transaction(OPERATOR, key) as tx:
         assert tx.replayed is None
@@ -264,7 +264,7 @@ async def replayed(store: Store, caller: Caller, key: RequestKey | None) -> str 
         return tx.replayed
 
 
-async def test_values_of_a_newer_version_lose_no_row_and_are_not_rewritten(path: str) -> None:
+async def test_unknown_values_of_a_newer_version_are_loaded_and_kept(path: str) -> None:
     async with await Store.open(path) as store:
         await insert(store, session("aaaa1111"))
     with sqlite3.connect(path) as other:
@@ -274,10 +274,9 @@ async def test_values_of_a_newer_version_lose_no_row_and_are_not_rewritten(path:
         )
         other.execute("UPDATE events SET type = 'sang', metadata = 'not json'")
     async with await Store.open(path) as store:
-        found = store.sessions["aaaa1111"]
-        assert found.status == "hibernating"
-        assert found.mode == "dreaming"
-        assert found.effective_mode is TrustLevel.SANDBOXED  # never the most trusted one
+        loaded = store.sessions["aaaa1111"]
+        assert (loaded.status, loaded.mode) == ("hibernating", "dreaming")
+        assert loaded.effective_mode is TrustLevel.SANDBOXED  # never the most trusted level
         event = (await store.events(sessions=None))[0]
         assert (event.type, event.metadata) == ("sang", {})
         await commit(store, lambda tx: tx.update(tx.session("aaaa1111"), note="hello"))
@@ -286,9 +285,9 @@ async def test_values_of_a_newer_version_lose_no_row_and_are_not_rewritten(path:
     assert row == ("hibernating", "dreaming", "cosmic", "hello")
 
 
-async def test_a_full_disk_refuses_and_changes_nothing(store: Store) -> None:
+async def test_insert_raises_storage_full_and_changes_nothing_when_disk_is_full(store: Store) -> None:
     await insert(store, session("aaaa1111"))
-    # SQLite's own limit stands for the disk's: the same error code comes from the same place.
+    # SQLite's page limit simulates a full disk: the same error code comes from the same place.
     await store._writer.execute("PRAGMA max_page_count = 1")
     big = replace(session("bbbb2222"), completion_message="x" * 200_000)
     with pytest.raises(StorageFull) as caught:
@@ -300,17 +299,17 @@ async def test_a_full_disk_refuses_and_changes_nothing(store: Store) -> None:
     assert [e.seq for e in await store.events(sessions=None)] == [1, 2]
 
 
-async def test_what_is_in_the_log_outlives_a_kill_though_the_log_is_longer(store: Store, path: str) -> None:
+async def test_write_ahead_log_is_recovered_after_a_kill(store: Store, path: str) -> None:
     await insert(store, session("aaaa1111"))
     assert os.path.getsize(path + "-wal") == 4 * 1024 * 1024
-    copy = path + ".copy"  # as after a kill: the log was not moved into the database
+    copy = path + ".copy"  # as after a kill: the log was not copied into the database
     for end in ("", "-wal"):
         shutil.copyfile(path + end, copy + end)
     async with await Store.open(copy) as again:
         assert set(again.sessions) == {"aaaa1111"}
 
 
-async def test_a_damaged_database_is_refused_untouched_and_the_backup_is_named(path: str) -> None:
+async def test_open_refuses_damaged_database_unchanged_and_names_the_backup(path: str) -> None:
     async with await Store.open(path) as store:
         for n in range(50):
             await insert(store, session(f"{n:08x}"))
@@ -328,26 +327,26 @@ async def test_a_damaged_database_is_refused_untouched_and_the_backup_is_named(p
         assert len(restored.sessions) == 50
 
 
-async def test_a_file_that_is_no_database_is_refused_untouched(path: str) -> None:
+async def test_open_refuses_file_that_is_not_a_database_unchanged(path: str) -> None:
     Path(path).write_bytes(b"this is not a database, but it may be dear to somebody\n" * 50)
     before = Path(path).read_bytes()
-    with pytest.raises(DatabaseRefused, match="there is no backup of it yet"):
+    with pytest.raises(DatabaseRefused, match="no backup exists"):
         await Store.open(path)
     assert Path(path).read_bytes() == before
 
 
-async def test_a_database_of_a_newer_version_is_refused_untouched(path: str) -> None:
+async def test_open_refuses_database_of_a_newer_version_unchanged(path: str) -> None:
     async with await Store.open(path) as store:
         await insert(store, session("aaaa1111"))
     with sqlite3.connect(path) as other:
         other.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = Path(path).read_bytes()
-    with pytest.raises(DatabaseRefused, match="it was not touched"):
+    with pytest.raises(DatabaseRefused, match="the file was not changed"):
         await Store.open(path)
     assert Path(path).read_bytes() == before
 
 
-async def test_backups_are_kept_newest_first_and_old_ones_removed(store: Store, path: str) -> None:
+async def test_backups_are_listed_newest_first_and_old_backups_are_removed(store: Store, path: str) -> None:
     for day in range(1, 6):
         await store.backup(f"2026-01-0{day}", keep=3)
         os.utime(f"{path}.2026-01-0{day}.backup", (day, day))
@@ -382,8 +381,8 @@ asyncio.run(main())
 
 
 @pytest.mark.processes
-async def test_what_was_answered_survives_a_kill_and_nothing_is_half_written(path: str) -> None:
-    for least in (1, 20, 45):
+async def test_confirmed_transactions_survive_a_kill_of_the_writer(path: str) -> None:
+    for minimum in (1, 20, 45):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, path],
             stdout=subprocess.PIPE,
@@ -391,19 +390,19 @@ async def test_what_was_answered_survives_a_kill_and_nothing_is_half_written(pat
             env={**os.environ, "PYTHONPATH": "src:."},
         )
         assert process.stdout is not None
-        answered = -1
+        confirmed = -1
         for line in process.stdout:
-            answered = int(line)
-            if answered >= least:
+            confirmed = int(line)
+            if confirmed >= minimum:
                 break
-        assert answered >= least, "the writer has ended by itself"
+        assert confirmed >= minimum, "the writer ended early"
         process.send_signal(signal.SIGKILL)
-        answered = max([answered, *map(int, process.stdout.read().split())])
+        confirmed = max([confirmed, *map(int, process.stdout.read().split())])
         process.wait()
         process.stdout.close()
         async with await Store.open(path) as store:
             ids = set(store.sessions)
-            assert {f"{n:08x}" for n in range(answered + 1)} <= ids
+            assert {f"{n:08x}" for n in range(confirmed + 1)} <= ids
             events = await store.events(sessions=None, limit=100_000)
             assert [e.seq for e in events] == list(range(1, len(events) + 1))
             assert {e.session_id for e in events} == ids
@@ -412,7 +411,7 @@ async def test_what_was_answered_survives_a_kill_and_nothing_is_half_written(pat
             Path(name).unlink(missing_ok=True)
 
 
-async def test_the_first_database_ever_shipped_still_opens(tmp_path: Path) -> None:
+async def test_database_of_version_1_still_opens(tmp_path: Path) -> None:
     copy = tmp_path / "sm.db"
     copy.write_bytes((GOLDEN / "v1.db").read_bytes())
     async with await Store.open(str(copy)) as store:

@@ -47,33 +47,33 @@ async def store(store: Store) -> Store:
     return store
 
 
-async def done(store: Store, what: Callable[[Transaction], T]) -> T:
-    """Run what does not wait as a unit of its own."""
+async def done(store: Store, change: Callable[[Transaction], T]) -> T:
+    """Run `change` in its own transaction."""
     async with store.transaction() as tx:
-        return what(tx)
+        return change(tx)
 
 
 def message(number: int, recipient: str | None = CHILD.id, **changes: Any) -> Message:
-    made = Message(number, recipient, "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
-    return replace(made, **changes)
+    created = Message(number, recipient, "operator", MessageMode.AUTO, MessageState.QUEUED, AT, AT)
+    return replace(created, **changes)
 
 
-def request(number: int, who: str = CHILD.id, **changes: Any) -> Request:
-    made = Request(
+def request(number: int, session_id: str = CHILD.id, **changes: Any) -> Request:
+    created = Request(
         number,
-        who,
+        session_id,
         RequestKind.QUESTION,
         RequestState.OPEN,
         AT,
         AT,
         questions=(Question("which?", ("this", "thät")), Question("why?")),
     )
-    return replace(made, **changes)
+    return replace(created, **changes)
 
 
-def notice(number: int, occasion: str = "ending:1", who: str = CHILD.id, **changes: Any) -> Notice:
+def notice(number: int, occasion: str = "ending:1", session_id: str = CHILD.id, **changes: Any) -> Notice:
     return replace(
-        Notice(number, who, PARENT.id, NoticeKind.ENDING, occasion, "child x cömpleted", AT), **changes
+        Notice(number, session_id, PARENT.id, NoticeKind.ENDING, occasion, "child x cömpleted", AT), **changes
     )
 
 
@@ -104,10 +104,10 @@ FULL_REQUEST = request(
 )
 
 
-# ------------------------------------------------------------------------------------- written and read back
+# ----------------------------------------------------------------------------------------------- persistence
 
 
-async def test_everything_about_mail_comes_back_after_a_restart(path: str) -> None:
+async def test_store_restores_every_message_request_and_notice_after_reopening(path: str) -> None:
     inbox, full_notice = message(8, recipient=None), notice(3, recipient=None, kind=NoticeKind.UNDELIVERED)
 
     async def unit(tx: Transaction) -> None:
@@ -133,7 +133,7 @@ async def test_everything_about_mail_comes_back_after_a_restart(path: str) -> No
         assert store.mail.queued() == {None: [inbox]}
 
 
-async def test_what_is_final_is_read_from_the_database_and_open_no_more(store: Store) -> None:
+async def test_final_message_and_request_are_read_from_the_database_only(store: Store) -> None:
     final = replace(FULL_MESSAGE, state=MessageState.ACKNOWLEDGED)
     taken = replace(FULL_REQUEST, taken_at=LATER)
 
@@ -152,7 +152,7 @@ async def test_what_is_final_is_read_from_the_database_and_open_no_more(store: S
     assert await store.mail.requests(10) == [taken]
 
 
-async def test_what_is_not_there_is_not_found(store: Store) -> None:
+async def test_missing_message_and_request_raise_not_found(store: Store) -> None:
     with pytest.raises(NotFound, match="no such message: 57"):
         await store.mail.message(57)
     with pytest.raises(NotFound, match="no such request: r57"):
@@ -164,7 +164,7 @@ async def test_what_is_not_there_is_not_found(store: Store) -> None:
     assert await store.mail.texts([57]) == {}
 
 
-async def test_messages_are_listed_newest_last_by_whom_they_concern(store: Store) -> None:
+async def test_messages_are_listed_newest_last_by_recipient_and_sender(store: Store) -> None:
     def add(tx: Transaction) -> None:
         tx.mail.add_message(message(1), "to the child")
         tx.mail.add_message(message(2, recipient=None, sender=CHILD.id), "from the child")
@@ -187,7 +187,7 @@ async def test_messages_are_listed_newest_last_by_whom_they_concern(store: Store
     assert await store.dead_letters() == 2
 
 
-async def test_values_of_a_newer_version_lose_no_mail(path: str, store: Store) -> None:
+async def test_unknown_values_of_a_newer_version_are_loaded_for_messages(path: str, store: Store) -> None:
     def add(tx: Transaction) -> None:
         tx.mail.add_message(message(1), "x")
         tx.mail.add_request(FULL_REQUEST)
@@ -202,16 +202,16 @@ async def test_values_of_a_newer_version_lose_no_mail(path: str, store: Store) -
         other.execute("UPDATE notices SET kind = 'omen'")
     async with await Store.open(path) as again:
         assert again.mail.open.messages[1].mode == "telepathy"
-        found = again.mail.open.requests[9]
-        assert (found.kind, found.questions, found.arguments) == ("wish", (), {})
-        assert found.answer == Answer(False)  # never an approval
+        loaded = again.mail.open.requests[9]
+        assert (loaded.kind, loaded.questions, loaded.arguments) == ("wish", (), {})
+        assert loaded.answer == Answer(False)  # never an approval
         assert again.mail.open.notices[1].kind == "omen"
 
 
-# ------------------------------------------------------------------------------------------ one move at a time
+# ---------------------------------------------------------------------------------------------- state changes
 
 
-async def test_a_second_move_of_the_same_message_fails_and_undoes_its_unit(store: Store) -> None:
+async def test_second_move_of_a_message_fails_and_rolls_its_transaction_back(store: Store) -> None:
     first = message(1)
     await done(store, lambda tx: tx.mail.add_message(first, "x"))
 
@@ -225,14 +225,14 @@ async def test_a_second_move_of_the_same_message_fails_and_undoes_its_unit(store
     outcomes = await asyncio.gather(done(store, take(AT)), done(store, take(LATER)), return_exceptions=True)
     assert isinstance(outcomes[0], Message)
     assert isinstance(outcomes[1], IllegalState)
-    assert "number 1 of messages is not queued any more" in outcomes[1].message
+    assert "number 1 of messages is no longer queued" in outcomes[1].message
     assert list(store.mail.open.requests) == [5]
     assert await store.mail.message(1) == replace(
         first, state=MessageState.DELIVERING, state_at=AT, via="inbox"
     )
 
 
-async def test_a_message_moved_by_somebody_else_is_not_moved(store: Store, path: str) -> None:
+async def test_move_fails_when_row_was_changed_by_another_process(store: Store, path: str) -> None:
     await done(store, lambda tx: tx.mail.add_message(message(1), "x"))
     with sqlite3.connect(path) as other:
         other.execute("UPDATE messages SET state = 'expired'")
@@ -241,7 +241,7 @@ async def test_a_message_moved_by_somebody_else_is_not_moved(store: Store, path:
     assert store.mail.open.messages == {1: message(1)}
 
 
-async def test_the_second_answer_to_a_request_fails(store: Store) -> None:
+async def test_second_answer_to_a_request_fails(store: Store) -> None:
     await done(store, lambda tx: tx.mail.add_request(request(1)))
 
     def answer(words: str) -> Callable[[Transaction], Request]:
@@ -256,21 +256,21 @@ async def test_the_second_answer_to_a_request_fails(store: Store) -> None:
     assert (await store.mail.request(1)).answer == Answer(True, ("yes",))
 
 
-async def test_a_move_that_changes_nothing_is_no_write(store: Store) -> None:
-    gone = message(57)  # not in the database: an UPDATE would fail
-    assert await done(store, lambda tx: tx.mail.move_message(gone, MessageState.QUEUED, AT)) == gone
+async def test_move_to_the_same_state_writes_nothing(store: Store) -> None:
+    missing = message(57)  # not in the database: an UPDATE would fail
+    assert await done(store, lambda tx: tx.mail.move_message(missing, MessageState.QUEUED, AT)) == missing
 
 
 # ------------------------------------------------------------------------------------------------------ notices
 
 
-async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store) -> None:
+async def test_notice_is_added_once_per_session_and_occasion(store: Store) -> None:
     outcomes = tuple(
         await asyncio.gather(
             commit(store, lambda tx: tx.mail.add_notice(notice(1))),
             commit(store, lambda tx: tx.mail.add_notice(notice(2, recipient=None, text="again"))),
             commit(store, lambda tx: tx.mail.add_notice(notice(3, "ending:2"))),
-            commit(store, lambda tx: tx.mail.add_notice(notice(4, who=PARENT.id))),
+            commit(store, lambda tx: tx.mail.add_notice(notice(4, session_id=PARENT.id))),
         )
     )
     assert outcomes == (True, False, True, True)
@@ -278,7 +278,7 @@ async def test_an_occasion_is_noted_once_whoever_finds_out_about_it(store: Store
 
 
 @pytest.mark.parametrize("state", ["sent", "heard", "dropped"])
-async def test_an_occasion_that_is_settled_is_not_noted_again(store: Store, state: str) -> None:
+async def test_notice_is_not_added_again_when_its_occasion_is_finished(store: Store, state: str) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     await done(store, lambda tx: tx.mail.finish_notices([notice(1)], state))
     assert store.mail.open.notices == {}
@@ -286,7 +286,7 @@ async def test_an_occasion_that_is_settled_is_not_noted_again(store: Store, stat
     assert store.mail.open.notices == {}
 
 
-async def test_the_database_itself_refuses_a_second_notice_of_one_occasion(store: Store, path: str) -> None:
+async def test_database_rejects_second_notice_of_the_same_occasion(store: Store, path: str) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     with sqlite3.connect(path) as other, pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         other.execute(
@@ -295,25 +295,25 @@ async def test_the_database_itself_refuses_a_second_notice_of_one_occasion(store
         )
 
 
-async def test_what_a_message_would_have_told_is_told_to_the_heir(path: str, store: Store) -> None:
-    told, other, free = notice(1), notice(2, "idle:1"), notice(3, "idle:2")
+async def test_notice_is_reopened_for_new_recipient_when_its_message_is_lost(path: str, store: Store) -> None:
+    sent, other, unsent = notice(1), notice(2, "idle:1"), notice(3, "idle:2")
     async with store.transaction() as tx:
-        for each in (told, other, free):
-            assert await tx.mail.add_notice(each)
-        for number, each in ((10, told), (11, other)):
-            tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), each.text)
-            tx.mail.finish_notices([each], "sent", number)
-    assert store.mail.open.notices == {3: free}
+        for added in (sent, other, unsent):
+            assert await tx.mail.add_notice(added)
+        for number, told in ((10, sent), (11, other)):
+            tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), told.text)
+            tx.mail.finish_notices([told], "sent", number)
+    assert store.mail.open.notices == {3: unsent}
     await commit(store, lambda tx: tx.mail.reopen_notices([10], None))
-    assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
-    await commit(store, lambda tx: tx.mail.reopen_notices([10], PARENT.id))  # no message holds it any more
+    assert store.mail.open.notices == {1: replace(sent, recipient=None), 3: unsent}
+    await commit(store, lambda tx: tx.mail.reopen_notices([10], PARENT.id))  # the notice is already reopened
     await commit(store, lambda tx: tx.mail.reopen_notices([], None))
-    assert store.mail.open.notices == {1: replace(told, recipient=None), 3: free}
+    assert store.mail.open.notices == {1: replace(sent, recipient=None), 3: unsent}
     async with await Store.open(path) as again:
         assert again.mail.open == store.mail.open
 
 
-async def test_a_notice_may_get_another_recipient(path: str, store: Store) -> None:
+async def test_readdress_changes_the_recipient_of_a_notice(path: str, store: Store) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     await done(store, lambda tx: tx.mail.readdress(notice(1), None))
     assert store.mail.open.notices == {1: notice(1, recipient=None)}
@@ -324,7 +324,7 @@ async def test_a_notice_may_get_another_recipient(path: str, store: Store) -> No
 # ------------------------------------------------------------------------------------------------------ numbers
 
 
-async def test_numbers_rise_and_what_a_failed_unit_took_is_not_given_twice(path: str, store: Store) -> None:
+async def test_numbers_increase_and_are_unique_when_a_transaction_fails(path: str, store: Store) -> None:
     def broken(tx: Transaction) -> None:
         tx.mail.add_message(message(tx.mail.new_id("messages")), "never")
         raise IllegalState("no")
@@ -349,7 +349,7 @@ async def test_numbers_rise_and_what_a_failed_unit_took_is_not_given_twice(path:
         assert again.mail.numbers["requests"] == 0
 
 
-async def test_a_number_is_not_used_again_when_what_had_it_is_final(path: str, store: Store) -> None:
+async def test_number_is_not_used_again_when_its_request_is_final(path: str, store: Store) -> None:
     await done(store, lambda tx: tx.mail.add_request(request(41)))
     await done(store, lambda tx: tx.mail.change_request(request(41), state=RequestState.CANCELLED))
     async with await Store.open(path) as again:
@@ -360,10 +360,10 @@ async def test_a_number_is_not_used_again_when_what_had_it_is_final(path: str, s
 
 
 async def removable(store: Store) -> Session:
-    """A session that has ended, about which something is in every table."""
+    """An ended session with rows in every table."""
     async with store.transaction() as tx:
-        at_work = tx.session(CHILD.id)
-        await tx.event(EventType.SPAWNED, at_work, AT, "Child aaaa2222 started", {})
+        child = tx.session(CHILD.id)
+        await tx.event(EventType.SPAWNED, child, AT, "Child aaaa2222 started", {})
         await tx.checkpoint(CHILD.id, Checkpoint(AT, "secret step", {}))
         tx.mail.add_message(message(1, state=MessageState.SUBMITTED), "secret letter")
         tx.mail.add_message(message(2, recipient=None, sender=CHILD.id), "what it told others")
@@ -372,15 +372,13 @@ async def removable(store: Store) -> Session:
         tx.mail.change_request(asked, taken_at=AT)
         await tx.mail.add_notice(notice(1, text="secret ending"))
         tx.mail.finish_notices([notice(1)], "sent", 2)
-        decision = decide(at_work.status, Signal(SignalKind.EXITED, "t", "exit code 0", AT))
+        decision = decide(child.status, Signal(SignalKind.EXITED, "t", "exit code 0", AT))
         assert decision is not None
         changes = {"exit": Exit(0), "title": "secret title", "note": "secret note", "token_hash": "secret"}
-        return await tx.apply(at_work, decision, **changes)
+        return await tx.apply(child, decision, **changes)
 
 
-async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
-    path: str, store: Store
-) -> None:
+async def test_removed_session_is_gone_but_its_events_stay(path: str, store: Store) -> None:
     await removable(store)
     before = await store.events(sessions=None)
     await commit(store, lambda tx: tx.remove(tx.session(CHILD.id)))
@@ -397,18 +395,18 @@ async def test_a_removed_session_is_gone_but_its_events_and_their_numbers_stay(
         assert again.last_seq == len(before) + 1
 
 
-async def test_nothing_that_a_removed_session_had_can_be_read_again(path: str, store: Store) -> None:
+async def test_removal_erases_all_data_of_the_session(path: str, store: Store) -> None:
     ended = await removable(store)
     await commit(store, lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:
         left = "\n".join(other.iterdump())
         row = other.execute("SELECT spawn_prompt, launch FROM sessions WHERE id = ?", (CHILD.id,)).fetchone()
-    assert "what it told others" in left  # those still have it
+    assert "what it told others" in left  # the recipient keeps the message
     assert "secret" not in left
-    assert row == (None, "{}")  # neither its prompt nor its environment
+    assert row == (None, "{}")  # no prompt and no environment
 
 
-async def test_a_removal_that_fails_removes_nothing(store: Store) -> None:
+async def test_failed_removal_removes_nothing(store: Store) -> None:
     ended = await removable(store)
 
     async def unit(tx: Transaction) -> None:
@@ -416,14 +414,14 @@ async def test_a_removal_that_fails_removes_nothing(store: Store) -> None:
         assert tx.find(CHILD.id) is None
         raise IllegalState("no")
 
-    company = commit(store, lambda tx: tx.update(tx.session(PARENT.id), note="hello"))
-    outcomes = await asyncio.gather(commit(store, unit), company, return_exceptions=True)
+    other = commit(store, lambda tx: tx.update(tx.session(PARENT.id), note="hello"))
+    outcomes = await asyncio.gather(commit(store, unit), other, return_exceptions=True)
     assert [type(o) for o in outcomes] == [IllegalState, Session]
     assert set(store.sessions) == {PARENT.id, CHILD.id}
     assert await store.checkpoints(CHILD.id) != []
 
 
-async def test_a_session_removed_in_a_commit_is_gone_for_the_units_after_it(store: Store) -> None:
+async def test_removed_session_is_gone_for_later_transactions_of_the_same_commit(store: Store) -> None:
     ended = await removable(store)
     outcomes = await asyncio.gather(
         commit(store, lambda tx: tx.update(tx.session(CHILD.id), note="before")),
@@ -437,21 +435,22 @@ async def test_a_session_removed_in_a_commit_is_gone_for_the_units_after_it(stor
     assert set(store.sessions) == {PARENT.id}
 
 
-# --------------------------------------------------------------------------------- what is in memory, and on disk
+# -------------------------------------------------------------------------------------------- memory and disk
 
 
 class Walk:
-    """Random units of work over a few sessions: what they do is decided by `dice` alone."""
+    """Random transactions over a few sessions, chosen by `dice` alone."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self._occasions = [f"idle:{n}" for n in range(12)]
         self.moves = [
             self._send, self._send, self._move, self._move, self._ask, self._change, self._note, self._note,
-            self._tell, self._tell, self._untell, self._readdress, self._effect, self._finish, self._update,
+            self._send_notice, self._send_notice, self._reopen, self._readdress, self._effect, self._finish,
+            self._update,
         ]  # fmt: skip
 
-    def _one(self, known: Mapping[int, T]) -> T | None:
+    def _any(self, known: Mapping[int, T]) -> T | None:
         return self._dice.choice(list(known.values())) if known else None
 
     async def unit(self, tx: Transaction) -> None:
@@ -465,77 +464,79 @@ class Walk:
         tx.mail.add_message(message(tx.mail.new_id("messages"), recipient), "x")
 
     async def _move(self, tx: Transaction) -> None:
-        found = self._one(tx.mail.open.messages)
-        if found is not None:
+        message_ = self._any(tx.mail.open.messages)
+        if message_ is not None:
             state = self._dice.choice(list(MessageState))
-            stale = replace(found, state=MessageState.DELIVERING) if self._dice.random() < 0.1 else found
+            stale = (
+                replace(message_, state=MessageState.DELIVERING) if self._dice.random() < 0.1 else message_
+            )
             tx.mail.move_message(stale, state, LATER, reason=f"{state}", via="inbox")
 
     async def _ask(self, tx: Transaction) -> None:
         tx.mail.add_request(request(tx.mail.new_id("requests"), self._dice.choice([PARENT.id, CHILD.id])))
 
     async def _change(self, tx: Transaction) -> None:
-        found = self._one(tx.mail.open.requests)
-        if found is not None and found.open:
+        request_ = self._any(tx.mail.open.requests)
+        if request_ is not None and request_.open:
             state = self._dice.choice(list(RequestState))
             tx.mail.change_request(
-                found, state=state, answer=Answer(True, ("x", "y")), answered_by="operator"
+                request_, state=state, answer=Answer(True, ("x", "y")), answered_by="operator"
             )
-        elif found is not None:
-            tx.mail.change_request(found, taken_at=LATER)
+        elif request_ is not None:
+            tx.mail.change_request(request_, taken_at=LATER)
 
     async def _note(self, tx: Transaction) -> None:
-        who, recipient = self._dice.choice([PARENT.id, CHILD.id]), self._dice.choice([PARENT.id, None])
+        session_id, recipient = self._dice.choice([PARENT.id, CHILD.id]), self._dice.choice([PARENT.id, None])
         number = tx.mail.new_id("notices")
-        await tx.mail.add_notice(notice(number, self._dice.choice(self._occasions), who, recipient=recipient))
+        await tx.mail.add_notice(
+            notice(number, self._dice.choice(self._occasions), session_id, recipient=recipient)
+        )
 
-    async def _tell(self, tx: Transaction) -> None:
-        found = self._one(tx.mail.open.notices)
-        if found is not None:
+    async def _send_notice(self, tx: Transaction) -> None:
+        notice_ = self._any(tx.mail.open.notices)
+        if notice_ is not None:
             number = tx.mail.new_id("messages")
-            tx.mail.add_message(message(number, found.recipient, sender="sm"), found.text)
-            tx.mail.finish_notices([found], "sent", number)
+            tx.mail.add_message(message(number, notice_.recipient, sender="sm"), notice_.text)
+            tx.mail.finish_notices([notice_], "sent", number)
 
-    async def _untell(self, tx: Transaction) -> None:
+    async def _reopen(self, tx: Transaction) -> None:
         chosen = [number for number in tx.mail.open.messages if self._dice.random() < 0.5]
         await tx.mail.reopen_notices(chosen, self._dice.choice([PARENT.id, None]))
 
     async def _readdress(self, tx: Transaction) -> None:
-        found = self._one(tx.mail.open.notices)
-        if found is not None:
-            tx.mail.readdress(found, self._dice.choice([PARENT.id, None]))
+        notice_ = self._any(tx.mail.open.notices)
+        if notice_ is not None:
+            tx.mail.readdress(notice_, self._dice.choice([PARENT.id, None]))
 
     async def _effect(self, tx: Transaction) -> None:
         await tx.effect(EffectKind.START, self._dice.choice([PARENT.id, CHILD.id]), {"n": 1}, AT)
 
     async def _finish(self, tx: Transaction) -> None:
-        found = self._one(tx.mail.open.effects)
-        if found is not None and self._dice.random() < 0.5:
-            await tx.take(found)
-        elif found is not None:
-            await tx.finish(found, dead=self._dice.choice([None, "why"]))
+        effect = self._any(tx.mail.open.effects)
+        if effect is not None and self._dice.random() < 0.5:
+            await tx.take(effect)
+        elif effect is not None:
+            await tx.finish(effect, dead=self._dice.choice([None, "why"]))
 
     async def _update(self, tx: Transaction) -> None:
         stale = replace(tx.session(CHILD.id), status=Status.KILLED)
-        fails = (
-            self._dice.random() < 0.2
-        )  # at the end of the unit, when the row is not as it was thought to be
+        fails = self._dice.random() < 0.2  # on commit, because the row differs from the expected row
         await tx.update(stale if fails else tx.session(CHILD.id), note=f"{self._dice.random()}")
 
 
 async def reopened(path: str, copy: str) -> Open:
-    """What a start after a kill would find."""
+    """The open items that a start after a kill would load."""
     for end in ("", "-wal"):
         shutil.copyfile(path + end, copy + end)
     async with await Store.open(copy) as again:
-        found = again.mail.open
+        loaded = again.mail.open
     for end in ("", "-wal", "-shm"):
         Path(copy + end).unlink(missing_ok=True)
-    return found
+    return loaded
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_what_is_open_in_memory_is_what_a_restart_would_load(
+async def test_open_items_in_memory_equal_the_items_loaded_after_a_restart(
     path: str, store: Store, seed: int
 ) -> None:
     dice = random.Random(seed)
@@ -559,9 +560,7 @@ async def test_what_is_open_in_memory_is_what_a_restart_would_load(
     assert seen == {f.name for f in fields(Open)}
 
 
-async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_put_it(
-    path: str, store: Store
-) -> None:
+async def test_reopened_notice_has_the_same_order_as_after_a_restart(path: str, store: Store) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     async with store.transaction() as tx:
         tx.mail.add_message(message(1, sender="sm", recipient=PARENT.id), "x")
@@ -571,9 +570,7 @@ async def test_a_notice_that_is_to_be_told_again_stands_where_a_restart_would_pu
     assert list(store.mail.open.notices) == list((await reopened(path, f"{path}.copy")).notices)
 
 
-async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_restart_too(
-    path: str, store: Store
-) -> None:
+async def test_open_notice_about_a_removed_session_is_kept_after_a_restart(path: str, store: Store) -> None:
     ended = await removable(store)
     await commit(store, lambda tx: tx.mail.add_notice(notice(2, "ending:2")))
     await commit(store, lambda tx: tx.remove(ended))
@@ -581,7 +578,7 @@ async def test_what_is_still_to_be_told_of_a_removed_session_is_told_after_a_res
 
 
 @pytest.mark.parametrize("table", ["requests", "outbox"])
-async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table: str) -> None:
+async def test_removal_erases_text_of_the_session_in_table(path: str, store: Store, table: str) -> None:
     ended = await removable(store)
     async with store.transaction() as tx:
         proposed = request(2, kind=RequestKind.COMPLETION, questions=(), reason="secret words")
@@ -591,19 +588,19 @@ async def test_no_words_of_a_removed_session_stay(path: str, store: Store, table
     await commit(store, lambda tx: tx.finish(store.effects.get_nowait()))
     await commit(store, lambda tx: tx.remove(ended))
     with sqlite3.connect(path) as other:
-        rows = other.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - names of ours
+        rows = other.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - constant names
     assert "secret" not in str(rows)
 
 
-async def test_a_removed_session_has_no_launch(store: Store) -> None:
+async def test_launch_raises_not_found_when_session_is_removed(store: Store) -> None:
     ended = await removable(store)
     await commit(store, lambda tx: tx.remove(ended))
     with pytest.raises(NotFound):
         await store.launch(CHILD.id)
 
 
-async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) -> None:
-    waiting = asyncio.create_task(store.changed(lambda: 1 in store.mail.open.messages))
+async def test_changed_returns_when_the_message_is_added(store: Store) -> None:
+    waiting = asyncio.create_task(store.wait_until(lambda: 1 in store.mail.open.messages))
     await done(store, lambda tx: tx.mail.add_message(message(2), "x"))
     assert not waiting.done()
     await done(store, lambda tx: tx.mail.add_message(message(1), "x"))
@@ -611,7 +608,7 @@ async def test_a_reader_waits_for_what_changes_in_the_mail_only(store: Store) ->
         await waiting
 
 
-async def test_effects_are_open_until_they_are_finished(store: Store) -> None:
+async def test_effect_is_open_until_finished(store: Store) -> None:
     await commit(store, lambda tx: tx.effect(EffectKind.START, CHILD.id, {}, AT))
     effect = store.effects.get_nowait()
     assert await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
@@ -623,16 +620,15 @@ async def test_effects_are_open_until_they_are_finished(store: Store) -> None:
     assert not await done(store, lambda tx: tx.has_open(EffectKind.START, CHILD.id))
 
 
-# -------------------------------------------------------------------------------------- databases of other days
+# ------------------------------------------------------------------------------------------ older databases
 
 
 def version(path: str) -> int:
     with sqlite3.connect(path) as other:
-        found = other.execute("PRAGMA user_version").fetchone()
-    return int(found[0])
+        return int(other.execute("PRAGMA user_version").fetchone()[0])
 
 
-async def test_the_first_database_ever_shipped_gets_mail_after_a_backup(path: str) -> None:
+async def test_database_of_version_1_is_migrated_after_a_backup(path: str) -> None:
     Path(path).write_bytes((GOLDEN / "v1.db").read_bytes())
     async with await Store.open(path) as store:
         assert store.mail.open.messages == {}
@@ -640,7 +636,7 @@ async def test_the_first_database_ever_shipped_gets_mail_after_a_backup(path: st
         await done(
             store, lambda tx: tx.mail.add_message(message(tx.mail.new_id("messages"), "aaaa1111"), "x")
         )
-        await commit(store, lambda tx: tx.mail.add_notice(notice(1, who="aaaa2222")))
+        await commit(store, lambda tx: tx.mail.add_notice(notice(1, session_id="aaaa2222")))
         assert store.mail.open.messages == {1: message(1, "aaaa1111")}
     assert version(path) == len(MIGRATIONS)
     assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(1, len(MIGRATIONS))]
@@ -652,7 +648,7 @@ async def test_the_first_database_ever_shipped_gets_mail_after_a_backup(path: st
         ]
 
 
-async def test_a_backup_of_an_attempt_that_failed_is_written_anew(path: str) -> None:
+async def test_migration_replaces_backup_of_a_failed_attempt(path: str) -> None:
     Path(path).write_bytes((GOLDEN / "v1.db").read_bytes())
     Path(f"{path}.v1.backup").write_bytes(b"half of it")
     async with await Store.open(path):
@@ -660,7 +656,7 @@ async def test_a_backup_of_an_attempt_that_failed_is_written_anew(path: str) -> 
     assert version(f"{path}.v1.backup") == 1
 
 
-async def test_the_database_of_version_2_still_opens(path: str) -> None:
+async def test_database_of_version_2_still_opens(path: str) -> None:
     Path(path).write_bytes((GOLDEN / "v2.db").read_bytes())
     async with await Store.open(path) as store:
         assert store.instance == "5d0f2c57-0c5b-4b57-8a55-2a2b1f0e9c22"
@@ -669,6 +665,7 @@ async def test_the_database_of_version_2_still_opens(path: str) -> None:
             "aaaa2222": Status.COMPLETED,
         }
         assert store.mail.open.messages == {
+            # The reason is stored in the database of that version, so new wordings do not change it.
             2: message(2, expires_at=LATER, reason="it has not taken it yet"),
             3: message(3, "aaaa1111", sender="sm"),
         }
@@ -685,26 +682,26 @@ async def test_the_database_of_version_2_still_opens(path: str) -> None:
         assert [e.message for e in await store.events(sessions=["aaaa3333"])] == ["Child aaaa3333 started"]
         assert store.last_seq == 3
         assert await store.mail.lost() == 0
-        # What is numbered next has no number of before.
+        # New numbers do not repeat old numbers.
         assert [store.mail.numbers[t] for t in ("messages", "requests", "notices", "outbox")] == [4, 2, 2, 1]
     assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(2, len(MIGRATIONS))]
 
 
-async def test_a_unit_that_the_database_refuses_takes_no_other_with_it(store: Store) -> None:
+async def test_transaction_rejected_by_the_database_does_not_affect_others(store: Store) -> None:
     async def refused(tx: Transaction) -> None:
         tx.mail.add_message(message(5, recipient="ffffffff"), "to nobody that is known")
 
-    both = await asyncio.gather(
+    outcomes = await asyncio.gather(
         commit(store, refused),
         done(store, lambda tx: tx.mail.add_message(message(6), "x")),
         return_exceptions=True,
     )
-    assert isinstance(both[0], InternalError)
-    assert both[1] is None
+    assert isinstance(outcomes[0], InternalError)
+    assert outcomes[1] is None
     assert set(store.mail.open.messages) == {6}
 
 
-async def test_the_database_of_version_5_still_opens(path: str) -> None:
+async def test_database_of_version_5_still_opens(path: str) -> None:
     shutil.copy(GOLDEN / "v5.db", path)
     async with await Store.open(path) as store:
         assert store.mail.open.requests == {1: golden.OFFERED}
@@ -712,26 +709,25 @@ async def test_the_database_of_version_5_still_opens(path: str) -> None:
     assert sorted(backups(path)) == [f"{path}.v{n}.backup" for n in range(5, len(MIGRATIONS))]
 
 
-async def test_a_request_is_found_by_the_key_of_its_hook(store: Store) -> None:
-    made = replace(golden.OFFERED, session_id=PARENT.id)
-    await done(store, lambda tx: tx.mail.add_request(made))
-    assert await store.mail.request_of_hook("6b1f0c2d") == made
+async def test_request_is_found_by_the_key_of_its_hook(store: Store) -> None:
+    offered = replace(golden.OFFERED, session_id=PARENT.id)
+    await done(store, lambda tx: tx.mail.add_request(offered))
+    assert await store.mail.request_of_hook("6b1f0c2d") == offered
     assert await store.mail.request_of_hook("none") is None
 
     async def settle(tx: Transaction) -> Request | None:
-        found = await tx.mail.request_of_hook("6b1f0c2d")
-        assert found == made
-        tx.mail.change_request(made, state=RequestState.ANSWERED, taken_at=LATER)
+        assert await tx.mail.request_of_hook("6b1f0c2d") == offered
+        tx.mail.change_request(offered, state=RequestState.ANSWERED, taken_at=LATER)
         return await tx.mail.request_of_hook("6b1f0c2d")
 
     settled = await commit(store, settle)
-    assert settled == replace(made, state=RequestState.ANSWERED, taken_at=LATER)
+    assert settled == replace(offered, state=RequestState.ANSWERED, taken_at=LATER)
     assert store.mail.open.requests == {}
     assert await store.mail.request_of_hook("6b1f0c2d") == settled
     assert await commit(store, lambda tx: tx.mail.request_of_hook("6b1f0c2d")) == settled
 
 
-async def test_a_hook_is_found_by_its_index(path: str, store: Store) -> None:
+async def test_request_of_hook_query_uses_an_index(path: str, store: Store) -> None:
     with closing(sqlite3.connect(path)) as db:
         plan = db.execute("EXPLAIN QUERY PLAN SELECT id FROM requests WHERE hook = ?", ("x",)).fetchall()
     assert "requests_of_hooks" in str(plan)

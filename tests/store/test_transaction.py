@@ -1,4 +1,4 @@
-"""Transactions of the store: whose changes are committed, whose are rolled back, and in how many commits."""
+"""Transactions of the store: commits, rollbacks and shared commits."""
 
 import ast
 import asyncio
@@ -12,31 +12,31 @@ from sm.core.models import OPERATOR, RequestKey
 from sm.core.states import EventType
 from sm.errors import IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, durable
-from sm.store.batch import Turn
+from sm.store.batch import WriteTurn
 from tests.samples import AT, LAUNCH, session
 
-ONE = session("aaaa1111")
+SESSION = session("aaaa1111")
 KEY = RequestKey("k", "print")
 
 
 @pytest.fixture
 async def store(store: Store) -> Store:
     async with store.transaction() as tx:
-        await tx.insert(ONE, LAUNCH, None)
+        await tx.insert(SESSION, LAUNCH, None)
     return store
 
 
 async def note(tx: Transaction, text: str) -> None:
-    """A change of each sort: of a session, of a table that is only appended to, and of the outbox."""
-    after = await tx.update(tx.session(ONE.id), note=text)
+    """Change a session and append an event."""
+    after = await tx.update(tx.session(SESSION.id), note=text)
     await tx.event(EventType.NOTE, after, AT, text, {})
 
 
 async def notes(store: Store) -> list[str]:
-    """The notes on disk; memory must agree with the last one."""
-    found = [event.message for event in await store.events(sessions=None)]
-    assert store.sessions[ONE.id].note == (found[-1] if found else None)
-    return found
+    """The notes on disk. The session in memory must have the last of them."""
+    messages = [event.message for event in await store.events(sessions=None)]
+    assert store.sessions[SESSION.id].note == (messages[-1] if messages else None)
+    return messages
 
 
 async def written(store: Store, text: str) -> None:
@@ -49,17 +49,17 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.fixture(params=[0, 2], ids=["alone", "in company"])
-def company(request: pytest.FixtureRequest) -> int:
+@pytest.fixture(params=[0, 2], ids=["alone", "with others"])
+def others(request: pytest.FixtureRequest) -> int:
     """How many other transactions share the commit."""
     return int(request.param)
 
 
-async def run_with(store: Store, company: int, task: "asyncio.Task[None]") -> BaseException | None:
-    """How the task ended; it shared its commit with `company` others, which are all committed."""
-    others = [asyncio.create_task(written(store, f"other {n}")) for n in range(company)]
-    await asyncio.wait([task, *others])
-    for other in others:
+async def run_with(store: Store, others: int, task: "asyncio.Task[None]") -> BaseException | None:
+    """Run the task with `others` other transactions in its commit, and return its exception."""
+    tasks = [asyncio.create_task(written(store, f"other {n}")) for n in range(others)]
+    await asyncio.wait([task, *tasks])
+    for other in tasks:
         other.result()
     if task.cancelled():
         return asyncio.CancelledError()
@@ -69,7 +69,7 @@ async def run_with(store: Store, company: int, task: "asyncio.Task[None]") -> Ba
 # --------------------------------------------------------------------------------------------- cancelled callers
 
 
-async def test_caller_cancelled_while_it_waits_for_its_turn_changes_nothing(store: Store) -> None:
+async def test_caller_cancelled_while_waiting_for_its_turn_changes_nothing(store: Store) -> None:
     leave = asyncio.Event()
 
     async def first() -> None:
@@ -88,17 +88,17 @@ async def test_caller_cancelled_while_it_waits_for_its_turn_changes_nothing(stor
     assert await notes(store) == ["first", "third"]
 
 
-async def test_caller_cancelled_when_its_turn_was_granted_and_it_had_not_resumed_changes_nothing(
+async def test_caller_cancelled_between_grant_and_start_of_its_turn_changes_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns: list[Turn] = []
+    turns: list[WriteTurn] = []
 
-    class Recorded(Turn):
+    class Recorded(WriteTurn):
         def __init__(self) -> None:
             super().__init__()
             turns.append(self)
 
-    monkeypatch.setattr("sm.store.database.Turn", Recorded)
+    monkeypatch.setattr("sm.store.database.WriteTurn", Recorded)
     task = asyncio.create_task(written(store, "never"))
     await until(lambda: bool(turns))
     await until(lambda: turns[0].granted.done())
@@ -110,10 +110,10 @@ async def test_caller_cancelled_when_its_turn_was_granted_and_it_had_not_resumed
     assert await notes(store) == ["next"]
 
 
-@pytest.mark.parametrize("reads", [False, True], ids=["", "and a read"])
+@pytest.mark.parametrize("reads", [False, True], ids=["no read", "with a read"])
 @pytest.mark.parametrize("writes", [False, True], ids=["before any write", "after a write"])
-async def test_caller_cancelled_in_its_body_is_rolled_back_alone(
-    store: Store, company: int, writes: bool, reads: bool
+async def test_caller_cancelled_inside_its_transaction_is_rolled_back_alone(
+    store: Store, others: int, writes: bool, reads: bool
 ) -> None:
     async def body() -> None:
         async with store.transaction(OPERATOR, KEY) as tx:
@@ -121,36 +121,36 @@ async def test_caller_cancelled_in_its_body_is_rolled_back_alone(
                 await note(tx, "never")
                 tx.remember("never")
             if reads:
-                await tx.newest_child_at(ONE.id)
+                await tx.newest_child_at(SESSION.id)
             task.cancel()
             await asyncio.sleep(0)
-            raise AssertionError("it was cancelled")
+            raise AssertionError("the cancellation was lost")
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), asyncio.CancelledError)
-    assert await notes(store) == [f"other {n}" for n in range(company)]
+    assert isinstance(await run_with(store, others, task), asyncio.CancelledError)
+    assert await notes(store) == [f"other {n}" for n in range(others)]
     async with store.transaction(OPERATOR, KEY) as tx:
         assert tx.replayed is None
 
 
-async def test_caller_cancelled_while_its_writes_are_executed_for_a_read_is_rolled_back(
-    store: Store, company: int
+async def test_caller_cancelled_while_its_writes_are_flushed_for_a_read_is_rolled_back(
+    store: Store, others: int
 ) -> None:
     async def body() -> None:
         async with store.transaction() as tx:
             await note(tx, "never")
             asyncio.get_running_loop().call_soon(task.cancel)
-            await tx.newest_child_at(ONE.id)
-            await tx.newest_child_at(ONE.id)
-            raise AssertionError("it was cancelled")
+            await tx.newest_child_at(SESSION.id)
+            await tx.newest_child_at(SESSION.id)
+            raise AssertionError("the cancellation was lost")
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), asyncio.CancelledError)
-    assert await notes(store) == [f"other {n}" for n in range(company)]
+    assert isinstance(await run_with(store, others, task), asyncio.CancelledError)
+    assert await notes(store) == [f"other {n}" for n in range(others)]
 
 
-async def test_caller_cancelled_while_it_commits_leaves_with_the_commit_done(
-    store: Store, company: int
+async def test_caller_cancelled_during_commit_is_cancelled_after_the_commit(
+    store: Store, others: int
 ) -> None:
     seen: list[str | None] = []
 
@@ -161,28 +161,28 @@ async def test_caller_cancelled_while_it_commits_leaves_with_the_commit_done(
                 tx.remember("kept")
                 asyncio.get_running_loop().call_soon(task.cancel)
         finally:
-            seen.append(store.sessions[ONE.id].note)
+            seen.append(store.sessions[SESSION.id].note)
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), asyncio.CancelledError)
-    assert await notes(store) == ["kept", *(f"other {n}" for n in range(company))]
-    assert seen[0] is not None  # the caller that is cancelled can tell that its commit stands
+    assert isinstance(await run_with(store, others, task), asyncio.CancelledError)
+    assert await notes(store) == ["kept", *(f"other {n}" for n in range(others))]
+    assert seen[0] is not None  # a cancelled caller can see that its transaction is committed
     async with store.transaction(OPERATOR, KEY) as tx:
         assert tx.replayed == "kept"
 
 
-async def test_caller_cancelled_after_its_transaction_stays_committed(store: Store, company: int) -> None:
+async def test_caller_cancelled_after_its_transaction_stays_committed(store: Store, others: int) -> None:
     async def body() -> None:
         await written(store, "kept")
         task.cancel()
         await asyncio.sleep(0)
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), asyncio.CancelledError)
+    assert isinstance(await run_with(store, others, task), asyncio.CancelledError)
     assert "kept" in await notes(store)
 
 
-async def test_timeout_in_a_body_rolls_back_and_frees_the_writer(store: Store) -> None:
+async def test_timeout_inside_a_transaction_rolls_back_and_frees_the_writer(store: Store) -> None:
     async def stuck() -> None:
         async with asyncio.timeout(0.01), store.transaction() as tx:
             await note(tx, "never")
@@ -198,26 +198,26 @@ async def test_timeout_in_a_body_rolls_back_and_frees_the_writer(store: Store) -
 
 
 @pytest.mark.parametrize("reads", [False, True])
-@pytest.mark.parametrize("error", [IllegalState, InternalError], ids=["its body", "the database"])
-async def test_transaction_that_fails_is_rolled_back_alone(
-    store: Store, company: int, reads: bool, error: type[Exception]
+@pytest.mark.parametrize("error", [IllegalState, InternalError], ids=["body", "database"])
+async def test_failed_transaction_is_rolled_back_alone(
+    store: Store, others: int, reads: bool, error: type[Exception]
 ) -> None:
     async def body() -> None:
         async with store.transaction() as tx:
             await note(tx, "never")
             if error is InternalError:
-                await tx.insert(ONE, LAUNCH, None)
+                await tx.insert(SESSION, LAUNCH, None)
             if reads:
-                await tx.newest_child_at(ONE.id)
+                await tx.newest_child_at(SESSION.id)
             if error is IllegalState:
                 raise IllegalState("no")
 
     task = asyncio.create_task(body())
-    assert isinstance(await run_with(store, company, task), error)
-    assert await notes(store) == [f"other {n}" for n in range(company)]
+    assert isinstance(await run_with(store, others, task), error)
+    assert await notes(store) == [f"other {n}" for n in range(others)]
 
 
-async def test_transaction_within_a_transaction_is_refused_and_does_not_wait_for_itself(store: Store) -> None:
+async def test_nested_transaction_is_refused_without_a_deadlock(store: Store) -> None:
     async def outer() -> None:
         async with store.transaction() as tx:
             await note(tx, "never")
@@ -228,7 +228,7 @@ async def test_transaction_within_a_transaction_is_refused_and_does_not_wait_for
     assert await notes(store) == []
 
 
-async def test_transaction_of_a_closed_store_is_refused(path: str) -> None:
+async def test_transaction_is_refused_when_store_is_closed(path: str) -> None:
     async with await Store.open(path) as store:
         pass
     with pytest.raises(InternalError, match="closed"):
@@ -239,7 +239,7 @@ async def test_transaction_of_a_closed_store_is_refused(path: str) -> None:
 
 
 async def commits(store: Store, count: int) -> int:
-    """How many commits it takes when `count` callers come at the same time."""
+    """The number of commits for `count` concurrent callers."""
     statements: list[str] = []
     await store._writer.set_trace_callback(statements.append)
     await asyncio.gather(*(written(store, f"{n}") for n in range(count)))
@@ -247,16 +247,14 @@ async def commits(store: Store, count: int) -> int:
 
 
 @pytest.mark.parametrize(("callers", "expected"), [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
-async def test_callers_that_wait_at_the_same_time_share_a_commit(
-    store: Store, callers: int, expected: int
-) -> None:
+async def test_concurrent_callers_share_a_commit(store: Store, callers: int, expected: int) -> None:
     assert await commits(store, callers) == expected
     assert [event.seq for event in await store.events(sessions=None, limit=500)] == list(
         range(1, callers + 1)
     )
 
 
-async def test_callers_that_come_during_a_commit_share_the_next_one(store: Store) -> None:
+async def test_callers_that_arrive_during_a_commit_share_the_next_commit(store: Store) -> None:
     statements: list[str] = []
     await store._writer.set_trace_callback(statements.append)
     first = asyncio.create_task(written(store, "first"))
@@ -265,21 +263,21 @@ async def test_callers_that_come_during_a_commit_share_the_next_one(store: Store
     assert sum(sql.startswith("COMMIT") for sql in statements) == 2
 
 
-async def test_transaction_that_writes_nothing_commits_nothing(store: Store) -> None:
+async def test_read_only_transaction_does_not_commit(store: Store) -> None:
     statements: list[str] = []
     await store._writer.set_trace_callback(statements.append)
     async with store.transaction(OPERATOR, KEY) as tx:
-        assert tx.session(ONE.id) == ONE
+        assert tx.session(SESSION.id) == SESSION
     assert not any(sql.startswith(("BEGIN", "COMMIT")) for sql in statements)
 
 
 # ----------------------------------------------------------------------------------------------------- full disks
 
 
-async def test_full_disk_refuses_all_transactions_of_the_commit(store: Store, company: int) -> None:
-    # SQLite's own limit stands for the disk's: the same error code comes from the same place.
+async def test_full_disk_fails_all_transactions_of_the_commit(store: Store, others: int) -> None:
+    # SQLite's page limit simulates a full disk: the same error code comes from the same place.
     await store._writer.execute("PRAGMA max_page_count = 1")
-    callers = (written(store, "x" * 200_000) for _ in range(company + 1))
+    callers = (written(store, "x" * 200_000) for _ in range(others + 1))
     outcomes = await asyncio.gather(*callers, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {StorageFull}
     await store._writer.execute("PRAGMA max_page_count = 1000000")
@@ -287,7 +285,7 @@ async def test_full_disk_refuses_all_transactions_of_the_commit(store: Store, co
     assert await notes(store) == ["next"]
 
 
-async def test_durable_function_waits_until_the_disk_has_room(
+async def test_durable_function_retries_until_the_disk_has_room(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sm.store.database._FIRST_PAUSE_S", 0.01)
@@ -301,20 +299,20 @@ async def test_durable_function_waits_until_the_disk_has_room(
         await written(store, text)
         return tries
 
-    fact = asyncio.create_task(record("x" * 200_000))
+    task = asyncio.create_task(record("x" * 200_000))
     await until(lambda: tries > 1)
     with pytest.raises(StorageFull):
         await written(store, "y" * 200_000)
     await store._writer.execute("PRAGMA max_page_count = 1000000")
-    assert await fact == tries
+    assert await task == tries
     assert await notes(store) == ["x" * 200_000]
 
 
-# ----------------------------------------------------------------------------------- what a body may wait for
+# ---------------------------------------------------------------------------------- awaits inside a transaction
 
 
 def scopes(tree: ast.Module) -> Iterator[ast.AST]:
-    """The bodies of transactions, and the functions that take one."""
+    """The bodies of transactions, and of functions that take a transaction."""
     for node in ast.walk(tree):
         if isinstance(node, ast.AsyncWith):
             for item in node.items:
@@ -332,27 +330,27 @@ def scopes(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def touches_only_the_transaction(node: ast.AST) -> bool:
-    """Whether what is awaited is a method of `tx`, or is given `tx`."""
+    """Return true when the awaited call is a method of `tx` or receives `tx`."""
     if not isinstance(node, ast.Call):
         return False
     receiver = node.func
     while isinstance(receiver, ast.Attribute):
         receiver = receiver.value
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return any(isinstance(each, ast.Name) and each.id == "tx" for each in (receiver, *given))
+    arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return any(isinstance(node, ast.Name) and node.id == "tx" for node in (receiver, *arguments))
 
 
 def outside_waits(source: str) -> list[int]:
-    """The lines in which a transaction waits for something else."""
-    found = set()
+    """The lines in which a transaction awaits something outside of the database."""
+    lines = set()
     for scope in scopes(ast.parse(source)):
         for node in ast.walk(scope):
             if isinstance(node, ast.Await):
                 if not touches_only_the_transaction(node.value):
-                    found.add(node.lineno)
+                    lines.add(node.lineno)
             elif isinstance(node, ast.AsyncWith | ast.AsyncFor):
-                found.add(node.lineno)
-    return sorted(found)
+                lines.add(node.lineno)
+    return sorted(lines)
 
 
 SOURCES = sorted(
@@ -363,7 +361,7 @@ SOURCES = sorted(
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_transaction_waits_for_nothing_outside_the_database(path: Path) -> None:
+def test_transactions_await_only_the_database_in(path: Path) -> None:
     assert outside_waits(path.read_text()) == []
 
 
@@ -381,7 +379,7 @@ def test_transaction_waits_for_nothing_outside_the_database(path: Path) -> None:
         ("async with lock: pass", True),
     ],
 )
-def test_wait_for_the_outside_is_found(line: str, found: bool) -> None:
+def test_outside_waits_finds_await_that_is_not_on_the_transaction(line: str, found: bool) -> None:
     body = (
         f"async def use(self):\n    async with self.store.transaction(caller, key) as tx:\n        {line}\n"
     )

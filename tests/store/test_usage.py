@@ -1,4 +1,4 @@
-"""What agents consumed, in the store, on real SQLite files."""
+"""Usage of agents in the store, on real SQLite files."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -16,20 +16,21 @@ from tests.samples import AT, LAUNCH, commit, session
 
 GOLDEN = Path(__file__).parents[1] / "data"
 OPUS, HAIKU = "claude-opus-4-8", "claude-haiku-4-5"
-ONE, OTHER = session("aaaa1111"), session("aaaa2222")
+SESSION, OTHER = session("aaaa1111"), session("aaaa2222")
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     async with await Store.open(str(tmp_path / "sm.db")) as opened:
-        for each in (ONE, OTHER):
-            await commit(opened, lambda tx, each=each: tx.insert(each, LAUNCH, None))  # type: ignore[misc]  # a default is no argument
+        async with opened.transaction() as tx:
+            for inserted in (SESSION, OTHER):
+                await tx.insert(inserted, LAUNCH, None)
         yield opened
 
 
-async def done(store: Store, what: Callable[[Transaction], object]) -> None:
+async def done(store: Store, change: Callable[[Transaction], object]) -> None:
     async with store.transaction() as tx:
-        what(tx)
+        change(tx)
 
 
 def used(id: str, output: int, *, model: str = OPUS, sidechain: bool = False) -> Usage:
@@ -40,98 +41,101 @@ def tool(id: str, name: str) -> ToolUse:
     return ToolUse(id, name, AT)
 
 
-async def count(store: Store, *usages: Usage, who: str = ONE.id) -> None:
-    await done(store, lambda tx: tx.measures.used(who, usages))
+async def count(store: Store, *usages: Usage, session_id: str = SESSION.id) -> None:
+    await done(store, lambda tx: tx.measures.add_usage(session_id, usages))
 
 
-async def outputs(store: Store, who: str = ONE.id) -> dict[tuple[str, bool], int]:
-    return {(u.model, u.sidechain): u.output for u in await store.measures.usage(who)}
+async def outputs(store: Store, session_id: str = SESSION.id) -> dict[tuple[str, bool], int]:
+    return {(u.model, u.sidechain): u.output for u in await store.measures.usage(session_id)}
 
 
 @pytest.mark.parametrize("order", [(2, 30, 30), (30, 2), (30, 30, 2), (2, 30)])
-async def test_a_message_counts_once_and_as_a_whole(store: Store, order: tuple[int, ...]) -> None:
+async def test_usage_of_a_message_counts_once_with_its_last_total(
+    store: Store, order: tuple[int, ...]
+) -> None:
     for output in order:
         await count(store, used("m1", output))
     await count(store, *(used("m2", output) for output in order))
-    assert await store.measures.usage(ONE.id) == [Usage("", OPUS, "", 2, 60, 20, 200, 14)]
+    assert await store.measures.usage(SESSION.id) == [Usage("", OPUS, "", 2, 60, 20, 200, 14)]
 
 
-async def test_sums_are_by_model_and_apart_for_sub_agents(store: Store) -> None:
+async def test_usage_is_summed_by_model_and_separately_for_sub_agents(store: Store) -> None:
     await count(
         store, used("m1", 1), used("m2", 2, model=HAIKU), used("m3", 4, sidechain=True), used("m4", 8)
     )
     assert await outputs(store) == {(OPUS, False): 9, (OPUS, True): 4, (HAIKU, False): 2}
 
 
-async def test_two_sessions_may_have_the_same_messages(store: Store) -> None:
+async def test_usage_is_counted_per_session_when_message_ids_are_equal(store: Store) -> None:
     await count(store, used("m1", 1))
-    await count(store, used("m1", 2), who=OTHER.id)
+    await count(store, used("m1", 2), session_id=OTHER.id)
     assert (await outputs(store), await outputs(store, OTHER.id)) == ({(OPUS, False): 1}, {(OPUS, False): 2})
 
 
-async def test_tools_are_counted_once_and_the_most_used_come_first(store: Store) -> None:
+async def test_tool_uses_are_counted_once_and_sorted_by_count(store: Store) -> None:
     tools = [tool("t1", "Bash"), tool("t2", "Write"), tool("t3", "Write"), tool("t4", "Agent")]
     for _ in range(2):
-        await done(store, lambda tx: tx.measures.tools(ONE.id, tools))
-    assert list((await store.measures.tools(ONE.id)).items()) == [("Write", 2), ("Agent", 1), ("Bash", 1)]
+        await done(store, lambda tx: tx.measures.tools(SESSION.id, tools))
+    assert list((await store.measures.tools(SESSION.id)).items()) == [("Write", 2), ("Agent", 1), ("Bash", 1)]
     assert await store.measures.tools(OTHER.id) == {}
 
 
-async def test_what_is_not_known_is_empty_and_what_is_written_replaces(store: Store) -> None:
-    assert (await store.measures.facts(ONE.id), await store.measures.positions(ONE.id)) == ({}, {})
+async def test_facts_and_positions_are_empty_at_first_and_replaced_on_write(store: Store) -> None:
+    assert (await store.measures.facts(SESSION.id), await store.measures.positions(SESSION.id)) == ({}, {})
     for offset, text in ((5, "ä"), (9, "ö")):
-        await done(store, lambda tx, o=offset: tx.measures.read_to(ONE.id, "/t", FilePosition(1, o)))  # type: ignore[misc]  # as above
-        await done(store, lambda tx, t=text: tx.measures.facts(ONE.id, {"todo": [t]}))  # type: ignore[misc]  # as above
-    assert await store.measures.facts(ONE.id) == {"todo": ["ö"]}
-    assert await store.measures.positions(ONE.id) == {"/t": FilePosition(1, 9)}
+        async with store.transaction() as tx:
+            tx.measures.set_position(SESSION.id, "/t", FilePosition(1, offset))
+            tx.measures.facts(SESSION.id, {"todo": [text]})
+    assert await store.measures.facts(SESSION.id) == {"todo": ["ö"]}
+    assert await store.measures.positions(SESSION.id) == {"/t": FilePosition(1, 9)}
 
 
-async def test_what_was_counted_and_how_far_it_was_read_are_written_together_or_not(store: Store) -> None:
+async def test_usage_and_read_position_are_written_atomically(store: Store) -> None:
     def both(tx: Transaction) -> None:
-        tx.measures.read_to(ONE.id, "/t", FilePosition(1, 5))
-        tx.measures.used("ffffffff", [used("m1", 1)])  # no such session
+        tx.measures.set_position(SESSION.id, "/t", FilePosition(1, 5))
+        tx.measures.add_usage("ffffffff", [used("m1", 1)])  # no such session
 
     with pytest.raises(InternalError):
         await done(store, both)
-    assert (await store.measures.positions(ONE.id), await store.measures.usage(ONE.id)) == ({}, [])
+    assert (await store.measures.positions(SESSION.id), await store.measures.usage(SESSION.id)) == ({}, [])
 
 
-async def test_a_removed_session_leaves_nothing_behind(store: Store) -> None:
-    def all_of_it(tx: Transaction) -> None:
-        for who in (ONE.id, OTHER.id):
-            tx.measures.read_to(who, "/t", FilePosition(1, 5))
-            tx.measures.used(who, [used("m1", 1)])
-            tx.measures.tools(who, [tool("t1", "Bash")])
-            tx.measures.facts(who, {"model": OPUS})
+async def test_removal_deletes_usage_of_the_session_only(store: Store) -> None:
+    def fill(tx: Transaction) -> None:
+        for session_id in (SESSION.id, OTHER.id):
+            tx.measures.set_position(session_id, "/t", FilePosition(1, 5))
+            tx.measures.add_usage(session_id, [used("m1", 1)])
+            tx.measures.tools(session_id, [tool("t1", "Bash")])
+            tx.measures.facts(session_id, {"model": OPUS})
 
-    await done(store, all_of_it)
-    await commit(store, lambda tx: tx.remove(tx.session(ONE.id)))
-    of = store.measures
+    await done(store, fill)
+    await commit(store, lambda tx: tx.remove(tx.session(SESSION.id)))
+    measures = store.measures
     assert [
-        await of.positions(ONE.id),
-        await of.usage(ONE.id),
-        await of.tools(ONE.id),
-        await of.facts(ONE.id),
+        await measures.positions(SESSION.id),
+        await measures.usage(SESSION.id),
+        await measures.tools(SESSION.id),
+        await measures.facts(SESSION.id),
     ] == [{}, [], {}, {}]
-    assert await of.positions(OTHER.id)
+    assert await measures.positions(OTHER.id)
     assert await outputs(store, OTHER.id)
-    assert await of.tools(OTHER.id)
-    assert await of.facts(OTHER.id)
+    assert await measures.tools(OTHER.id)
+    assert await measures.facts(OTHER.id)
 
 
 async def completed(store: Store, number: int, output: int, **changes: str) -> None:
-    made = replace(
+    completed_session = replace(
         session(f"{number:08x}", status=Status.COMPLETED),
         completed_at=f"2026-01-27T15:{number // 60:02}:{number % 60:02}.000Z",
         **changes,  # type: ignore[arg-type]  # texts of a session
     )
-    await commit(store, lambda tx: tx.insert(made, LAUNCH, None))
-    await count(store, used("m1", output), who=made.id)
+    await commit(store, lambda tx: tx.insert(completed_session, LAUNCH, None))
+    await count(store, used("m1", output), session_id=completed_session.id)
 
 
-async def test_what_is_usual_is_the_median_of_the_newest_that_completed(store: Store) -> None:
+async def test_usual_tokens_is_the_median_of_the_newest_completed_sessions(store: Store) -> None:
     usual = store.measures.usual_tokens
-    await count(store, used("m1", 5000))  # it still runs
+    await count(store, used("m1", 5000))  # a running session
     assert await usual("Engineer") is None
     for number, output in enumerate((99, 9, 999)):
         await completed(store, number, output)
@@ -144,10 +148,10 @@ async def test_what_is_usual_is_the_median_of_the_newest_that_completed(store: S
     assert await usual("Engineer") == 50
 
 
-# -------------------------------------------------------------------------------------- databases of other days
+# ------------------------------------------------------------------------------------------ older databases
 
 
-async def test_the_database_of_version_3_still_opens(tmp_path: Path) -> None:
+async def test_database_of_version_3_still_opens(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / "v3.db").read_bytes())
     async with await Store.open(str(path)) as store:
@@ -155,32 +159,36 @@ async def test_the_database_of_version_3_still_opens(tmp_path: Path) -> None:
         running = replace(golden.RUNNING, workspace=None, worktree=None, branch=None)
         assert dict(store.sessions) == {s.id: s for s in (running, golden.COMPLETED)}
         assert store.mail.open.messages == {1: golden.MESSAGE}
-        of = store.measures
-        assert await of.positions("aaaa1111") == golden.TRANSCRIPTS
-        assert await of.usage("aaaa1111") == [
+        measures = store.measures
+        assert await measures.positions("aaaa1111") == golden.TRANSCRIPTS
+        assert await measures.usage("aaaa1111") == [
             Usage("", HAIKU, "", 3, 30, sidechain=True),
             Usage("", OPUS, "", 13, 121, 1200, 7007, 7),
         ]
-        assert await of.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
-        assert await of.facts("aaaa1111") == golden.FACTS
-        assert await of.usual_tokens("Engineer") == 112
-        # What it has counted is not counted again.
+        assert await measures.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
+        assert await measures.facts("aaaa1111") == golden.FACTS
+        assert await measures.usual_tokens("Engineer") == 112
+        # Usage that is already stored is not counted again.
         await count(store, *golden.USAGE)
         await done(store, lambda tx: tx.measures.tools("aaaa1111", golden.TOOLS))
-        assert await of.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
+        assert await measures.tools("aaaa1111") == {"Bash": 2, "Agent": 1}
         assert await outputs(store) == {(HAIKU, True): 30, (OPUS, False): 121}
     assert sorted(backups(str(path))) == [f"{path}.v{n}.backup" for n in range(3, len(MIGRATIONS))]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_older_databases_know_of_no_consumption_and_take_it(tmp_path: Path, version: int) -> None:
+async def test_older_database_has_no_usage_and_accepts_new_usage(tmp_path: Path, version: int) -> None:
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / f"v{version}.db").read_bytes())
     async with await Store.open(str(path)) as store:
         old = store.sessions["aaaa1111"]
         assert (old.conversation, old.transcript) == (None, None)
-        of = store.measures
-        assert [await of.positions(old.id), await of.usage(old.id), await of.tools(old.id)] == [{}, [], {}]
-        assert await of.facts(old.id) == {}
+        measures = store.measures
+        assert [
+            await measures.positions(old.id),
+            await measures.usage(old.id),
+            await measures.tools(old.id),
+        ] == [{}, [], {}]
+        assert await measures.facts(old.id) == {}
         await count(store, used("m1", 5))
         assert await outputs(store) == {(OPUS, False): 5}

@@ -1,4 +1,4 @@
-"""Workspaces in the database, and the words for trust of the systems before ours."""
+"""Workspaces in the database, and the migration of older names of trust levels."""
 
 import sqlite3
 from dataclasses import replace
@@ -24,7 +24,7 @@ async def put(store: Store, *workspaces: Workspace) -> None:
             tx.put_workspace(workspace)
 
 
-async def test_a_workspace_is_kept_as_it_was_given(tmp_path: Path) -> None:
+async def test_store_restores_every_workspace_field_after_reopening(tmp_path: Path) -> None:
     path = str(tmp_path / "sm.db")
     full = replace(
         SHOP,
@@ -44,7 +44,7 @@ async def test_a_workspace_is_kept_as_it_was_given(tmp_path: Path) -> None:
         assert dict(store.workspaces) == {"shop": full, "bank": Workspace("bank", "/srv/bank", AT)}
 
 
-async def test_a_unit_that_fails_changes_no_workspace(tmp_path: Path) -> None:
+async def test_failed_transaction_changes_no_workspace(tmp_path: Path) -> None:
     async with await Store.open(str(tmp_path / "sm.db")) as store:
         await put(store, SHOP)
 
@@ -59,7 +59,7 @@ async def test_a_unit_that_fails_changes_no_workspace(tmp_path: Path) -> None:
         assert dict(store.workspaces) == {"shop": SHOP}
 
 
-async def test_capabilities_that_cannot_be_read_give_nothing_away(tmp_path: Path) -> None:
+async def test_unreadable_workspace_values_load_as_the_most_restrictive(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
     async with await Store.open(str(path)) as store:
         await put(store, SHOP, Workspace("bank", "/srv/bank", AT))
@@ -72,10 +72,10 @@ async def test_capabilities_that_cannot_be_read_give_nothing_away(tmp_path: Path
         assert store.workspaces["bank"].trust_level is TrustLevel.SANDBOXED
 
 
-# -------------------------------------------------------------------------------------- databases of other days
+# ------------------------------------------------------------------------------------------ older databases
 
 
-async def test_the_database_of_version_4_still_opens(tmp_path: Path) -> None:
+async def test_database_of_version_4_still_opens(tmp_path: Path) -> None:
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / "v4.db").read_bytes())
     async with await Store.open(str(path)) as store:
@@ -85,16 +85,14 @@ async def test_the_database_of_version_4_still_opens(tmp_path: Path) -> None:
     assert backups == [f"sm.db.v{n}.backup" for n in range(4, len(MIGRATIONS))]
 
 
-async def test_the_words_for_trust_of_the_systems_before_become_ours(tmp_path: Path) -> None:
-    """`v3-legacy.db` is `v3.db` with a row for each word in both columns."""
+async def test_migration_maps_older_names_of_trust_levels(tmp_path: Path) -> None:
+    """`v3-legacy.db` is `v3.db` with a row for each name in both columns."""
     path = tmp_path / "sm.db"
     path.write_bytes((GOLDEN / "v3-legacy.db").read_bytes())
     with sqlite3.connect(path) as db:
-        found = db.execute(
-            "SELECT id, trust_level FROM sessions WHERE id LIKE 'bbbb%' ORDER BY id"
-        ).fetchall()
+        rows = db.execute("SELECT id, trust_level FROM sessions WHERE id LIKE 'bbbb%' ORDER BY id").fetchall()
     db.close()
-    words = [
+    names = [
         "trusted",
         "full",
         "vault",
@@ -106,13 +104,18 @@ async def test_the_words_for_trust_of_the_systems_before_become_ours(tmp_path: P
         "root",
         "",
     ]
-    assert [word for _, word in found] == words
+    assert [name for _, name in rows] == names
     async with await Store.open(str(path)) as store:
-        kept = {i: store.sessions[i] for i, _ in found}
-        direct = [word for i, word in found if kept[i].trust_level is TrustLevel.DIRECT]
+        kept = {i: store.sessions[i] for i, _ in rows}
+        direct = [name for i, name in rows if kept[i].trust_level is TrustLevel.DIRECT]
         assert direct == ["trusted", "full", "vault", " Vault ", "direct"]
         assert all(s.trust_level is s.effective_mode for s in kept.values())
     with sqlite3.connect(path) as db:
-        after = {word for (word,) in db.execute("SELECT trust_level FROM sessions").fetchall()}
+        after = {name for (name,) in db.execute("SELECT trust_level FROM sessions").fetchall()}
     db.close()
-    assert after == {"direct", "sandboxed", "root", ""}  # what nobody knows stays, and counts as the least
+    assert after == {
+        "direct",
+        "sandboxed",
+        "root",
+        "",
+    }  # unknown names are kept and load as the least trusted level

@@ -1,4 +1,4 @@
-"""A tmux world of its own for each test: a private socket directory, a private home, and no other server in reach."""
+"""An isolated tmux for each test: a private socket directory, a private home, and no access to other servers."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 class World:
-    """`socket_name` None is tmux's default server, which here is a private one (TMUX_TMPDIR)."""
+    """`socket_name` None is tmux's default server, which is private here (TMUX_TMPDIR)."""
 
     starts_processes = True
 
     def __init__(self, socket_name: str | None = None, conf: str = "") -> None:
-        # Not pytest's tmp_path: with the name of a test in it a socket path gets too long.
+        # Not pytest's tmp_path: it has the name of the test, so the path of a socket would be too long.
         self.home = Path(tempfile.mkdtemp(prefix="sm-"))
         self.socket_name = socket_name
         self.environment = {
@@ -46,7 +46,7 @@ class World:
         return Tmux(instance, settings, self.environment, timeout_s=within_s)
 
     def run(self, *command: str) -> tmux_cmd:
-        """One tmux command, run by libtmux: a witness that is independent of the code under test."""
+        """Run one tmux command with libtmux, independently of the code under test."""
         return self.server.cmd(*command)
 
     def tmux(self, *command: str) -> list[str]:
@@ -59,20 +59,20 @@ class World:
         return int(line)
 
     def sessions(self) -> list[str]:
-        """The names of all sessions; none when there is no server."""
+        """The names of all sessions; empty if no server runs."""
         return self.run("list-sessions", "-F", "#{session_name}").stdout
 
     async def end(self) -> None:
-        """End the server, which is ours alone, and wait until it is gone."""
-        asked = self.run("display-message", "-p", "#{pid}").stdout
+        """End the private server and wait until it is gone."""
+        pid = self.run("display-message", "-p", "#{pid}").stdout
         self.run("kill-server")
-        if asked:
-            await until(lambda: ended(int(asked[0])))
+        if pid:
+            await until(lambda: ended(int(pid[0])))
         shutil.rmtree(self.home)
 
 
 def ended(pid: int) -> bool:
-    """Whether the process is gone, or nothing but its exit status is left: who reaps it takes their time."""
+    """True if the process is gone or a zombie: its parent may reap it late."""
     try:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -80,12 +80,12 @@ def ended(pid: int) -> bool:
 
 
 async def until(condition: Callable[[], T]) -> T:
-    """Wait for what tmux or a process does in its own time; returns the true value."""
+    """Wait until `condition` is true, and return its value."""
 
-    async def asked() -> T:
+    async def call() -> T:
         return condition()
 
-    return await until_async(asked)
+    return await until_async(call)
 
 
 def sh(script: str) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from sm.api.sockets import Listener, Site, SocketLimits, listen
 from sm.core.models import Session
 from sm.core.states import TrustLevel
 from sm.errors import ExternalError, SmError, StorageFull
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.store import Store
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,18 @@ log = logging.getLogger(__name__)
 class AgentSockets:
     """Opens a workspace's socket at the start of its first sandboxed agent or of the daemon, and closes all sockets.
 
-    `app` makes the one application of all sockets when the first is opened.
+    `app` creates the application that all sockets share, when the first socket is opened.
     """
 
     def __init__(
         self,
-        places: Places,
+        paths: InstancePaths,
         store: Store,
         bounds: SocketLimits,
         contained: ContainerCheck,
         app: Callable[[], web.Application],
     ) -> None:
-        self._places = places
+        self._paths = paths
         self._store = store
         self._bounds = bounds
         self._contained = contained
@@ -68,13 +68,12 @@ class AgentSockets:
                     await self._serve_workspace(session.workspace)
                 except OSError as error:
                     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                    raise (StorageFull if full else ExternalError)(
-                        f"the socket for sandboxed agents could not be opened: {error.strerror}"
-                    ) from None
+                    failure = StorageFull if full else ExternalError
+                    raise failure(f"cannot open the socket for sandboxed agents: {error.strerror}") from None
                 self._open.add(session.workspace)
 
     async def _serve_workspace(self, workspace: str | None) -> None:
-        path = self._places.agent_socket(workspace)
+        path = self._paths.agent_socket(workspace)
         parent = os.path.dirname(path)
         for directory in (os.path.dirname(parent), parent):
             os.makedirs(directory, 0o700, exist_ok=True)
@@ -87,7 +86,10 @@ class AgentSockets:
         tokens = Tokens(self._store.session_of_token, workspace, self._contained)
         name = f"{workspace or 'no workspace'} socket"
         listener = Listener(
-            name, self._bounds, TokenIdentifier(tokens).identify, "what only the operator may do is not there"
+            name,
+            self._bounds,
+            TokenIdentifier(tokens).identify,
+            "this socket has no operations that only the operator may do",
         )
         await Site(self._runner, listener, listen(path)).start()
 
@@ -98,5 +100,5 @@ class AgentSockets:
             self._runner = None
         for workspace in self._open:
             with suppress(FileNotFoundError):
-                os.unlink(self._places.agent_socket(workspace))
+                os.unlink(self._paths.agent_socket(workspace))
         self._open.clear()

@@ -109,7 +109,7 @@ class InterruptedView(SessionView):
     """A session after an interrupt."""
 
     interrupted: Annotated[
-        bool | None, doc("False: the agent still works; null: an agent without turns does not tell.")
+        bool | None, doc("False: the agent still works; null: unknown, because the agent has no turns.")
     ]
 
 
@@ -120,7 +120,7 @@ class RemovedView(TypedDict):
     effective_mode: TrustLevel | None
     worktree: WorktreeView | None
     used: Annotated[bool, doc("Another session works in the worktree.")]
-    sandboxed: Annotated[bool, doc("A sandboxed session may have changed what git runs in the worktree.")]
+    sandboxed: Annotated[bool, doc("A sandboxed session may have changed programs that git runs in it.")]
 
 
 class EventView(TypedDict):

@@ -31,7 +31,7 @@ ContainerCheck = Callable[[Peer, Session], bool]
 """Checks by the cgroup of a peer that the peer runs in the container of the session's workspace."""
 
 
-def anywhere(peer: Peer, session: Session) -> bool:
+def accept_any_peer(peer: Peer, session: Session) -> bool:
     """Accept every peer, until containers exist."""
     return True
 
@@ -50,7 +50,8 @@ class Identity:
         """The caller behind `peer`. Raises NotPermitted."""
         if peer.uid != os.geteuid():
             raise NotPermitted(
-                f"this daemon belongs to user id {os.geteuid()}, not {peer.uid}", "run sm as its owner"
+                f"this daemon belongs to user id {os.geteuid()}, not {peer.uid}",
+                "run sm as the owner of the daemon",
             )
         # A process that has ended shows no marks. Its request must not pass for the operator's.
         process = identify(peer.pid)
@@ -60,19 +61,21 @@ class Identity:
             "its terminal": await self._by_terminal(peer.pid),
         }
         if process is None or identify(peer.pid) != process:
-            raise NotPermitted("the calling process was gone before it was known who it is")
+            raise NotPermitted("the calling process ended before the daemon could identify it")
         named = {session_id for session_id in marks.values() if session_id is not None}
         if not named:
             return OPERATOR
         if len(named) > 1:
-            told = ", ".join(f"{mark} says {session_id}" for mark, session_id in marks.items() if session_id)
+            claims = ", ".join(
+                f"{mark} says {session_id}" for mark, session_id in marks.items() if session_id
+            )
             log.warning("refused a caller with two identities")
-            raise NotPermitted(f"it is not clear which session is calling: {told}")
+            raise NotPermitted(f"the calling process belongs to two sessions: {claims}")
         session_id = named.pop()
         if session_id not in self._sessions:
             raise NotPermitted(
-                f"session {session_id} is not known to this daemon",
-                "unset SM_SESSION_ID, or set SM_SOCKET to its daemon",
+                f"the calling session {session_id} is unknown to this daemon",
+                "unset SM_SESSION_ID, or set SM_SOCKET to the socket of its daemon",
             )
         return Caller(CallerKind.SESSION, session_id)
 
@@ -114,7 +117,7 @@ class Tokens:
         self._workspace = workspace
         self._contained = contained
 
-    def holder(self, peer: Peer, headers: Sequence[str]) -> Session:
+    def authenticate(self, peer: Peer, headers: Sequence[str]) -> Session:
         """The calling session; `headers` are all Authorization headers of the request.
 
         Raises Unauthenticated with the same message for every reason, so that a caller cannot distinguish another
@@ -134,18 +137,18 @@ class Tokens:
             or not _is_running(session)
             or not self._contained(peer, session)
         ):
-            raise refused()
+            raise invalid_token()
         return session
 
-    def is_over(self, holder: Session) -> bool:
+    def has_ended(self, holder: Session) -> bool:
         """True when the process that holds the token is known to be gone."""
         session = self._by_hash(holder.token_hash or _NOBODY)
         return session is None or session.exit is not None
 
 
-def refused() -> Unauthenticated:
+def invalid_token() -> Unauthenticated:
     return Unauthenticated(
-        "this is nobody's token here", "a session's own commands show it: run sm in the agent"
+        "missing or invalid session token", "run sm inside the agent, where its token is set"
     )
 
 

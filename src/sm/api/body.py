@@ -43,19 +43,19 @@ _DEPTH_MAX = 100
 _SECONDS = "must be a number of seconds, at most a day"
 _LIST = "must be a list"
 _WHOLE_NUMBERS = "must be a list of whole numbers"
-_TOO_LARGE = "has a number that nothing can have"
+_TOO_LARGE = "contains a number out of range"
 _OF_FIELD = {
-    "string_type": "must be a str",
-    "bool_type": "must be a bool",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
     "list_type": _LIST,
-    "dict_type": "must be a dict",
+    "dict_type": "must be an object",
     "float_type": _SECONDS,
     "finite_number": _SECONDS,
     "greater_than_equal": _SECONDS,
     "less_than_equal": _SECONDS,
 }
 _OF_ITEM = {
-    "string_type": "must be a list of texts",
+    "string_type": "must be a list of strings",
     "int_type": _WHOLE_NUMBERS,
     "int_from_float": _WHOLE_NUMBERS,
     "greater_than_equal": _TOO_LARGE,
@@ -82,13 +82,12 @@ class EmptyBody(Body):
 
 
 def _refusal(error: ErrorDetails) -> str:
-    """The message for one of pydantic's error types."""
     name, *inner = error["loc"]
     if not inner:
         return f"{name} {_OF_FIELD[error['type']]}"
     if isinstance(inner[0], int):
         return f"{name} {_OF_ITEM[error['type']]}"
-    return f"the values of {name} must be of type str"
+    return f"the values of {name} must be strings"
 
 
 async def read_json(request: web.Request) -> dict[str, Any]:
@@ -97,11 +96,11 @@ async def read_json(request: web.Request) -> dict[str, Any]:
     try:
         value = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError as error:
-        raise UsageError(f"the body is not JSON: {error}") from None
+        raise UsageError(f"the request body is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise UsageError("the body must be a JSON object")
+        raise UsageError("the request body must be a JSON object")
     if raw.count(b"{") + raw.count(b"[") > _DEPTH_MAX and not _is_shallow(value):
-        raise UsageError(f"the body is nested more than {_DEPTH_MAX} deep")
+        raise UsageError(f"the request body is nested more than {_DEPTH_MAX} levels deep")
     return value
 
 
@@ -142,18 +141,18 @@ def check_protocol(request: web.Request) -> None:
     version = request.headers.get(PROTOCOL_HEADER, str(PROTOCOL))
     if not version.isdecimal() or len(version) > _DIGITS_MAX or int(version) > PROTOCOL:
         raise ProtocolMismatch(
-            f"the daemon speaks protocol {PROTOCOL}, you speak {version[:20]}", "sm daemon restart"
+            f"the daemon speaks protocol {PROTOCOL}, this client speaks {version[:20]}", "sm daemon restart"
         )
 
 
-def moment(text: str, name: str) -> str:
+def check_time(text: str, name: str) -> str:
     """Check that `text` is a time after 1970 with a time zone, and return it. Raises UsageError."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{name} must be a time, ISO 8601") from None
+        raise UsageError(f"{name} must be an ISO 8601 time") from None
     if at.tzinfo is None:
-        raise UsageError(f"{name} must name its zone")
+        raise UsageError(f"{name} must have a time zone")
     if at.timestamp() < 0:
         raise UsageError(f"{name} must be after 1970")
     return text

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from sm.api.auth import refused
+from sm.api.auth import invalid_token
 from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
 from sm.core.models import Caller, Session
@@ -59,12 +59,12 @@ class ApiRequest:
         """The session that the path names. Raises NotFound; NotPermitted when the caller may not do `action` to it."""
         return self.services.sessions.find(self.caller, self.name, action)
 
-    def connected(self) -> bool:
+    def is_connected(self) -> bool:
         """True while the caller waits for the answer."""
         transport = self.http.transport
         return transport is not None and not transport.is_closing()
 
-    async def hold(self, condition: Callable[[], bool], wait_s: float) -> bool:
+    async def long_poll(self, condition: Callable[[], bool], wait_s: float) -> bool:
         """Wait until `condition`, checked after every change, holds; return False after `wait_s`.
 
         Raises ConnectionResetError when the caller has gone, so that nothing is done in its name; Unauthenticated
@@ -74,24 +74,24 @@ class ApiRequest:
             if wait_s <= 0:
                 return False
             with self.context.following():
-                if not await self.comes(condition, min(wait_s, WAIT_MAX_S)):
+                if not await self.wait_until(condition, min(wait_s, WAIT_MAX_S)):
                     return False
-        if not self.connected():
+        if not self.is_connected():
             raise ConnectionResetError("the caller has gone")
         return True
 
-    async def comes(self, condition: Callable[[], bool], wait_s: float) -> bool:
-        """As `hold`, without counting a follower."""
+    async def wait_until(self, condition: Callable[[], bool], wait_s: float) -> bool:
+        """As `long_poll`, but the wait does not count as a held request."""
         loop, store, context = asyncio.get_running_loop(), self.services.store, self.context
         deadline = loop.time() + wait_s
         while not condition():
             left = deadline - loop.time()
             if left <= 0:
                 return False
-            await store.changed(lambda: condition() or context.is_over(), min(left, _LOOK_EVERY_S))
+            await store.wait_until(lambda: condition() or context.is_over(), min(left, _LOOK_EVERY_S))
             if context.is_over():
-                raise refused()
-            if not self.connected():
+                raise invalid_token()
+            if not self.is_connected():
                 raise ConnectionResetError("the caller has gone")
         return True
 

@@ -29,17 +29,17 @@ def edge(record: Record) -> Middleware:
     `record` writes refusals to the audit log, except those that are in the log already.
     """
 
-    return web.middleware(partial(_answered, record))
+    return web.middleware(partial(_answer, record))
 
 
-async def _answered(record: Record, request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _answer(record: Record, request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         check_protocol(request)
         listener = listener_of(request)
         request[CONTEXT] = context = await listener.identify(request)
         # Only bodies from sessions count, so that agents cannot use up the limit of the operator.
         by_session = context.caller.session_id is not None
-        async with listener.received(request, counted=by_session) as body:
+        async with listener.receive_body(request, counted=by_session) as body:
             request[BODY] = body
             response = await handler(request)
     except errors.SmError as error:
@@ -53,7 +53,7 @@ async def _answered(record: Record, request: web.Request, handler: Handler) -> w
         bug = secrets.token_hex(4)
         log.exception("failed with bug %s", bug, extra={"sm_bug": bug})
         response = refusal(
-            errors.InternalError(f"a defect of sm, number {bug}", "sm daemon logs shows what happened")
+            errors.InternalError(f"internal error {bug}", f"search the log for {bug}: sm daemon logs")
         )
     if not response.prepared:
         response.headers[PROTOCOL_HEADER] = str(PROTOCOL)
@@ -95,13 +95,13 @@ def _who(request: web.Request) -> str:
 def _of_http(error: web.HTTPException, listener: Listener) -> errors.SmError:
     match error.status:
         case 404 | 405:
-            return errors.ProtocolMismatch("this daemon does not know that request", listener.unknown_hint)
+            return errors.ProtocolMismatch("this daemon does not know the request", listener.unknown_hint)
         case 408:
-            return errors.WaitTimeout("the body of the request did not arrive in time")
+            return errors.WaitTimeout("the request body did not arrive in time")
         case 413:
             return errors.LimitReached(f"the request is larger than {BODY_MAX_BYTES:,} bytes")
         case _:
-            return errors.UsageError(f"the request was refused: {error.reason}")
+            return errors.UsageError(f"invalid request: {error.reason}")
 
 
 class KernelIdentifier:
@@ -117,7 +117,7 @@ class KernelIdentifier:
         if caller is None:
             caller = await self._identity.caller(peer_of(transport.get_extra_info("socket")))
             self._callers[transport] = caller
-        return RequestContext(caller, listener.following)
+        return RequestContext(caller, listener.count_follower)
 
 
 class TokenIdentifier:
@@ -128,12 +128,12 @@ class TokenIdentifier:
 
     async def identify(self, listener: Listener, request: web.Request) -> RequestContext:
         peer = peer_of(_transport(request).get_extra_info("socket"))
-        holder = self._tokens.holder(peer, request.headers.getall("Authorization", ()))
+        holder = self._tokens.authenticate(peer, request.headers.getall("Authorization", ()))
         caller = Caller(CallerKind.SESSION, holder.id)
-        return RequestContext(caller, listener.following, lambda: self._tokens.is_over(holder))
+        return RequestContext(caller, listener.count_follower, lambda: self._tokens.has_ended(holder))
 
 
 def _transport(request: web.Request) -> asyncio.Transport:
     if request.transport is None:
-        raise errors.NotPermitted("the caller is gone")
+        raise errors.NotPermitted("the caller has closed the connection")
     return request.transport

@@ -88,7 +88,6 @@ def _plain(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def document() -> dict[str, Any]:
-    """The content of docs/openapi.json."""
     schemas, components = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for tag, routes in ROUTES.items():
@@ -201,7 +200,7 @@ def _error(schema: Schema) -> dict[str, Any]:
     }
 
 
-def printed(value: Any, indent: str = "", before: int = 0) -> str:
+def format_json(value: Any, indent: str = "", before: int = 0) -> str:
     """Format as JSON with short values on one line. `before`: the number of characters before the value in its line."""
     line = json.dumps(value, ensure_ascii=False)
     if before + len(line) <= _WIDTH or not isinstance(value, dict | list):
@@ -209,15 +208,15 @@ def printed(value: Any, indent: str = "", before: int = 0) -> str:
     deeper = indent + "  "
     if isinstance(value, dict):
         named = [(f"{deeper}{json.dumps(name)}: ", item) for name, item in value.items()]
-        items = [start + printed(item, deeper, len(start)) for start, item in named]
+        items = [start + format_json(item, deeper, len(start)) for start, item in named]
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if not any(isinstance(item, dict | list) for item in value):
         words = ", ".join(map(json.dumps, value))  # names: items without blanks
         filled = textwrap.wrap(words, _WIDTH, initial_indent=deeper, subsequent_indent=deeper)
         return "[\n" + "\n".join(filled) + f"\n{indent}]"
-    items = [deeper + printed(item, deeper, len(deeper)) for item in value]
+    items = [deeper + format_json(item, deeper, len(deeper)) for item in value]
     return "[\n" + ",\n".join(items) + f"\n{indent}]"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(printed(document()) + "\n")
+    sys.stdout.write(format_json(document()) + "\n")

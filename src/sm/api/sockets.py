@@ -1,4 +1,4 @@
-"""Serves listening sockets, and limits connections, followers, bodies and time.
+"""Serves listening sockets, and limits connections, followers (streams and held requests), bodies and times.
 
 Closes connections that send nothing, send slowly or do not read their answers. Agent sockets also close connections
 beyond a maximum. No input of one caller blocks the answers to others.
@@ -53,7 +53,7 @@ class Listener:
         name: str,
         bounds: SocketLimits,
         identify: Callable[["Listener", web.Request], Awaitable[RequestContext]],
-        unknown_hint: str = "sm daemon restart, after an upgrade",
+        unknown_hint: str = "after an upgrade: sm daemon restart",
     ) -> None:
         self.name = name
         self.bounds = bounds
@@ -77,11 +77,12 @@ class Listener:
         self._connections -= 1
 
     @contextmanager
-    def following(self) -> Iterator[None]:
-        """Count a follower inside the context. Raises LimitReached."""
+    def count_follower(self) -> Iterator[None]:
+        """Count an event stream or a held request while the context is open. Raises LimitReached."""
         if self.bounds.followers is not None and self._followers >= self.bounds.followers:
             raise LimitReached(
-                f"{self.bounds.followers} follow or wait on this socket already", "end one of them first"
+                f"{self.bounds.followers} clients already follow events or wait on this socket",
+                "end one of these clients first",
             )
         self._followers += 1
         try:
@@ -90,7 +91,7 @@ class Listener:
             self._followers -= 1
 
     @asynccontextmanager
-    async def received(self, request: web.Request, *, counted: bool) -> AsyncIterator[BodyBuffer]:
+    async def receive_body(self, request: web.Request, *, counted: bool) -> AsyncIterator[BodyBuffer]:
         """Receive the body; with `counted` it counts until it is taken. Raises LimitReached and HTTP exceptions."""
         buffer = BodyBuffer(self._count if counted else lambda size: None)
         try:
@@ -103,8 +104,8 @@ class Listener:
         self._bodies_bytes += size
         if size > 0 and self._bodies_bytes > self.bounds.bodies_bytes:
             raise LimitReached(
-                f"requests with more than {self.bounds.bodies_bytes:,} bytes are under way on this socket",
-                "repeat it in a moment",
+                f"the bodies of the current requests on this socket exceed {self.bounds.bodies_bytes:,} bytes",
+                "try again in a moment",
             )
 
     async def _receive(self, request: web.Request, buffer: BodyBuffer) -> None:
@@ -121,7 +122,7 @@ class Listener:
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (web.RequestPayloadError, http_exceptions.HttpProcessingError):
-            raise UsageError("the body is not what its head says") from None
+            raise UsageError("the request body does not match the request headers") from None
 
 
 class ServerConnection(web.RequestHandler):
@@ -183,13 +184,15 @@ class ServerConnection(web.RequestHandler):
             raise exc
         if not isinstance(exc, http_exceptions.HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        answer = refusal(UsageError("that is no request in HTTP/1.1"), status)
+        answer = refusal(UsageError("not a valid HTTP/1.1 request"), status)
         answer.force_close()
         return answer
 
 
 def _full(listener: Listener) -> bytes:
-    error = LimitReached(f"this socket has {listener.bounds.connections} connections, and takes no more")
+    error = LimitReached(
+        f"this socket already has {listener.bounds.connections} connections", "try again in a moment"
+    )
     answer = refusal(error, 503)
     body = answer.body
     assert isinstance(body, bytes)
@@ -234,7 +237,7 @@ def listen(path: str) -> socket.socket:
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
         raise InvalidPath(
             f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
-            "set SM_HOME to a shorter directory",
+            "set SM_HOME to a directory with a shorter path",
         )
     with suppress(FileNotFoundError):
         os.unlink(path)

@@ -64,12 +64,12 @@ class Views:
         own = caller_session is None or caller_session.id == event.session_id
         if not own and sessions.is_hidden(caller_session, event.parent_session_id):
             event = replace(event, parent_session_id=None)
-        return shaped(answers.EventView, event)
+        return build_view(answers.EventView, event)
 
     def workspace(self, workspace: Workspace) -> answers.WorkspaceView:
         sessions = self.services.workspaces.sessions(self.caller, workspace.slug)
         given = asdict(workspace.capabilities)
-        return shaped(
+        return build_view(
             answers.WorkspaceView,
             workspace,
             working_dir=workspace.directory,
@@ -80,7 +80,7 @@ class Views:
 
     def request(self, request: Request) -> answers.RequestView:
         session = self.services.store.sessions.get(request.session_id)
-        return shaped(
+        return build_view(
             answers.RequestView,
             request,
             request_id=request.name,
@@ -90,7 +90,7 @@ class Views:
         )
 
 
-def shaped(view: type[View], source: object, **own: Any) -> View:
+def build_view(view: type[View], source: object, **own: Any) -> View:
     """An object of the documented type `view`, with the values in `own`, and attributes of `source` for the rest."""
     fields = view.__annotations__
     return cast(View, {name: own[name] if name in own else getattr(source, name) for name in fields})
@@ -101,7 +101,7 @@ def session_json(
 ) -> answers.SessionView:
     """One session, without `children`. `activity_s`: the time of the last output in its terminal."""
     process, exit = session.process, session.exit
-    return shaped(
+    return build_view(
         answers.SessionView,
         session,
         session_id=session.id,
@@ -133,14 +133,16 @@ def nest(
 
 
 def message_json(message: Message) -> answers.MessageView:
-    return shaped(
+    return build_view(
         answers.MessageView, message, message_id=message.id, status=message.state, **{"from": message.sender}
     )
 
 
-def letter_json(rendered: RenderedMessage) -> answers.LetterView:
+def rendered_message_json(rendered: RenderedMessage) -> answers.LetterView:
     return {**message_json(rendered.message), "text": rendered.text, "shown": rendered.shown}
 
 
 def failures_json(done: RestoreResult) -> list[answers.FailureView]:
-    return [shaped(answers.FailureView, error, session_id=session_id) for session_id, error in done.failed]
+    return [
+        build_view(answers.FailureView, error, session_id=session_id) for session_id, error in done.failed
+    ]

@@ -11,7 +11,7 @@ from sm.config import AgentConfig, Config, Definition, is_agent_type
 from sm.core.models import Workspace
 from sm.core.text import folded
 from sm.errors import ConfigError, ExternalError, UnknownAgentType
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.providers.base import Provider
 
 CONFIGURED = "config"
@@ -61,49 +61,47 @@ class Catalog:
     def usable(self) -> tuple[AgentType, ...]:
         return tuple(t for t in self.types if t.usable)
 
-    def known(self, name: str) -> AgentType | None:
+    def find(self, name: str) -> AgentType | None:
         """The type that takes precedence for this name, even if it is not usable."""
         return next((t for t in self.types if t.name == name and t.shadowed_by is None), None)
 
     def pick(self, name: str) -> AgentType:
         """The usable type of this name. Raises UnknownAgentType, and ConfigError for a broken definition file."""
-        found = self.known(name)
-        if found is None or found.withheld:
-            raise UnknownAgentType(f"unknown agent type {folded(name, 64)}", self._hint(name, found))
-        if found.problem is not None:
-            lines = "\n".join(f"{found.origin}:{each}" for each in found.problem.splitlines())
-            raise ConfigError(f"agent type {name} cannot be used:\n{lines}", "mend the file, or remove it")
-        return found
+        agent_type = self.find(name)
+        if agent_type is None or agent_type.withheld:
+            raise UnknownAgentType(f"unknown agent type {folded(name, 64)}", self._hint(name, agent_type))
+        if agent_type.problem is not None:
+            lines = "\n".join(f"{agent_type.origin}:{line}" for line in agent_type.problem.splitlines())
+            raise ConfigError(f"agent type {name} cannot be used:\n{lines}", "fix the file or remove it")
+        return agent_type
 
-    def unmatched(self, names: Sequence[str]) -> tuple[str, ...]:
+    def unknown_name_warnings(self, names: Sequence[str]) -> tuple[str, ...]:
         """A warning for each name without a type, with the most similar name."""
         warnings = []
         for name in names:
-            if self.known(name) is None:
+            if self.find(name) is None:
                 near = _nearest(name, self.types)
                 warnings.append(
-                    f"there is no agent type {name} now{f'; did you mean {near}?' if near else ''}"
+                    f"agent type {name} does not exist{f'; did you mean {near}?' if near else ''}"
                 )
         return tuple(warnings)
 
-    def _hint(self, name: str, found: AgentType | None) -> str:
-        if found is not None:
+    def _hint(self, name: str, agent_type: AgentType | None) -> str:
+        if agent_type is not None:
             if self.workspace is None:
-                return "sessions without a workspace are not given it: default_capabilities.agents in config.yaml"
+                return f"to allow {name} without a workspace, set default_capabilities.agents in config.yaml"
             slug = self.workspace.slug
-            return (
-                f"workspace {slug} does not give it to its sessions: sm workspace set {slug} --agents NAMES"
-            )
+            return f"to allow {name} in workspace {slug}: sm workspace set {slug} --agents NAMES"
         if near := _nearest(name, self.usable):
             return f"did you mean {near}?"
         if self.usable:
-            known = folded(", ".join(sorted({each.name for each in self.usable})), 600)
-            return f"known are: {known}; after a change of config.yaml: sm daemon restart"
-        return f"add it under commands: in {self.where} (sm config --example), then: sm daemon restart"
+            known = folded(", ".join(sorted({usable.name for usable in self.usable})), 600)
+            return f"known agent types: {known}; after a change of config.yaml: sm daemon restart"
+        return f"add one under commands: in {self.where} (see sm config --example), then: sm daemon restart"
 
 
 def _nearest(name: str, types: Sequence[AgentType]) -> str | None:
-    by_lower = {each.name.lower(): each.name for each in types}
+    by_lower = {known.name.lower(): known.name for known in types}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     return by_lower[near[0]] if near else None
 
@@ -112,8 +110,8 @@ def check_name(name: str) -> None:
     """Raises UnknownAgentType for an invalid name, before any file is read."""
     if not is_agent_type(name):
         raise UnknownAgentType(
-            f"unknown agent type {folded(name, 64)}",
-            "its name is letters, digits, dash and underscore, at most 64; sm agents lists those that there are",
+            f"invalid agent type {folded(name, 64)!r}",
+            "use letters, digits, dash and underscore, at most 64 characters; list agent types: sm agents",
         )
 
 
@@ -124,18 +122,20 @@ class AgentTypes:
     callers share one read per directory. A spawn of a configured type waits only _BRIEFING_WITHIN_S for the files.
     """
 
-    def __init__(self, config: Config, places: Places, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, config: Config, paths: InstancePaths, providers: Mapping[str, Provider]) -> None:
         self._config = config
-        self._places = places
+        self._paths = paths
         self._providers = providers
         self._definitions = {
-            name: each.definitions for name, each in providers.items() if each.definitions is not None
+            name: provider.definitions
+            for name, provider in providers.items()
+            if provider.definitions is not None
         }
         self._files = DefinitionFiles(tuple(self._definitions))
         self._running: dict[Directory, asyncio.Future[Contents]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "sm-definitions")
 
-    async def found(
+    async def catalog(
         self, workspace: Workspace | None, environment: Mapping[str, str], *, wanted: str | None = None
     ) -> Catalog:
         """The agent types for a session in `workspace` that inherits `environment`.
@@ -143,27 +143,31 @@ class AgentTypes:
         `wanted`: the type to start. Files cannot change a configured type; they only extend the list in its briefing,
         so the timeout is short. Raises ExternalError when a file system does not answer.
         """
-        configured = {each.name: each for each in self._configured()}
+        configured = {t.name: t for t in self._configured()}
         kind = configured.get(wanted or "")
         if kind is not None and kind.provider not in self._definitions:
-            return self._catalog(workspace, {})
+            return self._build_catalog(workspace, {})
         within_s = _READ_WITHIN_S if kind is None else _BRIEFING_WITHIN_S
         try:
             async with asyncio.timeout(within_s):
                 directories = dict.fromkeys(self._directories(workspace, environment))
-                contents = await asyncio.gather(*(self._contents(each) for each in directories))
+                contents = await asyncio.gather(*(self._contents(directory) for directory in directories))
                 by_directory = dict(zip(directories, contents, strict=True))
         except TimeoutError:
-            trouble = f"do not answer within {within_s:g} s"
+            trouble = f"did not respond within {within_s:g} s"
             if kind is None:
                 raise ExternalError(f"the directories of agent definitions {trouble}", "sm doctor") from None
-            warning = f"the agent types that files define are not told to it: their directories {trouble}"
-            return replace(self._catalog(workspace, {}), unread=(warning,))
-        return self._catalog(workspace, by_directory)
+            warning = (
+                f"the agent does not know the agent types that files define: their directories {trouble}"
+            )
+            return replace(self._build_catalog(workspace, {}), unread=(warning,))
+        return self._build_catalog(workspace, by_directory)
 
-    def _catalog(self, workspace: Workspace | None, by_directory: Mapping[Directory, Contents]) -> Catalog:
+    def _build_catalog(
+        self, workspace: Workspace | None, by_directory: Mapping[Directory, Contents]
+    ) -> Catalog:
         warnings: list[str] = []
-        types = {each.name.lower(): each for each in self._configured()}
+        types = {t.name.lower(): t for t in self._configured()}
         shadowed: list[AgentType] = []
         seen: set[tuple[int, int]] = set()
         for directory, contents in by_directory.items():
@@ -177,7 +181,7 @@ class AgentTypes:
                 first = types.setdefault(name.lower(), agent_type)
                 if first is not agent_type:
                     shadowed.append(replace(agent_type, shadowed_by=first.origin))
-        offered = self._offered(workspace)
+        offered = self._offered_names(workspace)
         return Catalog(
             workspace,
             tuple(
@@ -185,15 +189,15 @@ class AgentTypes:
                 for t in (*types.values(), *shadowed)
             ),
             tuple(warnings),
-            self._places.config,
+            self._paths.config,
         )
 
     def _configured(self) -> Iterator[AgentType]:
         for provider in self._providers.values():
             for name in provider.agent_types:
-                yield AgentType(name, provider.name, CONFIGURED, provider.configured(name) or AgentConfig())
+                yield AgentType(name, provider.name, CONFIGURED, provider.agent_config(name) or AgentConfig())
 
-    def _offered(self, workspace: Workspace | None) -> tuple[str, ...] | None:
+    def _offered_names(self, workspace: Workspace | None) -> tuple[str, ...] | None:
         """The names of the types that sessions there may use; None: all."""
         if workspace is not None:
             return workspace.capabilities.agents
@@ -229,7 +233,7 @@ class AgentTypes:
             yield Directory(workspace.directory, (".sm", "agents"), first, own=False)
             for name, definitions in self._definitions.items():
                 yield Directory(workspace.directory, definitions.project_directory, name, own=False)
-        yield Directory(self._places.home, ("agents",), first, own=True)
+        yield Directory(self._paths.home, ("agents",), first, own=True)
         for name, definitions in self._definitions.items():
             directory = definitions.user_directory(environment)
             if directory is not None:
@@ -241,7 +245,7 @@ class AgentTypes:
         if isinstance(definition, str):
             return AgentType(name, directory.provider, path, problem=definition)
         provider = definition.provider or directory.provider
-        agent, warnings = self._definitions[provider].applied(definition)
+        agent, warnings = self._definitions[provider].apply(definition)
         if agent.spawnable and not directory.own:
             agent = agent.model_copy(update={"spawnable": False})
             warnings += ("`spawnable` has no effect in the directory of a workspace, where agents can write",)

@@ -26,7 +26,7 @@ _ODD_SHOWN = 3
 _PARSED_MAX = 256
 """Entries of the parse cache, of at most 64 KiB each."""
 _TOO_MUCH = (
-    f"1:1: is not read: with it the settings in this directory are longer than {_SETTINGS_MAX:,} characters"
+    f"1:1: is ignored: the settings in this directory are longer than {_SETTINGS_MAX:,} characters in total"
 )
 
 
@@ -64,7 +64,7 @@ class DefinitionFiles:
     def read(self, directory: Directory) -> Contents:
         """The definitions in a directory, none if it does not exist. Blocks; never raises."""
         identity = None
-        found: list[tuple[str, Definition | str]] = []
+        definitions: list[tuple[str, Definition | str]] = []
         warnings: list[str] = []
         # Agents can change the directory of a workspace, so links below it are not followed.
         base, below = (directory.path, ()) if directory.own else (directory.base, directory.below)
@@ -72,12 +72,12 @@ class DefinitionFiles:
             with directory_below(base, below, follow=directory.own) as descriptor:
                 status = os.fstat(descriptor)
                 identity = (status.st_dev, status.st_ino)
-                found += self._definitions(directory, descriptor, warnings)
+                definitions += self._definitions(directory, descriptor, warnings)
         except FileNotFoundError:
             pass
         except OSError as error:
-            warnings.append(f"{directory.path} cannot be read: {_trouble(error, directory)}")
-        return Contents(identity, tuple(found), tuple(warnings))
+            warnings.append(f"cannot read {directory.path}: {_trouble(error, directory)}")
+        return Contents(identity, tuple(definitions), tuple(warnings))
 
     def _definitions(
         self, directory: Directory, descriptor: int, warnings: list[str]
@@ -106,7 +106,7 @@ def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[
         for count, entry in enumerate(entries):
             if count == _ENTRIES_MAX:
                 warnings.append(
-                    f"{directory.path} holds more than {_ENTRIES_MAX:,} files: not all are looked at"
+                    f"{directory.path} contains more than {_ENTRIES_MAX:,} files: sm reads only some of them"
                 )
                 break
             stem, dot, rest = entry.name.rpartition(".")
@@ -117,10 +117,12 @@ def _listed(directory: Directory, descriptor: int, warnings: list[str]) -> list[
         shown = ", ".join(f"{folded(stem, 40)}.md" for stem in sorted(odd)[:_ODD_SHOWN])
         more = f" and {len(odd) - _ODD_SHOWN:,} more" if len(odd) > _ODD_SHOWN else ""
         warnings.append(
-            f"{directory.path}: {shown}{more}: an agent type is named with letters, digits, dash and underscore"
+            f"{directory.path}: {shown}{more}: use letters, digits, dash and underscore in the name of an agent type"
         )
     if len(names) > _FILES_MAX:
-        warnings.append(f"{directory.path} holds {len(names):,} definitions: the first {_FILES_MAX} count")
+        warnings.append(
+            f"{directory.path} contains {len(names):,} definitions: sm reads only the first {_FILES_MAX}"
+        )
     return sorted(names)[:_FILES_MAX]
 
 
@@ -130,9 +132,9 @@ def _content(directory: Directory, descriptor: int, name: str) -> bytes | str | 
         # One byte over the limit, so that read_definition reports longer files.
         return read_file(name, DEFINITION_MAX_BYTES + 1, directory=descriptor, follow=directory.own).data
     except FileNotFoundError:
-        return "1:1: is a link to a file that is not there" if directory.own else None
+        return "1:1: the file is a link to a missing file" if directory.own else None
     except NotRegular:
-        return "1:1: is not a file"
+        return "1:1: is not a regular file"
     except OSError as error:
         return f"1:1: cannot be read: {_trouble(error, directory)}"
 
@@ -144,8 +146,8 @@ def _parsed(content: bytes, name: str, providers: tuple[str, ...]) -> Definition
     except ConfigError as error:
         return error.message
     except Exception:  # noqa: BLE001  a defect in reading one file must not affect others
-        _log.exception("a definition could not be read")
-        return "1:1: cannot be understood: an error of sm (sm daemon logs)"
+        _log.exception("could not read the definition of an agent type")
+        return "1:1: cannot be read: internal error of sm (see sm daemon logs)"
 
 
 def _trouble(error: OSError, directory: Directory) -> str:

@@ -54,7 +54,7 @@ _DEPTH_MAX = 8
 class Grants:
     """The MCP servers and skills of one session."""
 
-    given: GrantedCapabilities = field(default_factory=GrantedCapabilities)
+    granted: GrantedCapabilities = field(default_factory=GrantedCapabilities)
     """The settings for the agent CLI. The caller adds `mcp_file`, whose path is not known here."""
     servers: Servers = field(default_factory=dict, repr=False)
     """Servers by name, from the files, without the parts that the trust level forbids."""
@@ -65,7 +65,7 @@ class Grants:
         if not self.servers:
             return None
         identity = {name: environment[name] for name in IDENTITY if name in environment}
-        servers = {name: _as(server, identity) for name, server in self.servers.items()}
+        servers = {name: _with_identity(server, identity) for name, server in self.servers.items()}
         return json.dumps({"mcpServers": servers})  # not orjson: paths may hold bytes that are not UTF-8
 
 
@@ -104,9 +104,9 @@ class Granter:
                 )
         except TimeoutError:
             raise UsageError(
-                f"the MCP servers and skills around {folded(session.working_dir, 400)} cannot be used: what they lie "
-                f"on did not answer within {_TIME_S:g} s",
-                f"look at the file systems there, and whether their {' or '.join(sources.names)} are links",
+                f"cannot read the MCP servers and skills for {folded(session.working_dir, 400)}: "
+                f"the file system did not respond within {_TIME_S:g} s",
+                f"check that {' or '.join(sources.names)} in the project do not link to a slow file system",
             ) from None
 
     def _read(
@@ -118,7 +118,7 @@ class Granter:
         allowed: Capabilities,
     ) -> Grants:
         until_s = time.monotonic() + _TIME_S
-        around = _around(session.working_dir)
+        around = _directories_above(session.working_dir)
         directory = None if workspace is None else workspace.directory
         if directory is not None and directory not in around:
             around = (*around, directory)
@@ -130,17 +130,17 @@ class Granter:
             return Grants()
         strict = workspace is not None and workspace.strict_mcps
         warnings: list[str] = []
-        found = user_servers(sources.user_mcps, repository)
-        own = frozenset(found)
+        servers = user_servers(sources.user_mcps, repository)
+        own = frozenset(servers)
         project: Servers = {}
         if directory is not None:
             project = project_servers(sources.project_mcps[directory])
-            found = {**found, **project}
+            servers = {**servers, **project}
             own -= project.keys()
-        chosen = found
+        chosen = servers
         if allowed.mcps is not None:
-            chosen = {name: server for name, server in found.items() if name in allowed.mcps}
-            warnings += (_missing_warning(name, found) for name in allowed.mcps if name not in found)
+            chosen = {name: server for name, server in servers.items() if name in allowed.mcps}
+            warnings += (_missing_warning(name, servers) for name in allowed.mcps if name not in servers)
         if session.effective_mode is TrustLevel.SANDBOXED:
             kept = {
                 name: _sandboxed(server)
@@ -155,7 +155,7 @@ class Granter:
             )
             chosen = kept
         # Otherwise the agent CLI would find the omitted servers by itself, also in other places.
-        strict = strict or allowed.mcps is not None or len(chosen) < len(found)
+        strict = strict or allowed.mcps is not None or len(chosen) < len(servers)
         off: dict[str, None] = {}
         if strict or directory is not None:
             for place in around:
@@ -167,17 +167,17 @@ class Granter:
                 if not strict and place != directory and not project.keys() >= set(names):
                     more = ", ".join(folded(name, NAME_SHOWN) for name in names if name not in project)
                     warnings.append(
-                        f"not used from {path}: {more} (a session in a workspace gets the MCP servers of "
-                        "the workspace's own file, and the user's)"
+                        f"MCP servers not used from {path}: {more} (a session in a workspace gets only the MCP "
+                        "servers of the workspace's own file and of the user)"
                     )
         skills_off, all_own, missing = _skills(allowed.skills, sources, _SkillSearch(writable, until_s))
         warnings += missing
         return Grants(
             GrantedCapabilities(
                 strict_mcps=strict,
-                mcps_off=_fitting(tuple(off), "MCP servers"),
+                mcps_off=_check_length(tuple(off), "MCP servers"),
                 skills=allowed.skills is None or bool(allowed.skills),
-                skills_off=_fitting(skills_off, "skills"),
+                skills_off=_check_length(skills_off, "skills"),
                 own_skills=all_own,
             ),
             chosen,
@@ -188,7 +188,7 @@ class Granter:
 # ------------------------------------------------------------------------------------------------------- the servers
 
 
-def _as(server: Server, identity: Mapping[str, str]) -> Server:
+def _with_identity(server: Server, identity: Mapping[str, str]) -> Server:
     """Copy a server's block with the session's identity. A server with a URL has no environment."""
     if "command" not in server:
         return server
@@ -219,8 +219,8 @@ def _is_on_host(server: Server, is_of_user: bool, directory: str | None) -> bool
     return program.startswith(("/", "~", "$")) and not program.startswith(directory.rstrip("/") + "/")
 
 
-def _missing_warning(name: str, found: Servers) -> str:
-    near = get_close_matches(name, found, n=1)
+def _missing_warning(name: str, servers: Servers) -> str:
+    near = get_close_matches(name, servers, n=1)
     hint = f"; did you mean {folded(near[0], NAME_SHOWN)}?" if near else ""
     return f"there is no MCP server {folded(name, NAME_SHOWN)}{hint}"
 
@@ -234,15 +234,15 @@ def _skills(
     """The skills to turn off, whether the bundled skills of the agent CLI stay, and warnings."""
     if allowed is None:
         return (), True, ()
-    found = dict.fromkeys(name for directory in sources.skills for name in search.skills(directory))
-    found |= dict.fromkeys(name for directory in sources.commands for name in search.commands(directory))
-    missing = [name for name in allowed if name not in found]
+    skills = dict.fromkeys(name for directory in sources.skills for name in search.skills(directory))
+    skills |= dict.fromkeys(name for directory in sources.commands for name in search.commands(directory))
+    missing = [name for name in allowed if name not in skills]
     warnings = tuple(
-        f"there is no skill {folded(name, NAME_SHOWN)} here: in case it is one that comes with the agent, all of "
-        "those stay usable"
+        f"there is no skill {folded(name, NAME_SHOWN)} here; if it is built into the agent, all built-in skills "
+        "stay usable"
         for name in missing
     )
-    return tuple(name for name in found if name not in allowed), bool(missing), warnings
+    return tuple(name for name in skills if name not in allowed), bool(missing), warnings
 
 
 class _SkillSearch:
@@ -262,7 +262,10 @@ class _SkillSearch:
             yield entry.name
 
     def commands(self, directory: str) -> Iterator[str]:
-        """`sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`. Follows links, except loops, as claude does (measured)."""
+        """The names of commands: `sub/x.md` is `sub:x`, `sub/SKILL.md` is `sub`.
+
+        Follows links, except loops, as claude does (measured).
+        """
         waiting: list[tuple[str, tuple[str, ...], frozenset[tuple[int, int]]]]
         waiting = [(self._top(directory), (), frozenset())]
         while waiting:
@@ -274,7 +277,7 @@ class _SkillSearch:
             if (info.st_dev, info.st_ino) in above:
                 continue
             if len(prefix) > _DEPTH_MAX:
-                raise _unbounded(directory, f"it is more than {_DEPTH_MAX} directories deep")
+                raise _over_limit_error(directory, f"more than {_DEPTH_MAX} directory levels")
             below = above | {(info.st_dev, info.st_ino)}
             for entry in self._entries(path, directory):
                 if os.path.isdir(entry.path):
@@ -289,48 +292,51 @@ class _SkillSearch:
         real = os.path.realpath(directory)
         if _inside(directory, self._writable) and not _inside(real, self._writable) and os.path.exists(real):
             raise UsageError(
-                f"the skills of {folded(directory, 400)} cannot be told: it leads out of the project, and agents can "
-                "write there",
-                "replace the link by a directory, or let the session use all skills",
+                f"cannot list the skills in {folded(directory, 400)}: "
+                "agents can change this path, and it is a link that leads out of the project",
+                "replace the link with a directory, or allow all skills for the session",
             )
         return real
 
     def _entries(self, path: str, directory: str) -> list["os.DirEntry[str]"]:
-        found = []
+        kept = []
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     self._left -= 1
                     if self._left < 0:
-                        raise _unbounded(directory, f"there are more than {_ENTRIES_MAX} entries")
+                        raise _over_limit_error(directory, f"more than {_ENTRIES_MAX} entries")
                     if time.monotonic() > self._until_s:
                         raise TimeoutError
-                    found.append(entry)
+                    kept.append(entry)
         except TimeoutError:
             raise
         except OSError:
             return []
-        return sorted(found, key=lambda entry: entry.name)
+        return sorted(kept, key=lambda entry: entry.name)
 
 
-def _unbounded(directory: str, bound: str) -> UsageError:
+def _over_limit_error(directory: str, bound: str) -> UsageError:
     return UsageError(
-        f"the skills of {folded(directory, 400)} cannot be told: {bound}",
-        "take away what does not belong there, or let the session use all skills",
+        f"cannot list the skills in {folded(directory, 400)}: {bound}",
+        "remove files that do not belong there, or allow all skills for the session",
     )
 
 
 def _inside(path: str, directories: Sequence[str]) -> bool:
-    return any(path == each or path.startswith(each.rstrip("/") + "/") for each in directories)
+    return any(path == directory or path.startswith(directory.rstrip("/") + "/") for directory in directories)
 
 
-def _fitting(names: tuple[str, ...], what: str) -> tuple[str, ...]:
+def _check_length(names: tuple[str, ...], what: str) -> tuple[str, ...]:
     if sum(len(name.encode("utf-8", "surrogateescape")) + 8 for name in names) > _NAMES_MAX_CHARS:
-        raise UsageError(f"there are too many {what} around ({len(names)}) to keep them from the session")
+        raise UsageError(
+            f"too many {what} to deny to the session: {len(names)}",
+            "remove some of them, or allow all of them for the session",
+        )
     return names
 
 
-def _around(working_dir: str) -> tuple[str, ...]:
+def _directories_above(working_dir: str) -> tuple[str, ...]:
     """The directory, without links, and all its parents: agent CLIs look for project files in each of them."""
     path = PurePath(os.path.realpath(working_dir))
     return tuple(map(str, (path, *path.parents)))

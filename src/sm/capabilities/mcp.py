@@ -67,16 +67,16 @@ def _read(
     if content is None:
         return {}
     if content.cut:
-        raise _unusable(path, f"is larger than {max_bytes // 1024} KiB")
+        raise _unusable(path, f"the file is larger than {max_bytes // 1024} KiB")
     try:
         value = orjson.loads(content.data.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         if tries > 1 and _stamp(content.status) != _later_stamp(path):
             return _read(path, max_bytes, used, follow=follow, tries=tries - 1)
         at = f"line {error.lineno}, column {error.colno}"
-        raise _unusable(path, f"is no JSON: {error.msg} ({at})") from None
+        raise _unusable(path, f"invalid JSON: {error.msg} ({at})") from None
     if not isinstance(value, dict):
-        raise _unusable(path, "holds no JSON object")
+        raise _unusable(path, "the file must contain a JSON object")
     return used(value)
 
 
@@ -98,16 +98,16 @@ def _content(path: str, max_bytes: int, *, follow: bool) -> Content | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotRegular:
-        raise _unusable(path, "is no regular file") from None
+        raise _unusable(path, "not a regular file") from None
     except OSError as error:
         link = not follow and os.path.islink(path)
-        reason = "is a link, and agents can write there" if link else f"cannot be read: {error.strerror}"
+        reason = "the file is a link that agents can change" if link else str(error.strerror)
         raise _unusable(path, reason) from None
 
 
 def _unusable(path: str, reason: str) -> UsageError:
     return UsageError(
-        f"the MCP servers of {folded(path, 400)} cannot be used: it {reason}", "repair or remove that file"
+        f"cannot read the MCP servers in {folded(path, 400)}: {reason}", "fix the file or remove it"
     )
 
 
@@ -116,7 +116,7 @@ def _servers(path: str, value: Mapping[str, Any]) -> Servers:
     if servers is None:
         return {}
     if not isinstance(servers, dict):
-        raise _unusable(path, "has mcpServers that are no object")
+        raise _unusable(path, "mcpServers must be an object")
     return servers
 
 
@@ -125,30 +125,30 @@ def _checked(path: str, value: Mapping[str, Any]) -> Servers:
     for name, server in servers.items():
         trouble = _trouble(server)
         if trouble is not None:
-            raise _unusable(path, f"has an MCP server {folded(name, NAME_SHOWN)!r} {trouble}")
+            raise _unusable(path, f"MCP server {folded(name, NAME_SHOWN)!r} {trouble}")
     return servers
 
 
 def _trouble(server: Any) -> str | None:
     """The mistake in the settings of one server. Unknown keys are left to the agent CLI."""
     if not isinstance(server, dict):
-        return "that is no object"
+        return "must be an object"
     if _is_deeper(server, _DEPTH_MAX):
-        return "that is nested too deep"
+        return "is nested too deeply"
     if server.get("type", "stdio") == "stdio" and "url" not in server:
         command = server.get("command")
         if not isinstance(command, str) or not command:
-            return "without a command"
+            return "has no command"
     elif not isinstance(server.get("url", ""), str):
-        return "whose url is no text"
+        return "must have a string as url"
     if not isinstance(server.get("command", ""), str):
-        return "whose command is no text"
+        return "must have a string as command"
     arguments = server.get("args", [])
     if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
-        return "whose args are no list of texts"
+        return "must have a list of strings as args"
     environment = server.get("env", {})
     if not isinstance(environment, dict) or not all(isinstance(value, str) for value in environment.values()):
-        return "whose env is no object of texts"  # claude ignores such a server silently (measured)
+        return "must have an object of strings as env"  # claude ignores such a server silently (measured)
     return None
 
 

@@ -10,63 +10,74 @@ TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from typing import NoReturn
 
-AGENTS = "Start and stop agents"
-MESSAGES = "Talk with them"
-STATE = "See what they do"
-REPORTS = "Report, from inside an agent"
-DAEMON = "The daemon, its settings, and the rest"
+AGENTS = "Manage agents"
+STATE = "See what agents do"
+MESSAGES = "Talk to agents"
+REPORTS = "Report from inside an agent"
+SETUP = "Setup and administration"
 
 COMMANDS = (
-    (AGENTS, "spawn", "Start an agent in a terminal of its own."),
-    (AGENTS, "kill", "End agents and everything they started."),
-    (AGENTS, "interrupt", "Make agents leave off what they do."),
-    (AGENTS, "attach", "Put an agent's terminal on yours."),
-    (AGENTS, "restore", "Start ended sessions again, where they left off."),
-    (AGENTS, "fork", "Start a second agent with all that another one knows."),
-    (AGENTS, "adopt", "Make a session of an agent that runs in a tmux pane of yours."),
-    (AGENTS, "reparent", "Give a session another parent, who is told of it from then on."),
-    (AGENTS, "archive", "Put ended sessions out of sight."),
-    (AGENTS, "unarchive", "Bring archived sessions back into sight."),
-    (AGENTS, "rm", "Remove ended sessions for good, with all that they left."),
-    (AGENTS, "workspace", "Make and change workspaces: teams, each with a directory."),
-    (MESSAGES, "send", "Send a message to one or several agents."),
-    (MESSAGES, "broadcast", "Send one message to all live children."),
-    (MESSAGES, "inbox", "Show the messages that wait for you, oldest first."),
-    (MESSAGES, "log", "Show the last messages, and what became of them."),
-    (MESSAGES, "wait", "Wait until sessions have ended, or have come to another status."),
-    (MESSAGES, "requests", "List the requests that wait for an answer, or show one in full."),
-    (MESSAGES, "approve", "Grant a permission, or agree to a plan or a proposed completion."),
-    (MESSAGES, "reject", "Refuse a proposed completion, a permission or a question."),
-    (MESSAGES, "deny", "Refuse a permission, a question or a proposed completion."),
-    (MESSAGES, "answer", "Answer a question that a session has asked."),
+    (AGENTS, "spawn", "Start an agent in its own terminal."),
+    (AGENTS, "attach", "Attach to an agent's terminal."),
+    (AGENTS, "interrupt", "Interrupt agents (Escape). They stay alive."),
+    (AGENTS, "kill", "End agents and every process they started."),
+    (AGENTS, "restore", "Restart ended sessions and resume their conversations."),
+    (AGENTS, "fork", "Start an agent from a copy of another agent's conversation."),
+    (AGENTS, "adopt", "Manage an agent you started yourself in a tmux pane."),
+    (AGENTS, "reparent", "Move a session under another parent."),
+    (AGENTS, "archive", "Hide ended sessions from lists."),
+    (AGENTS, "unarchive", "Show archived sessions in lists again."),
+    (AGENTS, "rm", "Delete ended sessions and their files."),
+    (AGENTS, "agents", "List the agent types that you can spawn."),
+    (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
+    (STATE, "all", "List all sessions as a tree."),
     (STATE, "children", "List the children of a session."),
-    (STATE, "all", "Show every session as a tree."),
-    (STATE, "status", "Show the whole system, or everything about one session."),
-    (STATE, "why", "Show what a session's status rests on."),
-    (STATE, "what", "Say in a few sentences what a session is about."),
-    (STATE, "progress", "Show how far a session has come."),
-    (STATE, "events", "Show or follow what happened."),
-    (STATE, "tail", "Show the last things one session did."),
-    (STATE, "output", "Show the last lines of a session's terminal."),
-    (STATE, "checkpoints", "List the milestones a session reported."),
-    (STATE, "me", "Show the session that this command runs in."),
     (STATE, "who", "List the other children of my parent."),
-    (STATE, "others", "List every other session of my workspace."),
-    (STATE, "agents", "List the agent types that can be spawned."),
-    (REPORTS, "checkpoint", "Report a milestone to the parent."),
-    (REPORTS, "note", "Say in one line what is being done now."),
-    (REPORTS, "ask", "Ask the parent, or the operator, a question."),
-    (REPORTS, "complete", "Report that the work is done, or why not."),
-    (DAEMON, "daemon", "Start, stop and inspect the daemon."),
-    (DAEMON, "config", "Show the configuration in effect."),
-    (DAEMON, "doctor", "Check that everything needed is there."),
-    (DAEMON, "trust", "Answer claude's question whether it may work in a directory."),
-    (DAEMON, "demo", "Watch a small team of agents work, then clean up."),
-    (DAEMON, "version", "Show the version."),
-    (DAEMON, "completion", "Print the completion script for a shell."),
-    (DAEMON, "hook", "Hand over an event of an agent; for its hooks, not for people."),
+    (STATE, "others", "List the other sessions of my workspace."),
+    (STATE, "me", "Show the session that runs this command."),
+    (STATE, "status", "Show the state of the system, or of one session."),
+    (STATE, "progress", "Show a session's progress: tokens, cost, tools, activity."),
+    (STATE, "tail", "Show an agent's last actions, or follow new ones."),
+    (STATE, "output", "Show the last lines of an agent's terminal."),
+    (STATE, "events", "Show events, or follow new ones."),
+    (STATE, "checkpoints", "List the milestones that a session reported."),
+    (STATE, "what", "Summarize a session in a few sentences."),
+    (STATE, "why", "Explain a session's status, or who answered a request."),
+    (STATE, "wait", "Wait until sessions end or reach a status."),
+    (MESSAGES, "send", "Send a message to agents."),
+    (MESSAGES, "broadcast", "Send a message to all your agents."),
+    (MESSAGES, "inbox", "Show the messages in your inbox."),
+    (MESSAGES, "log", "Show sent messages and whether they arrived."),
+    (MESSAGES, "requests", "List open requests, or show one in full."),
+    (MESSAGES, "approve", "Approve a permission, plan or proposed completion."),
+    (MESSAGES, "deny", "Deny a permission, plan, question or proposed completion."),
+    (MESSAGES, "reject", "Reject a request; the same as sm deny."),
+    (MESSAGES, "answer", "Answer an agent's question."),
+    (REPORTS, "checkpoint", "Report a milestone."),
+    (REPORTS, "note", "Set a one-line note about the current work."),
+    (REPORTS, "ask", "Ask the parent or the operator a question."),
+    (REPORTS, "complete", "Report that the work is done, or why it failed."),
+    (SETUP, "demo", "Run a demo: a small team of agents at work."),
+    (SETUP, "doctor", "Check this machine for what sm needs."),
+    (SETUP, "config", "Show or check the configuration."),
+    (SETUP, "trust", "Mark a directory as trusted for claude."),
+    (SETUP, "daemon", "Start, stop and inspect the daemon."),
+    (SETUP, "completion", "Print a shell completion script."),
+    (SETUP, "version", "Show the version."),
+    (SETUP, "help", "Show help for a command, or list all commands."),
 )
-"""(section, name, first line of help), in the order of `sm --help`, which therefore imports no command."""
+"""(section, name, first line of help) in the order of `sm help --all`, which therefore imports no command."""
+
+COMMON = frozenset(
+    {
+        *("spawn", "attach", "kill", "restore", "all", "status", "tail", "wait"),
+        *("send", "requests", "approve", "deny", "answer", "demo", "doctor"),
+    }
+)
+"""The commands that `sm --help` shows."""
+
+INTERNAL = frozenset({"hook"})
+"""Commands that only programs call. Help and completion omit them."""
 
 
 def main() -> "NoReturn":

@@ -15,7 +15,7 @@ from sm.wire import decode
 
 
 def bulk_command(help: str | None, action: str, done: Callable[[JsonObject], str]) -> click.Command:
-    """Build a command that only takes IDs and applies `action` to each session."""
+    """Build a command that only takes sessions and applies `action` to each session."""
 
     @click.command(help=help)
     @session_arguments

@@ -43,7 +43,7 @@ class Call:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         text = self.client.text("POST", path, body=body or {}, key=new_key(), timeout_s=timeout_s)
-        self.show_changed(text, layout)
+        self.show_with_warnings(text, layout)
 
     def show(self, document: str, layout: Layout) -> None:
         """Print one JSON document of the daemon."""
@@ -62,7 +62,7 @@ class Call:
         else:
             print_lines(shown)
 
-    def show_changed(self, document: str, layout: Layout) -> None:
+    def show_with_warnings(self, document: str, layout: Layout) -> None:
         """Print an answer on stdout, and its warnings on stderr."""
         warnings = decode(document).get("warnings")
         if warnings:
@@ -77,6 +77,6 @@ json_option = click.option(
     "call",
     is_flag=True,
     callback=lambda context, parameter, value: Call(value),
-    help="Print JSON, errors too (on stderr).",
+    help="Print JSON, also for errors (on stderr).",
 )
 """Adds --json. The command receives a Call as `call`."""

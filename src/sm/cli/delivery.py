@@ -10,7 +10,7 @@ from sm.cli.call import Call
 from sm.cli.display.errors import Failures
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject, line
-from sm.cli.options import rate_wait_option
+from sm.cli.options import rate_wait_option, seconds_option
 from sm.client.http import Client
 from sm.core.states import OPEN_STATES, MessageState
 from sm.errors import IllegalState, SmError, UsageError, WaitTimeout
@@ -41,28 +41,38 @@ class DeliveryOptions(NamedTuple):
     def body(self, text: str) -> dict[str, object]:
         """Build the request body without the recipient. Raises UsageError for options that exclude each other."""
         if self.no_wait and self.wait is not None:
-            raise UsageError("--wait and --no-wait exclude each other")
+            raise UsageError("--wait and --no-wait cannot be used together")
         if self.urgent and self.mode == "idle":
-            raise UsageError("--mode idle and --urgent exclude each other")
+            raise UsageError("--mode idle and --urgent cannot be used together")
         return {"text": text, "mode": "urgent" if self.urgent else self.mode, "ttl_s": self.ttl}
 
 
 def delivery_options(command: Command) -> Command:
     """Add the options that fill DeliveryOptions. The command gets them as keyword arguments."""
-    for option in (
-        click.option("--mode", type=click.Choice(["auto", "idle"]), default="auto", show_default=True,
-                     help="As soon as it takes input, or when it is idle."),
-        click.option("--urgent", is_flag=True,
-                     help="Before all others. An agent with turns leaves off what it does; what reads lines gets a "
-                     "C-c. For who may interrupt it."),
-        click.option("--ttl", type=click.FloatRange(min=1, max=86_400), metavar="SECONDS",
-                     help="Give up when it was not taken so soon; a day."),
-        click.option("--wait", type=click.FloatRange(min=0, max=86_400), metavar="SECONDS",
-                     help="Until it is known what became of it: exit 0 arrived, 4 not, 10 not in time."),
-        click.option("--no-wait", is_flag=True, help="Return when it is stored."),
-    ):  # fmt: skip
+    for option in (  # the last one comes first in the help
+        rate_wait_option,
+        seconds_option(
+            "--ttl", least=1, help="Time after which an undelivered message expires.  [default: one day]"
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["auto", "idle"]),
+            default="auto",
+            show_default=True,
+            metavar="MODE",
+            help="When to deliver: auto (as soon as the agent takes input) or idle (when it is idle).",
+        ),
+        click.option(
+            "--urgent",
+            is_flag=True,
+            help="Deliver before other messages, and interrupt the agent's current work. Agents that take messages "
+            "from their inbox are not interrupted.",
+        ),
+        click.option("--no-wait", is_flag=True, help="Return as soon as the message is stored."),
+        seconds_option("--wait", help="Longest wait for the message to arrive.  [default: 5]"),
+    ):
         command = option(command)
-    return rate_wait_option(command)
+    return command
 
 
 def deliver(
@@ -116,7 +126,7 @@ def _follow(client: Client, message: JsonObject, deadline: float) -> JsonObject:
 
 
 def outcome(message: JsonObject, *, must_arrive: bool) -> str:
-    """Describe a message's outcome in the words of design section 6.
+    """Describe a message's outcome in one line.
 
     Raises IllegalState for a message that failed, and WaitTimeout when `must_arrive` and the message is still open.
     """
@@ -132,7 +142,7 @@ def outcome(message: JsonObject, *, must_arrive: bool) -> str:
         raise IllegalState(f"message {number} to session {message['session_id']} is {line(status)}: {reason}")
     if must_arrive:
         raise WaitTimeout(
-            f"message {number} is still {line(status)} ({reason}); it was not taken back",
+            f"message {number} is still {line(status)} ({reason}); it was not cancelled",
             f"sm log {message['session_id']}",
         )
     return f"{line(status)} ({reason}), message {number}" if reason else f"{line(status)}, message {number}"

@@ -2,26 +2,33 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 
 import click
 
 from sm import __version__
-from sm.cli import COMMANDS
+from sm.cli import COMMANDS, COMMON, INTERNAL
 from sm.errors import PlatformUnsupported
 
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMPLETE = "_SM_COMPLETE"
+COMMAND_HELP = 'Run "sm COMMAND --help" for help on a command.'
+_NAMES = tuple(name for _, name, _ in COMMANDS)
+_NAME_WIDTH = max(map(len, _NAMES))
 
 
 class LazyGroup(click.Group):
-    """A group of the commands in `COMMANDS`, which are modules of `sm.cli.commands`."""
+    """A group of the commands in `COMMANDS` and `INTERNAL`, which are modules of `sm.cli.commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for _, name, _ in COMMANDS]
+        return list(_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if all(name != cmd_name for _, name, _ in COMMANDS):
+        if not _exists(cmd_name):
             return None
         command = import_module(f"sm.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
@@ -30,47 +37,71 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and all(name != args[0] for _, name, _ in COMMANDS):
-            raise click.UsageError(f"there is no command {args[0]!r}{nearest(args[0])}", ctx)
+        if not args[0].startswith("-") and not _exists(args[0]):
+            raise click.UsageError(f"unknown command {args[0]!r}{nearest(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for section in dict.fromkeys(section for section, _, _ in COMMANDS):
-            with formatter.section(section):
-                formatter.write_dl([(name, line) for group, name, line in COMMANDS if group == section])
+        write_commands(formatter, COMMON)
+        formatter.write(f'\n{COMMAND_HELP}\nRun "sm help --all" for all commands.\n')
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        commands = [(name, line) for _, name, line in COMMANDS if name.startswith(incomplete)]
+        names = [CompletionItem(name, help=line) for name, line in commands]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def write_commands(formatter: click.HelpFormatter, names: Collection[str] = _NAMES) -> None:
+    """Write the commands of `names` with their first lines of help, by section."""
+    commands = [command for command in COMMANDS if command[1] in names]
+    width = _NAME_WIDTH if names is _NAMES else max(map(len, names))
+    for section in dict.fromkeys(section for section, _, _ in commands):
+        with formatter.section(section):
+            formatter.write_dl(
+                [(name.ljust(width), line) for group, name, line in commands if group == section]
+            )
+
+
+def _exists(name: str) -> bool:
+    return name in _NAMES or name in INTERNAL
 
 
 def nearest(name: str) -> str:
     """The end of an error message: suggests commands with a similar name, or is empty."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(name, [known for _, known, _ in COMMANDS])
+    matches = get_close_matches(name, _NAMES)
     return f"; did you mean {' or '.join(matches)}?" if matches else ""
 
 
 @click.command(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="sm", message="%(prog)s %(version)s")
 def sm() -> None:
-    """Start coding agents, each in a terminal of its own, and see what they do.
+    """Run coding agents in the background, each in its own terminal.
+
+    Wherever a command takes a SESSION, give the session's name, its ID, or at least the first 4
+    characters of its ID.
 
     \b
-    Example:
+    Examples:
       sm spawn Engineer "Implement the login endpoint" --name login
-      sm children
+      sm all
+      sm attach engineer-login
     """
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code. Errors are for `display.errors.print_error`."""
     if sys.platform != "linux":
-        raise PlatformUnsupported(f"sm runs on Linux, WSL2 included, and not on {sys.platform}")
+        raise PlatformUnsupported(f"sm runs only on Linux (including WSL2), not on {sys.platform}")
     if COMPLETE in os.environ:
         return _complete()
     arguments = list(arguments) or ["--help"]
-    if arguments[0] == "help":
-        arguments = [*arguments[1:2], "--help"]
     if sys.stdout is not None and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO in typeshed, a TextIOWrapper here
     with sm.make_context("sm", arguments) as context:

@@ -5,9 +5,9 @@ import sys
 import time
 from collections.abc import Mapping
 
-from sm.client.http import Away, Client, owner_hint
+from sm.client.http import Client, DaemonAway, owner_hint
 from sm.errors import DaemonUnavailable, NotPermitted, RateLimited, UsageError
-from sm.paths import Places, places
+from sm.paths import InstancePaths, instance_paths
 
 PATIENCE_S = 5.0
 """The longest wait of an agent's command for the daemon."""
@@ -25,31 +25,31 @@ class Instance:
     caller through the kernel.
     """
 
-    __slots__ = ("environ", "places", "session_id", "socket_path")
+    __slots__ = ("environ", "paths", "session_id", "socket_path")
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         home = environ.get("SM_HOME", "")
         if home and not home.startswith("/"):
-            # places() ignores a relative path, as the XDG specification demands for its own variables. The user
+            # instance_paths() ignores a relative path, as the XDG specification demands for its own variables. The user
             # would then change another instance than intended.
-            raise UsageError(f"SM_HOME must be an absolute path, and {home!r} is not")
+            raise UsageError(f"SM_HOME must be an absolute path, not {home!r}")
         self.environ = environ
-        self.places = places(environ)
+        self.paths = instance_paths(environ)
         self.session_id = environ.get("SM_SESSION_ID") or None
-        self.socket_path = environ.get("SM_SOCKET") or self.places.socket
+        self.socket_path = environ.get("SM_SOCKET") or self.paths.socket
         if self.session_id is not None and self.socket_path.endswith(_SOCKET_IN_STATE):
             # An agent has no SM_HOME: the path of its socket leads to its instance.
             state = self.socket_path.removesuffix(_SOCKET_IN_STATE)
-            self.places = Places(self.places.config, state)
+            self.paths = InstancePaths(self.paths.config, state)
 
     @property
-    def own_socket(self) -> bool:
+    def has_default_socket(self) -> bool:
         """True when a daemon started by this command would listen on `socket_path`."""
-        return self.socket_path == self.places.socket
+        return self.socket_path == self.paths.socket
 
     @property
     def was_stopped(self) -> bool:
-        return self.own_socket and os.path.lexists(self.places.stopped)
+        return self.has_default_socket and os.path.lexists(self.paths.stopped)
 
     def client(self, *, start: bool = True, rate_wait_s: float = RATE_WAIT_S) -> Client:
         """Return a client that starts the daemon (for an agent: waits for it) and retries; not with `start=False`."""
@@ -66,9 +66,9 @@ class _DaemonWaiter:
         self.instance = instance
         self.deadline: float | None = None
 
-    def __call__(self, away: Away) -> None:
+    def __call__(self, away: DaemonAway) -> None:
         if self.instance.was_stopped:
-            raise stopped()
+            raise daemon_stopped_error()
         now = time.monotonic()
         self.deadline = self.deadline or now + PATIENCE_S
         if now > self.deadline:
@@ -105,15 +105,15 @@ class _DaemonStarter:
         self.instance = instance
         self.starts = 0
 
-    def __call__(self, away: Away) -> None:
-        if not self.instance.own_socket:
-            raise DaemonUnavailable(away.message, "SM_SOCKET names another daemon's socket: unset SM_SOCKET")
+    def __call__(self, away: DaemonAway) -> None:
+        if not self.instance.has_default_socket:
+            raise DaemonUnavailable(away.message, "to use your own daemon: unset SM_SOCKET")
         if self.instance.was_stopped:
-            raise stopped()
+            raise daemon_stopped_error()
         self.starts += 1
         if self.starts > _MOST_STARTS:
             raise DaemonUnavailable(
-                f"the daemon went away {_MOST_STARTS} times before it had answered", "sm daemon logs"
+                f"the daemon exited {_MOST_STARTS} times before its first answer", "sm daemon logs"
             )
         start(self.instance)
 
@@ -123,19 +123,19 @@ def start(instance: Instance) -> None:
     _check_owner(instance)
     from sm.cli.start_daemon import launch
 
-    launch(instance.places, instance.environ)
+    launch(instance.paths, instance.environ)
 
 
-def stopped() -> DaemonUnavailable:
-    return DaemonUnavailable("the daemon was stopped", "sm daemon start")
+def daemon_stopped_error() -> DaemonUnavailable:
+    return DaemonUnavailable("the daemon is stopped", "sm daemon start")
 
 
 def _check_owner(instance: Instance) -> None:
     """Refuse another user's instance: root with a user's HOME would leave files that the user cannot write."""
-    path = instance.places.state
+    path = instance.paths.state
     exists = os.path.exists(path)
     while not os.path.exists(path):
         path = os.path.dirname(path)
     owner = os.stat(path).st_uid
     if owner != os.geteuid() and (exists or "SUDO_UID" in instance.environ):
-        raise NotPermitted(f"{path} belongs to user {owner}", owner_hint(owner))
+        raise NotPermitted(f"{path} belongs to user id {owner}", owner_hint(owner))

@@ -2,14 +2,19 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from sm.cli.instance import RATE_WAIT_S, Instance
 from sm.errors import SmError, UsageError
 
+TYPE_CHECKING = False  # see wire.py
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 COMPLETION_S = 1.0
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
 
@@ -90,30 +95,60 @@ def agent_types_query(session_id: str | None, workspace: str | None) -> dict[str
     return query
 
 
-session_argument = click.argument("session", metavar="ID", shell_complete=session_names)
+class Option(click.Option):
+    """An option whose help omits the range of its number. The error for a number out of range names it."""
+
+    def get_help_extra(self, ctx: click.Context) -> "OptionHelpExtra":
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+def seconds_option(
+    *names: str, least: int = 0, most: int | None = 86_400, default: int | None = None, help: str
+) -> Callable[[Command], Command]:
+    """Build an option that takes a number of seconds."""
+    return _range_option(names, click.FloatRange(least, most), "SECONDS", default, help)
+
+
+def number_option(
+    *names: str, least: int = 0, most: int | None = 10_000, default: int | None = None, help: str
+) -> Callable[[Command], Command]:
+    """Build an option that takes a whole number."""
+    return _range_option(names, click.IntRange(least, most), "NUMBER", default, help)
+
+
+def _range_option(
+    names: Sequence[str], type: click.ParamType[Any], metavar: str, default: int | None, help: str
+) -> Callable[[Command], Command]:
+    return click.option(
+        *names, cls=Option, type=type, metavar=metavar, default=default, show_default=True, help=help
+    )
+
+
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
 """Takes an id, a unique prefix of an id, a name or a friendly name."""
-optional_session = click.argument("session", metavar="[ID]", required=False, shell_complete=session_names)
+optional_session = click.argument(
+    "session", metavar="[SESSION]", required=False, shell_complete=session_names
+)
 session_arguments = click.argument(
-    "sessions", metavar="ID...", nargs=-1, required=True, shell_complete=session_names
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_names
 )
 REQUEST_NAME = re.compile(r"[rR][0-9]+")
-request_argument = click.argument("request", metavar="REQUEST|ID", shell_complete=open_requests)
+request_argument = click.argument("request", metavar="REQUEST|SESSION", shell_complete=open_requests)
 """Takes the name of an open request, or a session that has exactly one."""
-rate_wait_option = click.option(
+rate_wait_option = seconds_option(
     "--rate-wait",
     "rate_wait_s",
-    type=click.FloatRange(min=0, max=86_400),
-    default=RATE_WAIT_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="From an agent that is too fast: wait so long in all, then exit 6.",
+    default=round(RATE_WAIT_S),
+    help="Longest total wait for a rate limit, which only agents have; then exit code 6.",
 )
 """For commands with a rate limit."""
 workspace_option = click.option(
     "--workspace",
-    metavar="SLUG",
+    metavar="WORKSPACE",
     shell_complete=workspaces,
-    help="Only those of this workspace; - is those in none.",
+    help="Only sessions of this workspace; - for sessions without one.",
 )
 
 

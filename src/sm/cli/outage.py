@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import click
 
-from sm.cli.instance import Instance, stopped
-from sm.client.http import Away, Client
+from sm.cli.instance import Instance, daemon_stopped_error
+from sm.client.http import Client, DaemonAway
 from sm.core.backoff import Backoff
 
 T = TypeVar("T")
@@ -24,17 +24,16 @@ class _Outage:
         self._is_on = False
 
     def pause_s(self) -> float:
-        """Return the pause before the next try."""
         if not self._is_on:
             self._is_on = True
-            click.echo("the daemon is away; waiting for it", err=True)
+            click.echo("the daemon is not running; waiting for it", err=True)
         return self._backoff.next_s()
 
     def end(self) -> None:
         self._backoff.reset()
         if self._is_on:
             self._is_on = False
-            click.echo("the daemon is back", err=True)
+            click.echo("the daemon is running again", err=True)
 
 
 def until_answered(
@@ -55,9 +54,9 @@ def until_answered(
                 started = True
             answer = ask(instance.client(start=False), _at_most(_HELD_S, deadline))
             outage.end()
-        except Away:
+        except DaemonAway:
             if instance.session_id is None and instance.was_stopped:
-                raise stopped() from None
+                raise daemon_stopped_error() from None
             answer = None
             time.sleep(_at_most(outage.pause_s(), deadline))
         if answer is not None:
@@ -89,5 +88,5 @@ def follow(client: Client, query: Mapping[str, object], since: int) -> Iterator[
                 if seq > cursor:
                     cursor = seq
                     yield event
-        except Away:
+        except DaemonAway:
             time.sleep(outage.pause_s())

@@ -8,7 +8,7 @@ import click
 
 from sm.cli.hook.spool import remove, write
 from sm.cli.instance import Instance
-from sm.client.http import Away, Client, new_key
+from sm.client.http import Client, DaemonAway, new_key
 from sm.errors import DaemonUnavailable, NotFound, SmError, UsageError
 from sm.wire import AGENT_SOCKET_NAME
 
@@ -26,11 +26,11 @@ def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | Non
         if instance.session_id is not None:
             raise
         raise UsageError(
-            f"only an agent can call sm {action}: no session runs here (SM_SESSION_ID is not set)",
-            f"see an agent's own words with: sm {'checkpoints' if action == 'checkpoint' else 'status'} ID",
+            f"only an agent can run sm {action}, and SM_SESSION_ID is not set",
+            f"show an agent's reports: sm {'checkpoints' if action == 'checkpoint' else 'status'} SESSION",
         ) from None
     if answer is None:
-        click.echo("recorded; the daemon is away")
+        click.echo("recorded; the daemon is not available")
     return answer
 
 
@@ -48,7 +48,7 @@ def _post(instance: Instance, action: str, path: str, body: Mapping[str, object]
         if instance.socket_path.endswith(AGENT_SOCKET_NAME):  # a container cannot reach the spool
             return instance.client().post(path, body, key=key)
         spooled = write(instance, action, body, key)
-        if not isinstance(error, Away):
+        if not isinstance(error, DaemonAway):
             return None  # a daemon listens but does not answer
     try:
         answer = instance.client().post(path, body, key=key)

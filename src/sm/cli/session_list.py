@@ -28,7 +28,7 @@ def list_command(
 ) -> click.Command:
     """Build a command that prints the sessions listed at `path`.
 
-    `has_status` adds --status. `of_session` adds ID and --recursive; `path` is then relative to that session.
+    `has_status` adds --status. `of_session` adds SESSION and --recursive; `path` is then relative to that session.
     """
 
     def command(*, call: Call, session: str | None = None, **options: Any) -> None:
@@ -51,12 +51,19 @@ def list_command(
 
 
 _search_option = click.option(
-    "--search", metavar="WORDS", help="Only those whose names, notes, results or directory hold all of these."
+    "--search",
+    metavar="TEXT",
+    help="Only sessions with all these words in their name, title, note, result or directory.",
 )
-_archived_option = click.option("--archived", is_flag=True, help="The archived ones too.")
+_archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
 _status_option = click.option(
-    "--status", type=click.Choice([*map(str, Status), "all"]), help="Only those with this status."
+    "--status",
+    type=click.Choice([*map(str, Status), "all"]),
+    default="all",
+    show_default=True,
+    metavar="STATUS",
+    help=f"Only sessions with this status: {', '.join(Status)} or all.",
 )
 _recursive_option = click.option(
-    "--recursive", "-r", is_flag=True, help="Grandchildren and all below, as a tree."
+    "--recursive", "-r", is_flag=True, help="Include all descendants, as a tree."
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from sm.client.http import Client
 from sm.errors import AlreadyRunning, DaemonUnavailable, SmError, from_wire
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.wire import decode
 
 START_S = 15.0
@@ -27,7 +27,7 @@ _RESET_SIGNALS = (
 )  # fmt: skip
 
 
-def launch(places: Places, environ: Mapping[str, str]) -> None:
+def launch(paths: InstancePaths, environ: Mapping[str, str]) -> None:
     """Start a daemon and return when one is ready, perhaps one that another command started first.
 
     Raises the daemon's own error (a wrong configuration, a refused database); DaemonUnavailable when it exits without
@@ -37,7 +37,7 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
     locked = False
     while True:
         try:
-            answer = _start_process(places, environ, deadline)
+            answer = _start_process(paths, environ, deadline)
         except DaemonUnavailable:
             if locked and time.monotonic() > deadline:  # another daemon held the lock all the time
                 raise _lock_error() from None
@@ -51,7 +51,7 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
         # The lock belongs to a daemon that is about to listen, or about to exit.
         retry_at = time.monotonic() + _RETRY_S
         while time.monotonic() < retry_at:
-            if _answers(places.socket):
+            if _answers(paths.socket):
                 return
             time.sleep(0.02)
         if time.monotonic() > deadline:
@@ -59,11 +59,11 @@ def launch(places: Places, environ: Mapping[str, str]) -> None:
 
 
 def _lock_error() -> DaemonUnavailable:
-    return DaemonUnavailable("another daemon holds the lock and does not answer", "sm daemon logs")
+    return DaemonUnavailable("another daemon holds the lock and does not respond", "sm daemon logs")
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Select the variables that the daemon may inherit from the command that starts it (design section 9)."""
+    """Select the variables that the daemon may inherit from the command that starts it."""
     return {
         name: value
         for name, value in environ.items()
@@ -82,15 +82,15 @@ def _answers(socket_path: str) -> bool:
 def _error(answer: Mapping[str, Any]) -> SmError:
     error = answer.get("error")
     if not isinstance(error, dict):
-        return DaemonUnavailable("the daemon did not say whether it is ready", "sm daemon logs")
+        return DaemonUnavailable("the daemon sent no valid ready message", "sm daemon logs")
     hint = error.get("hint")
     return from_wire(str(error.get("code")), str(error.get("message")), None if hint is None else str(hint))
 
 
-def _start_process(places: Places, environ: Mapping[str, str], deadline: float) -> dict[str, Any]:
+def _start_process(paths: InstancePaths, environ: Mapping[str, str], deadline: float) -> dict[str, Any]:
     """Return the daemon's readiness message; empty when the message is malformed."""
     try:
-        errors, begin = _open_errors(places)
+        errors, begin = _open_errors(paths)
     except OSError as error:
         raise DaemonUnavailable(f"the daemon cannot start: {error.filename}: {error.strerror}") from None
     reader, writer = os.pipe()
@@ -105,8 +105,10 @@ def _start_process(places: Places, environ: Mapping[str, str], deadline: float) 
         os.close(reader)
         os.close(errors)
     if not line:
-        output = _last_errors(places, begin)
-        raise DaemonUnavailable("the daemon ended while it was starting" + output, "sm daemon run shows more")
+        output = _last_errors(paths, begin)
+        raise DaemonUnavailable(
+            "the daemon exited during its start" + output, "see its output: sm daemon run"
+        )
     try:
         answer = decode(line.decode("utf-8", "replace"))
     except ValueError:
@@ -114,16 +116,16 @@ def _start_process(places: Places, environ: Mapping[str, str], deadline: float) 
     return answer if isinstance(answer, dict) else {}
 
 
-def _open_errors(places: Places) -> tuple[int, int]:
+def _open_errors(paths: InstancePaths) -> tuple[int, int]:
     """Open the file for the daemon's stderr, and return its descriptor and size.
 
     The daemon uses stderr before its log is open, and when it crashes.
     """
-    os.makedirs(os.path.dirname(places.state), exist_ok=True)
-    for directory in (places.state, places.log):
+    os.makedirs(os.path.dirname(paths.state), exist_ok=True)
+    for directory in (paths.state, paths.log):
         os.makedirs(directory, 0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    errors = os.open(places.log + "/daemon.err", flags, 0o600)
+    errors = os.open(paths.log + "/daemon.err", flags, 0o600)
     size = os.fstat(errors).st_size
     if size > _ERRORS_MAX_BYTES:
         os.ftruncate(errors, 0)
@@ -131,8 +133,8 @@ def _open_errors(places: Places) -> tuple[int, int]:
     return errors, size
 
 
-def _last_errors(places: Places, begin: int) -> str:
-    with open(places.log + "/daemon.err", "rb") as errors:
+def _last_errors(paths: InstancePaths, begin: int) -> str:
+    with open(paths.log + "/daemon.err", "rb") as errors:
         errors.seek(begin)
         text = errors.read(64 * 1024).decode("utf-8", "replace")
     lines = text.splitlines()[-20:]
@@ -140,7 +142,7 @@ def _last_errors(places: Places, begin: int) -> str:
 
 
 def _become_daemon(writer: int, errors: int, environ: Mapping[str, str]) -> None:
-    """In the forked child: execute `python -m sm.daemon` in a session of its own. Never returns."""
+    """In the forked child: execute `python -m sm.daemon` in a new kernel session. Never returns."""
     try:
         os.setsid()
         # The second fork prevents a controlling terminal. It also keeps the daemon from becoming a zombie child of a

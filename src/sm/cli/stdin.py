@@ -25,10 +25,10 @@ def read_text(what: str, limit: int) -> str:
     try:
         text = data.decode("utf-8").replace("\r\n", "\n") if len(data) <= max_bytes else None
     except UnicodeDecodeError as error:
-        raise InvalidText(f"the {what} is not UTF-8: byte {error.start + 1}") from None
+        raise InvalidText(f"the {what} is not UTF-8: invalid byte at position {error.start + 1}") from None
     if text is None or len(text.rstrip("\n")) > limit:
         raise InvalidText(
             f"the {what} has more than {limit:,} characters",
-            f"put it into a file and name the file in the {what}",
+            f"write the text to a file and give its path in the {what}",
         )
     return text

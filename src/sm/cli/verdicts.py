@@ -6,7 +6,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.options import request_argument
-from sm.client.http import quoted
+from sm.client.http import percent_encode
 from sm.errors import NotFound
 
 
@@ -15,7 +15,7 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
 
     @click.command(help=help)
     @request_argument
-    @click.argument("message", required=False)
+    @click.argument("message", metavar="[MESSAGE]", required=False)
     @json_option
     def command(request: str, message: str | None, call: Call) -> None:
         send_verdict(call, request, {"approved": approved, "message": message}, done)
@@ -26,6 +26,6 @@ def verdict_command(help: str | None, *, approved: bool, done: str) -> click.Com
 def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done: str) -> None:
     """Answer a request and print the result. `reference` is its id, or a session with exactly one open request."""
     if reference in ("", ".", ".."):
-        raise NotFound(f"no request {reference!r}", "sm requests")
-    path = f"/v1/requests/{quoted(reference)}/answer"
+        raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
+    path = f"/v1/requests/{percent_encode(reference)}/answer"
     call.post(path, lambda r: [f"{done} {r['request_id']} of session {r['session_id']}"], verdict)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sm.client.http import Client, session_path, workspace_path
 from sm.core.text import folded
-from sm.core.worktrees import PLACE, above, is_name, main_of, overlap, placed
+from sm.core.worktrees import PLACE, do_overlap, is_name, outer_repository, path_and_branch, repository_of
 from sm.errors import ExternalError, InvalidPath, NotPermitted, SandboxUnavailable, SmError, UsageError
 
 _TIMEOUT_S = 120
@@ -63,24 +63,26 @@ def make(client: Client, directory: str, name: str) -> Worktree:
     session may have changed the programs that git runs.
     """
     if not is_name(name):
-        raise UsageError(f"name {folded(name, 80)!r} is not usable for a branch")
+        raise UsageError(
+            f"invalid branch name {folded(name, 80)!r}", "use letters a-z, digits, dot, dash and underscore"
+        )
     try:
         top = _git(directory, "rev-parse", "--show-toplevel")
     except ExternalError as error:
-        raise UsageError(f"{folded(directory, 200)} is in no git repository: {error.message}") from None
+        raise UsageError(f"{folded(directory, 200)} is not in a git repository: {error.message}") from None
     if not top:
-        raise UsageError(f"{folded(directory, 200)} is in no git worktree")
+        raise UsageError(f"{folded(directory, 200)} is not in a git worktree")
     common, top = _common(directory), os.path.realpath(top)
-    main = os.path.dirname(common) if os.path.basename(common) == ".git" else above(top)
-    path, branch = placed(main, name)
+    main = os.path.dirname(common) if os.path.basename(common) == ".git" else outer_repository(top)
+    path, branch = path_and_branch(main, name)
     if os.path.lexists(path):
-        raise UsageError(f"there is a worktree {path} already", "choose another --name")
+        raise UsageError(f"worktree {path} already exists", "choose another --name")
     if os.path.realpath(path) != path:
-        raise UsageError(f"no worktree for {name}: a link leads from {main}/{PLACE} to elsewhere")
+        raise UsageError(f"cannot create worktree {name}: the path {main}/{PLACE} contains a link")
     if _sandboxed(client, {common, main, top}):
         raise NotPermitted(
-            f"a sandboxed session may have changed what git runs in {folded(main, 200)}",
-            "make a worktree yourself, and name it with --working-dir",
+            f"a sandboxed session may have changed the programs that git runs in {folded(main, 200)}",
+            "create a worktree yourself, then: sm spawn AGENT_TYPE --working-dir PATH",
         )
     _hide(common)
     try:
@@ -88,7 +90,7 @@ def make(client: Client, directory: str, name: str) -> Worktree:
         _git(directory, "worktree", "add", "--quiet", "--no-track", "-b", branch, path, start)
     except ExternalError as error:
         hint = "choose another --name" if "already exists" in error.message else None
-        raise UsageError(f"no worktree for {name}: {error.message}", hint) from None
+        raise UsageError(f"cannot create worktree {name}: {error.message}", hint) from None
     inside = os.path.normpath(os.path.join(path, os.path.relpath(os.path.realpath(directory), top)))
     return Worktree(path, branch, inside if os.path.isdir(inside) else path, common, start)
 
@@ -103,11 +105,11 @@ def clean(session: Mapping[str, Any]) -> str | None:
     reason: str | None
     try:
         if session["sandboxed"]:
-            reason = "a sandboxed session may have changed what git runs in it"
+            reason = "a sandboxed session may have changed the programs that git runs in it"
         elif session["used"]:
             reason = "another session works there"
         elif not os.path.lexists(path):
-            return _prune(main_of(path, branch), branch)
+            return _prune(repository_of(path, branch), branch)
         else:
             reason = _reason_to_keep(path, branch)
         if reason is None:
@@ -116,7 +118,7 @@ def clean(session: Mapping[str, Any]) -> str | None:
     except ExternalError as error:
         reason = error.message
     if reason is not None:
-        return f"the worktree {folded(path, 4096)} stays: {reason}"
+        return f"kept the worktree {folded(path, 4096)}: {reason}"
     return _remove_branch(common, branch)
 
 
@@ -138,10 +140,10 @@ def _remove_branch(common: str, branch: str) -> str | None:
         if set(containing.split("\n")) - {ref}:
             _git(common, "branch", "-D", branch)
             return None
-        reason = "it has commits that are nowhere else"
+        reason = "it has commits that no other branch or tag contains"
     except ExternalError as error:
         reason = error.message
-    return f"the branch {folded(branch, 200)} stays: {reason}"
+    return f"kept the branch {folded(branch, 200)}: {reason}"
 
 
 def _reason_to_keep(path: str, branch: str) -> str | None:
@@ -149,26 +151,26 @@ def _reason_to_keep(path: str, branch: str) -> str | None:
 
     Raises ExternalError.
     """
-    main = main_of(path, branch)
+    main = repository_of(path, branch)
     if main is None or os.path.realpath(path) != path:
-        return "sm did not make it"
+        return "sm did not create this worktree"
     # A caller of the API may name any directory as a session's worktree.
     common, own = _common(path), _git(path, "rev-parse", "--absolute-git-dir")
     top = _git(path, "rev-parse", "--show-toplevel")
     if top != path or own == common or not _is_main(main, common):
-        return f"it is no worktree of the repository in {folded(main, 4096)}"
+        return f"it is not a worktree of the repository in {folded(main, 4096)}"
     worktrees = _git(path, "worktree", "list", "--porcelain").split("\n")
     if any(entry.startswith(f"worktree {path}/") for entry in worktrees):
-        return "another worktree lies in it"
+        return "it contains another worktree"
     ref = f"refs/heads/{branch}"
     if _git(path, "for-each-ref", "--format=%(refname)", ref) != ref:
         return f"there is no branch {branch}"
     if any(os.path.lexists(os.path.join(own, name)) for name in _OPERATION_FILES):
-        return "a rebase, merge, cherry-pick or bisect is under way in it"
+        return "a rebase, merge, cherry-pick or bisect is in progress in it"
     if _git(path, "rev-parse", "--symbolic-full-name", "HEAD") != ref and not _git(
         path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads", "refs/tags"
     ):
-        return "it has commits that are in no branch or tag"
+        return "it has commits that no branch or tag contains"
     return None
 
 
@@ -193,7 +195,7 @@ def _sandboxed(client: Client, paths: set[str]) -> bool:
         for directory in (session["working_dir"], workspaces.get(session["workspace"]))
         if directory is not None
     }
-    return any(overlap(directory, path) for directory in writable for path in paths)
+    return any(do_overlap(directory, path) for directory in writable for path in paths)
 
 
 def directory_of(
@@ -226,7 +228,7 @@ def _hide(common: str) -> None:
             if rule not in before.split(b"\n"):
                 file.write((b"\n" if before and not before.endswith(b"\n") else b"") + rule + b"\n")
     except OSError as error:
-        raise ExternalError(f"{exclude} cannot be written: {error.strerror}") from None
+        raise ExternalError(f"cannot write {exclude}: {error.strerror}") from None
 
 
 def _git(directory: str, *arguments: str) -> str:
@@ -248,9 +250,9 @@ def _git(directory: str, *arguments: str) -> str:
     except FileNotFoundError:
         raise ExternalError("git is not installed", "sudo apt-get install git") from None
     except subprocess.TimeoutExpired:
-        raise ExternalError(f"git {arguments[0]} took more than {_TIMEOUT_S} s") from None
+        raise ExternalError(f"git {arguments[0]} did not finish within {_TIMEOUT_S} s") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
+        lines = done.stderr.strip().splitlines() or [f"git exited with code {done.returncode}"]
         why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), lines[-1])
         raise ExternalError(folded(why.partition(": ")[2] or why, 300))
     return done.stdout.strip()

@@ -1,1 +1,1 @@
-"""Speaks to the daemon over its socket. Modules are imported one by one: hooks load only `connection`."""
+"""Sends requests to the daemon over its socket. Modules are imported one by one: hooks load only `connection`."""

@@ -34,7 +34,7 @@ class TruncatedAnswer(ConnectionError):
     """The connection ended before the end of the answer."""
 
     def __init__(self) -> None:
-        super().__init__("the daemon went away in the middle of its answer")
+        super().__init__("the daemon closed the connection during its answer")
 
 
 class ForeignListener(PermissionError):
@@ -149,7 +149,7 @@ class HttpConnection:
             name, _, value = line.decode("latin-1").partition(":")
             self.headers[name.strip().lower()] = value.strip()
         else:
-            raise BadAnswer("sends no end of headers")
+            raise BadAnswer("sends headers without an end")
         self._chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         length = self.headers.get("content-length", "")
         self._length = int(length) if length.isascii() and length.isdigit() else None
@@ -198,7 +198,7 @@ class HttpConnection:
     def _line(self) -> bytes:
         while (end := self._buffer.find(b"\r\n")) < 0:
             if len(self._buffer) > _HEAD_MAX_BYTES:
-                raise BadAnswer("sends no end of line")
+                raise BadAnswer("sends a line without an end")
             self._buffer += self._receive_more()
         line, self._buffer = self._buffer[:end], self._buffer[end + 2 :]
         return line

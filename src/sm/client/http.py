@@ -40,7 +40,7 @@ _UNRESERVED = frozenset(
 )  # RFC 3986, 2.3
 
 
-class Away(DaemonUnavailable):
+class DaemonAway(DaemonUnavailable):
     """No daemon answers, or the connection broke before the end of the answer.
 
     The daemon may have executed the request: retry only with the same Idempotency-Key.
@@ -48,11 +48,10 @@ class Away(DaemonUnavailable):
 
 
 def new_key() -> str:
-    """Generate an Idempotency-Key."""
     return os.urandom(16).hex()
 
 
-def quoted(text: str) -> str:
+def percent_encode(text: str) -> str:
     """Percent-encode `text` as one path segment or query value."""
     return "".join(chr(b) if b in _UNRESERVED else f"%{b:02X}" for b in text.encode("utf-8", "replace"))
 
@@ -60,25 +59,25 @@ def quoted(text: str) -> str:
 def session_path(ref: str, action: str = "") -> str:
     """Raises NotFound for a reference that cannot name a session."""
     if ref in ("", ".", ".."):  # an empty or dot segment would name another route
-        raise NotFound(f"no session {ref!r}", "sm all")
-    return f"/v1/sessions/{quoted(ref)}{action}"
+        raise NotFound(f"no such session: {ref!r}", "list sessions: sm all")
+    return f"/v1/sessions/{percent_encode(ref)}{action}"
 
 
 def workspace_path(slug: str, action: str = "") -> str:
     """Raises NotFound for a slug that cannot name a workspace."""
     if slug in ("", ".", ".."):
-        raise NotFound(f"no such workspace: {slug!r}", "sm workspace list")
-    return f"/v1/workspaces/{quoted(slug)}{action}"
+        raise NotFound(f"no such workspace: {slug!r}", "list workspaces: sm workspace list")
+    return f"/v1/workspaces/{percent_encode(slug)}{action}"
 
 
 class Client:
     """Sends requests to one daemon. Keeps no connection between calls.
 
-    `on_away` handles Away: it returns to request a retry (it started the daemon, or waited for it), or raises.
+    `on_away` handles DaemonAway: it returns to request a retry (it started the daemon, or waited for it), or raises.
     `on_rate` handles RateLimited in the same way. Without a handler the caller gets the error.
 
     Every call raises the daemon's refusals as the errors of errors.py, and:
-    - Away;
+    - DaemonAway;
     - DaemonUnavailable when the daemon does not answer in time;
     - NotPermitted when the socket belongs to another user, or is an agent socket and the caller has no token;
     - ProtocolMismatch when the server is not an sm daemon, or has another protocol version.
@@ -89,7 +88,7 @@ class Client:
     def __init__(
         self,
         socket_path: str,
-        on_away: "Callable[[Away], None] | None" = None,
+        on_away: "Callable[[DaemonAway], None] | None" = None,
         on_rate: "Callable[[RateLimited], None] | None" = None,
     ) -> None:
         self.socket_path = socket_path
@@ -131,7 +130,7 @@ class Client:
         while True:
             try:
                 return self._exchange(method, target, content, key, timeout_s)
-            except Away as away:
+            except DaemonAway as away:
                 self.repeated = True
                 if self._on_away is None:
                     raise
@@ -149,10 +148,10 @@ class Client:
         opened: "Callable[[], None]" = lambda: None,
         reader_fd: int | None = None,
     ) -> "Iterator[tuple[int, str]]":
-        """Yield server-sent events as (id, data). Raises Away when the stream ends or breaks.
+        """Yield server-sent events as (id, data). Raises DaemonAway when the stream ends or breaks.
 
         `opened` is called when the daemon has accepted the request. `reader_fd` is the caller's output: when its
-        reader closes it, BrokenPipeError is raised at once, for the next event may be hours away. `on_away` is not
+        reader closes it, BrokenPipeError is raised: the next event may be hours away. `on_away` is not
         called.
         """
         with _Exchange(self.socket_path, TIMEOUT_S, reader_fd) as connection:
@@ -178,12 +177,12 @@ def _decode(text: str) -> "Any":
     try:
         return decode(text)
     except ValueError as error:
-        raise ProtocolMismatch(f"the daemon's answer is {error}", "sm daemon restart") from None
+        raise ProtocolMismatch(f"invalid answer from the daemon: {error}", "sm daemon restart") from None
 
 
 def _target(path: str, query: "Mapping[str, object] | None") -> str:
     pairs = [
-        f"{name}={1 if value is True else quoted(str(value))}"
+        f"{name}={1 if value is True else percent_encode(str(value))}"
         for name, value in (query or {}).items()
         if value is not None and value is not False and value != ""
     ]
@@ -210,11 +209,11 @@ class _Exchange:
         except TimeoutError:
             raise self._no_answer(None) from None
         except ForeignListener as error:
-            raise NotPermitted(f"the process that listens on {path} belongs to user {error.uid}") from None
+            raise NotPermitted(f"the process that listens on {path} belongs to user id {error.uid}") from None
         except PermissionError:
-            raise NotPermitted(f"the socket {path} may not be used by this user") from None
+            raise NotPermitted(f"permission denied: cannot use the socket {path}") from None
         except ConnectionError as error:
-            raise Away(f"the connection to the daemon broke: {error.strerror}") from None
+            raise DaemonAway(f"lost the connection to the daemon: {error.strerror}") from None
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -222,15 +221,15 @@ class _Exchange:
         if isinstance(error, TimeoutError):
             raise self._no_answer(self._connection.silence_s) from None
         if isinstance(error, TruncatedAnswer):
-            raise Away(str(error)) from None
+            raise DaemonAway(str(error)) from None
         if isinstance(error, BadAnswer):
             raise ProtocolMismatch(f"the server on {self._path} {error}", error.hint) from None
 
     def _no_answer(self, silence_s: float | None) -> SmError:
         if silence_s is not None:
-            return Away(f"the daemon was silent for {silence_s:.0f} s")
+            return DaemonAway(f"the daemon sent nothing for {silence_s:.0f} s")
         return DaemonUnavailable(
-            f"the daemon did not answer within {self._timeout_s:.0f} s", "sm daemon logs"
+            f"the daemon did not respond within {self._timeout_s:.0f} s", "sm daemon logs"
         )
 
 
@@ -270,7 +269,7 @@ def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
     for piece in connection.pieces():
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > _EVENT_MAX_BYTES:
-            raise Away("the daemon sent an event that never ends")
+            raise DaemonAway("the daemon sent an event that is too long")
         for line in lines:
             name, _, value = line.rstrip(b"\r").partition(b":")
             value = value.removeprefix(b" ")
@@ -281,7 +280,7 @@ def _events(connection: HttpConnection) -> "Iterator[tuple[int, str]]":
             elif not line.rstrip(b"\r") and data:
                 yield number, b"\n".join(data).decode("utf-8", "replace")
                 data = []
-    raise Away("the daemon ended the stream")
+    raise DaemonAway("the daemon closed the event stream")
 
 
 def _token() -> str:
@@ -290,18 +289,18 @@ def _token() -> str:
         token = read_token(os.environ.get("SM_TOKEN_FILE", ""))
     except OSError as error:
         raise NotPermitted(
-            f"the file that SM_TOKEN_FILE names cannot be read: {error.strerror}",
-            "this socket is for sandboxed agents, and for the commands that they run",
+            f"cannot read the token file (SM_TOKEN_FILE): {error.strerror}",
+            "this socket is only for commands that sandboxed agents run",
         ) from None
     if not token:
-        raise NotPermitted("the file that SM_TOKEN_FILE names holds no token")
+        raise NotPermitted("the token file (SM_TOKEN_FILE) is empty")
     return token
 
 
 def _check_owner(path: str) -> None:
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
         raise UsageError(
-            f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes, which no system takes",
+            f"the socket path {path} is longer than {SOCKET_PATH_MAX_BYTES} bytes",
             "set SM_HOME to a directory with a shorter path",
         )
     try:
@@ -313,7 +312,7 @@ def _check_owner(path: str) -> None:
             f"the socket {path} is in a directory of another user", "set SM_HOME to a directory of your own"
         ) from None
     if uid != os.geteuid():
-        raise NotPermitted(f"the socket {path} belongs to user {uid}", owner_hint(uid))
+        raise NotPermitted(f"the socket {path} belongs to user id {uid}", owner_hint(uid))
 
 
 def owner_hint(uid: int) -> str:
@@ -325,12 +324,12 @@ def owner_hint(uid: int) -> str:
     except KeyError:
         name = f"#{uid}"
     if os.geteuid() == 0:
-        return f"sudo -u '{name}' sm ..., as the owner"
-    return f"it is the instance of {name}; set SM_HOME to a directory of your own"
+        return f"run sm as the owner: sudo -u '{name}' sm ..."
+    return f"this instance belongs to {name}; set SM_HOME to a directory of your own"
 
 
-def _no_listener(path: str) -> Away:
-    return Away(f"no daemon listens on {path}", "sm daemon start")
+def _no_listener(path: str) -> DaemonAway:
+    return DaemonAway(f"no daemon is running at {path}", "sm daemon start")
 
 
 def _refusal(status: int, body: bytes) -> SmError:
@@ -338,7 +337,7 @@ def _refusal(status: int, body: bytes) -> SmError:
         error = decode(body.decode("utf-8", "replace"))["error"]
         code, message, hint = str(error["code"]), str(error["message"]), error.get("hint")
     except (ValueError, TypeError, KeyError, AttributeError):
-        return SmError(f"the daemon answered with status {status}", "sm daemon logs")
+        return SmError(f"the daemon answered with HTTP status {status}", "sm daemon logs")
     if code == DaemonUnavailable.code:
-        return Away(message, hint)  # the daemon is stopping
+        return DaemonAway(message, hint)  # the daemon is stopping
     return from_wire(code, message, None if hint is None else str(hint), error.get("retry_after_s"))

@@ -6,7 +6,7 @@ Only the daemon and the commands that show or check the configuration import thi
 from sm.config.definitions import DEFINITION_MAX_BYTES, Definition, read_definition, settings_length
 from sm.config.example import example
 from sm.config.fields import is_agent_type, is_model
-from sm.config.loading import Loaded, load, read_briefing
+from sm.config.loading import LoadedConfig, load, read_briefing
 from sm.config.model import (
     AgentConfig,
     Claude,
@@ -15,8 +15,8 @@ from sm.config.model import (
     Limits,
     ModelArgs,
     ModelPrices,
+    SummarizerSettings,
     Webhook,
-    What,
 )
 from sm.config.settings import sandbox_settings
 
@@ -28,11 +28,11 @@ __all__ = [
     "Config",
     "Definition",
     "Limits",
-    "Loaded",
+    "LoadedConfig",
     "ModelArgs",
     "ModelPrices",
+    "SummarizerSettings",
     "Webhook",
-    "What",
     "example",
     "is_agent_type",
     "is_model",

@@ -47,17 +47,17 @@ def _names(value: object) -> object:
 
 def _tool(value: str) -> str:
     if not re.fullmatch(r"\*|[A-Za-z][A-Za-z0-9_*-]{0,99}(\([^()\0\ud800-\udfff]{0,500}\))?", value):
-        raise ValueError("is no name of a tool, such as Read or Bash")
+        raise ValueError("is not a tool name, such as Read or Bash")
     return value
 
 
 def _provider(value: str, info: ValidationInfo) -> str:
     """`info.context`: the providers that support definition files."""
     if value == "command":
-        raise ValueError("an agent type that is a program is configured under `commands:` in config.yaml")
+        raise ValueError("is not allowed in a file: configure programs under `commands:` in config.yaml")
     assert info.context is not None
     if value not in info.context:
-        raise ValueError(f"unknown provider {value[:40]!r}: leave it out, or say {' or '.join(info.context)}")
+        raise ValueError(f"unknown provider {value[:40]!r}: omit the key, or use {' or '.join(info.context)}")
     return value
 
 
@@ -98,7 +98,7 @@ def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Defi
     """
     settings_text, prompt = _parts(content)
     document = _document(settings_text)
-    settings = document.validated(_Settings, tuple(providers))
+    settings = document.validate(_Settings, tuple(providers))
     if settings is None or document.mistakes:
         shown, more = document.mistakes[:_MISTAKES_MAX], document.mistakes[_MISTAKES_MAX:]
         raise ConfigError("\n".join((*shown, f"1:1: and {len(more):,} more mistakes") if more else shown))
@@ -126,20 +126,20 @@ def _document(text: str) -> Document:
 def _parts(content: bytes) -> tuple[str, str]:
     """The settings, at their line numbers in the file, and the prompt. Raises ConfigError."""
     if len(content) > DEFINITION_MAX_BYTES:
-        raise ConfigError(f"1:1: is larger than {DEFINITION_MAX_BYTES // 1024} KiB")
+        raise ConfigError(f"1:1: the file is larger than {DEFINITION_MAX_BYTES // 1024} KiB")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{line}:1: is not UTF-8 text") from None
+        raise ConfigError(f"{line}:1: invalid UTF-8") from None
     if "\0" in text:
-        raise ConfigError(f"{text.count(chr(10), 0, text.index(chr(0))) + 1}:1: holds a NUL character")
+        raise ConfigError(f"{text.count(chr(10), 0, text.index(chr(0))) + 1}:1: NUL character")
     first, *rest = text.replace("\r\n", "\n").split("\n")
     if first.rstrip() != "---":
-        raise ConfigError("1:1: it does not begin with settings between two lines of three dashes (---)")
+        raise ConfigError("1:1: the file must begin with settings between two lines of three dashes (---)")
     end = next((index for index, line in enumerate(rest) if line.rstrip() == "---"), None)
     if end is None:
-        raise ConfigError("1:1: the settings have no end: a line of three dashes (---)")
+        raise ConfigError("1:1: missing line of three dashes (---) after the settings")
     settings = "\n".join(["", *rest[:end]])
     if len(settings) > _SETTINGS_MAX:
         raise ConfigError(f"1:1: the settings are longer than {_SETTINGS_MAX:,} characters")
@@ -149,12 +149,12 @@ def _parts(content: bytes) -> tuple[str, str]:
 def _defined(settings: _Settings, prompt: str, name: str) -> Definition:
     warnings = []
     if settings.name is not None and settings.name != name:
-        warnings.append(f"its `name` is {settings.name[:80]!r}; the name of the file counts")
+        warnings.append(f"`name` is {settings.name[:80]!r}, but the file name decides the agent type")
     if settings.permissionMode is not None:
         warnings.append("`permissionMode` has no effect")
     # Agents can write these files and must not grant permissions to themselves.
     warnings += [
-        f"`{key}` has no effect in a file: rules stand in config.yaml, under claude.agent_configs"
+        f"`{key}` has no effect in a file: set rules in config.yaml, under claude.agent_configs"
         for key in _RULES
         if getattr(settings, key) is not None
     ]

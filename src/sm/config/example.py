@@ -10,8 +10,9 @@ from sm.config.model import NOT_YET, Command, Config, ModelPrices
 from sm.core.states import TrustLevel
 
 _HEAD = """\
-# Configuration of sm: every key, with its default. It lies in $SM_HOME/config.yaml, else in
-# $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). `sm daemon restart` applies a change.
+# Configuration of sm: every key with its default. sm reads $SM_HOME/config.yaml or, without
+# SM_HOME, $XDG_CONFIG_HOME/sm/config.yaml (~/.config/sm/config.yaml). Apply a change with
+# `sm daemon restart`.
 """
 _EXAMPLES: Mapping[str, tuple[str, BaseModel]] = {
     "commands": ("Reviewer", Command(command=("python3", "review.py"), env={"REVIEW_DEPTH": "2"})),
@@ -24,7 +25,7 @@ def example() -> str:
     """The text of config.yaml.example: the defaults, with a description of each key."""
     lines = [_HEAD]
     lines += _example_of(Config(), 0)
-    lines += ["# Keys that are accepted, and have no effect in this version:"]
+    lines += ["# Keys that are accepted but have no effect in this version:"]
     lines += [f"#   {dotted.replace('*', 'NAME')}" for dotted in NOT_YET]
     return "\n".join(lines) + "\n"
 
@@ -47,18 +48,18 @@ def _example_of(section: BaseModel, depth: int, *, described: bool = True) -> It
             yield from _example_of(value, depth + 1)
         elif isinstance(value, dict) and any(isinstance(item, BaseModel) for item in value.values()):
             yield f"{space}{name}:"
-            yield from _named(value, depth + 1)
+            yield from _named_sections(value, depth + 1)
         else:
             yield from _entry(name, value, space)
         if name in _EXAMPLES:
             key, example = _EXAMPLES[name]
             yield f"{space}# for example:"
-            yield from (f"{space}# {line}" for line in (f"{name}:", *_named({key: example}, 1)))
+            yield from (f"{space}# {line}" for line in (f"{name}:", *_named_sections({key: example}, 1)))
         if depth == 0:
             yield ""
 
 
-def _named(sections: Mapping[str, BaseModel], depth: int) -> Iterator[str]:
+def _named_sections(sections: Mapping[str, BaseModel], depth: int) -> Iterator[str]:
     """Named sections. Only the first one describes its keys."""
     for index, (name, section) in enumerate(sections.items()):
         yield f"{'  ' * depth}{name}:"

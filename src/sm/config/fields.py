@@ -46,15 +46,15 @@ def _matching(pattern: str, mistake: str) -> AfterValidator:
 
 def _without_nul(value: str) -> str:
     if "\0" in value:
-        raise ValueError("must not hold a NUL character")
+        raise ValueError("must not contain a NUL character")
     if re.search("[\ud800-\udfff]", value):  # YAML can contain them, but JSON output cannot
-        raise ValueError("must not hold half of a character (U+D800 to U+DFFF)")
+        raise ValueError("must not contain a surrogate character (U+D800 to U+DFFF)")
     return value
 
 
 def _program(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value or not value[0] or value[0].startswith("-"):
-        raise ValueError("must begin with a program: its name, or its path")
+        raise ValueError("must begin with the name or path of a program")
     return value
 
 
@@ -63,7 +63,7 @@ def _words(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not value.startswith("/") and re.search(r"\s", value):
-        raise ValueError(f"must be a program; with arguments it is a list: [{', '.join(value.split())}]")
+        raise ValueError(f"must be a list if the program has arguments: [{', '.join(value.split())}]")
     return (value,)
 
 
@@ -74,13 +74,13 @@ def _rule(value: str) -> str:
 
 def _allow_rule(value: str) -> str:
     if parse_rule(_without_nul(value)).tool in NEVER_ALLOWED:
-        raise ValueError("cannot be allowed by a rule: a question needs an answer")
+        raise ValueError("cannot be allowed by a rule: questions need an answer")
     return value
 
 
 def _rules(value: tuple[str, ...]) -> tuple[str, ...]:
     if len(value) > RULES_MAX:
-        raise ValueError(f"must not hold more than {RULES_MAX} rules")
+        raise ValueError(f"must not contain more than {RULES_MAX} rules")
     return value
 
 
@@ -95,34 +95,41 @@ def _template(value: str, needed: str) -> str:
     try:
         parts = list(string.Formatter().parse(value))
     except ValueError as error:
-        raise ValueError(f"is no pattern: {error}") from None
+        raise ValueError(f"is not a valid pattern: {error}") from None
     for text, name, form, conversion in parts:
         if not re.fullmatch(r"[A-Za-z0-9._-]*", text):
-            raise ValueError("may hold letters, digits, dot, dash and underscore around its {placeholders}")
+            raise ValueError(
+                "may contain only letters, digits, dot, dash and underscore outside of {placeholders}"
+            )
         if name is not None and (name not in allowed or form or conversion):
-            raise ValueError(f"may hold {{{allowed[0]}}} and {{{allowed[1]}}} only, without a format")
+            raise ValueError(
+                f"may contain only {{{allowed[0]}}} and {{{allowed[1]}}} as placeholders, without a format"
+            )
     if all(name != needed for _, name, _, _ in parts):
-        raise ValueError(f"must hold {{{needed}}}, so that two sessions differ")
+        raise ValueError(f"must contain {{{needed}}}, to distinguish sessions")
     return value
 
 
-_LETTERS = "letters, digits, dot, dash and underscore, at most 64"
+_LETTERS = "use letters, digits, dot, dash and underscore, at most 64 characters"
 
 Text = Annotated[str, AfterValidator(_without_nul)]
 Variable = Annotated[
     str,
-    _matching(
-        r"[A-Za-z_][A-Za-z0-9_]*", "is no name for an environment variable: letters, digits and underscore"
-    ),
+    _matching(r"[A-Za-z_][A-Za-z0-9_]*", "is not a valid variable name: use letters, digits and underscore"),
 ]
 AgentType = Annotated[
     str,
-    _matching(_AGENT_TYPE, "is no name for an agent type: letters, digits, dash and underscore, at most 64"),
+    _matching(
+        _AGENT_TYPE,
+        "is not a valid agent type: use letters, digits, dash and underscore, at most 64 characters",
+    ),
 ]
-Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", f"is no name: {_LETTERS}")]
-Model = Annotated[str, _matching(_MODEL, "is no name of a model: opus, sonnet, haiku, or a full name")]
+Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", f"is not a valid name: {_LETTERS}")]
+Model = Annotated[
+    str, _matching(_MODEL, "is not a valid model name: use opus, sonnet, haiku or a full model name")
+]
 Tool = Annotated[
-    str, _matching(r"[A-Za-z][A-Za-z0-9_-]{0,99}", "is no name of a tool of claude, such as Read or Bash")
+    str, _matching(r"[A-Za-z][A-Za-z0-9_-]{0,99}", "is not a tool name of claude, such as Read or Bash")
 ]
 AllowRules = Annotated[tuple[Annotated[str, AfterValidator(_allow_rule)], ...], AfterValidator(_rules)]
 DenyRules = Annotated[tuple[Annotated[str, AfterValidator(_rule)], ...], AfterValidator(_rules)]
@@ -141,14 +148,14 @@ FriendlyNamePattern = Annotated[str, AfterValidator(lambda value: _template(valu
 ShortIdPattern = Annotated[str, AfterValidator(lambda value: _template(value, "short_id"))]
 Names = Annotated[
     Literal["all"]
-    | tuple[Annotated[str, _matching(r"[A-Za-z0-9_.-]{1,64}", f"is no name: {_LETTERS}")], ...],
+    | tuple[Annotated[str, _matching(r"[A-Za-z0-9_.-]{1,64}", f"is not a valid name: {_LETTERS}")], ...],
     Field(union_mode="left_to_right"),
 ]
 _Skill = Annotated[
     str,
     _matching(
         r"[A-Za-z0-9_.:-]{1,64}",
-        "is no name: letters, digits, colon, dot, dash and underscore, at most 64",
+        "is not a valid name: use letters, digits, colon, dot, dash and underscore, at most 64 characters",
     ),
 ]
 Skills = Annotated[Literal["all"] | tuple[_Skill, ...], Field(union_mode="left_to_right")]

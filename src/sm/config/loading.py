@@ -20,13 +20,11 @@ from sm.linux.files import Content, NotRegular, read_file
 MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 32
 BRIEFING_MAX_BYTES = 32 * 1024
-_HINT = "sm config --example shows every key with its default"
+_HINT = "show every key with its default: sm config --example"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A configuration, and warnings for its author."""
-
+class LoadedConfig:
     config: Config
     warnings: tuple[str, ...] = ()
 
@@ -87,12 +85,12 @@ class Document:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 shown = repr(key.value) if isinstance(key, yaml.ScalarNode) else "this key"
-                self._mistake(key.start_mark, path, f"{shown} is not text; quote it if it should be")
+                self._mistake(key.start_mark, path, f"{shown} is not text: put the key in quotes")
                 continue
             below = (*path, key.value)
             if key.value in built:
                 first = self._keys[below].line + 1
-                self._mistake(key.start_mark, below, f"is given twice; the first is on line {first}")
+                self._mistake(key.start_mark, below, f"duplicate key, first given on line {first}")
                 continue
             self._keys[below] = key.start_mark
             built[key.value] = self._build(value, below)
@@ -104,7 +102,7 @@ class Document:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # An invalid date (2026-02-31), or a wrong tag (!!int x).
             raise yaml.MarkedYAMLError(
-                problem="cannot be read; quote it if it is text", problem_mark=node.start_mark
+                problem="invalid value; put text in quotes", problem_mark=node.start_mark
             ) from None
 
     def _mistake(self, mark: yaml.Mark, path: _Path, what: str) -> None:
@@ -116,7 +114,7 @@ class Document:
         ordered = sorted(self._mistakes, key=lambda mistake: (mistake.line, mistake.column))
         return [f"{mistake.line}:{mistake.column}: {mistake.what}" for mistake in ordered]
 
-    def validated(self, model: type[_Model], context: object = None) -> _Model | None:
+    def validate(self, model: type[_Model], context: object = None) -> _Model | None:
         """The data as this model; None after recording a mistake for every error."""
         try:
             return model.model_validate(self.data, context=context)
@@ -144,26 +142,26 @@ def _dotted(path: _Path) -> str:
     return f"{text}: " if text else ""
 
 
-def load(path: str) -> Loaded:
+def load(path: str) -> LoadedConfig:
     """Read the configuration at `path`. A missing or empty file means the defaults.
 
     Raises ConfigError with one line `PATH:LINE:COLUMN: key: mistake` for every mistake, in order.
     """
     content, warnings = _read(path)
     if content is None:
-        return Loaded(Config())
+        return LoadedConfig(Config())
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
-        raise ConfigError(f"{path}:{line}:{column}: is not UTF-8 text", "save it as UTF-8") from None
+        raise ConfigError(f"{path}:{line}:{column}: invalid UTF-8", "save the file as UTF-8") from None
     try:
         document = Document(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}:{yaml_mistake(error, text)}", _HINT) from None
     warnings += _take_not_yet(document.data)
-    config = document.validated(Config)
+    config = document.validate(Config)
     for key_path, what in _duplicates(document.data):
         document.mistake(key_path, what, in_key=True)
     if config is not None and config.claude.briefing is not None:
@@ -173,7 +171,7 @@ def load(path: str) -> Loaded:
             document.mistake(("claude", "briefing"), error.message)
     if config is None or document.mistakes:
         raise ConfigError("\n".join(f"{path}:{mistake}" for mistake in document.mistakes), _HINT)
-    return Loaded(config, (*warnings, *_overridden(config)))
+    return LoadedConfig(config, (*warnings, *_overridden(config)))
 
 
 def _bounded(path: str, limit_bytes: int) -> Content:
@@ -183,9 +181,9 @@ def _bounded(path: str, limit_bytes: int) -> Content:
     except FileNotFoundError:
         raise
     except NotRegular:
-        raise ConfigError(f"{path} is not a file") from None
+        raise ConfigError(f"{path} is not a regular file") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     if content.cut:
         raise ConfigError(f"{path} is larger than {limit_bytes // 1024} KiB")
     return content
@@ -196,7 +194,7 @@ def _read(path: str) -> tuple[bytes | None, tuple[str, ...]]:
         content = _bounded(path, MAX_BYTES)
     except FileNotFoundError:
         if os.path.islink(path):
-            raise ConfigError(f"{path} is a link to a file that is not there") from None
+            raise ConfigError(f"{path} is a link to a missing file") from None
         return None, ()
     status = content.status
     # The user's own group (the default of Debian and Fedora) has no other members.
@@ -242,13 +240,13 @@ def read_briefing(path: str) -> str:
     try:
         content = _bounded(path, BRIEFING_MAX_BYTES).data
     except FileNotFoundError as error:
-        raise ConfigError(f"{path} cannot be read: {str(error.strerror).lower()}") from None
+        raise ConfigError(f"cannot read {path}: {str(error.strerror).lower()}") from None
     if b"\0" in content:
-        raise ConfigError(f"{path} holds a NUL character")
+        raise ConfigError(f"{path} contains a NUL character")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8 text") from None
+        raise ConfigError(f"{path} contains invalid UTF-8") from None
 
 
 def _duplicates(data: Any) -> Iterator[tuple[_Path, str]]:
@@ -262,7 +260,7 @@ def _duplicates(data: Any) -> Iterator[tuple[_Path, str]]:
         for name in here if isinstance(here, dict) else ():
             where, twin = seen.setdefault(name.lower(), (dotted, name))
             if where != dotted:
-                yield (*section, name), f"is an agent type of `{where}`, too"
+                yield (*section, name), f"is also an agent type of `{where}`"
             elif twin != name:
                 yield (*section, name), f"differs from `{twin}` only in case"
 
@@ -289,26 +287,28 @@ def sentence(detail: ErrorDetails) -> str:
             choices = re.findall(r"'([^']*)'", context["expected"])
             near = get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
             guess = f" (did you mean `{near[0]}`?)" if near else ""
-            return f"must be one of {', '.join(choices)}, and is {got}{guess}"
+            return f"must be one of {', '.join(choices)}, not {got}{guess}"
         case "string_type" | "is_instance_of" if isinstance(value, int | float | date):
             secret = "env" in detail["loc"]  # never show values of environment variables
-            return "must be text: quote it" if secret else f"must be text, and {got} is not: quote it"
+            return (
+                "must be text: put it in quotes" if secret else f"must be text, not {got}: put it in quotes"
+            )
         case "string_type" | "is_instance_of":
-            return f"must be text{', and is null' if value is None else ''}"
+            return f"must be text{', not null' if value is None else ''}"
         case "int_type" | "int_from_float" | "int_parsing_size":
-            return f"must be a whole number, and is {got}"
+            return f"must be a whole number, not {got}"
         case "greater_than_equal":
-            return f"must be at least {context['ge']}, and is {got}"
+            return f"must be at least {context['ge']}, not {got}"
         case "less_than_equal":
-            return f"must be at most {context['le']}, and is {got}"
+            return f"must be at most {context['le']}, not {got}"
         case "float_type" | "finite_number":
-            return f"must be a number, and is {got}"
+            return f"must be a number, not {got}"
         case "bool_type":
-            return f"must be true or false, and is {got}"
+            return f"must be true or false, not {got}"
         case "tuple_type":
             return "must be a list: [one, two]"
         case "dict_type" | "model_type" | "model_attributes_type":
-            return "must hold keys of its own, `key: value`"
+            return "must be a mapping of keys to values, `key: value`"
         case _:
             return detail["msg"]
 
@@ -320,7 +320,7 @@ def _shown(value: object) -> str:
         shown = repr(value[:60] if isinstance(value, str) and len(value) > 60 else value)
     except ValueError:
         # Python cannot format integers of more than 4,300 digits, but YAML parses them: 0xfff..., 1:1:1:...
-        number = "a number of too many digits"
+        number = "a number with too many digits"
         return number if isinstance(value, int) else f"something with {number}"
     return shown if len(shown) <= 60 else shown[:60] + "..."
 

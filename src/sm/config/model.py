@@ -49,86 +49,88 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _empty_section(cls, data: object) -> object:
-        """An empty section (`tmux:` without content) has its defaults."""
+        """Give an empty section (`tmux:` without content) its defaults."""
         return {} if data is None else data
 
 
 class TmuxSection(Section):
     socket_name: FileName | None = None
-    """Name of a tmux server of its own (tmux -L); null is the one that `tmux ls` shows."""
+    """Name of a separate tmux server (tmux -L NAME). null: the default server, which `tmux ls` shows."""
     history_limit: int = Field(default=50000, ge=0, le=10_000_000)
-    """Lines that a terminal remembers."""
+    """Lines of scrollback of each terminal."""
     width: int = Field(default=200, ge=20, le=2000)
-    """Columns of a terminal that nobody is attached to."""
+    """Columns of a terminal while nobody is attached to it."""
     height: int = Field(default=50, ge=5, le=2000)
-    """Its lines."""
+    """Lines of a terminal while nobody is attached to it."""
 
 
 class Command(Section):
-    """An agent type that is any program."""
+    """An agent type that runs any program."""
 
     command: Program
-    """Program and arguments; a relative path is relative to the session's working directory."""
+    """The program and its arguments. A relative path is relative to the session's working directory."""
     prompt: Literal["argv", "tty", "file"] = "argv"
-    """How it gets the prompt: as last argument, typed as one line, or in the file named by SM_PROMPT_FILE."""
+    """How the program gets the prompt. argv: as its last argument. tty: typed as one line. file: in the file that
+    SM_PROMPT_FILE names."""
     input: Literal["inbox", "tty"] = "inbox"
-    """How it gets messages: it asks for them with `sm inbox --take --wait`, or each is typed as one line of at most
-    4,000 bytes."""
+    """How the program gets messages. inbox: it fetches them with `sm inbox --take --wait`. tty: sm types each message
+    as one line of at most 4,000 bytes."""
     env: dict[Variable, Text] = {}
-    """Added to its environment."""
+    """Variables added to the environment of the agent."""
 
 
 class ModelArgs(Section):
-    """The settings that `sm spawn --preset` adds to an agent type."""
+    """Settings that `sm spawn --preset NAME` adds to those of the agent type."""
 
     model: Model | None = None
-    """What claude calls --model; null leaves it as it is."""
+    """The model, as for claude --model. null: do not set a model here."""
     args: tuple[Text, ...] = ()
-    """Options of claude; of two the later one counts."""
+    """Options for claude. If an option is given twice, the last one applies."""
 
 
 class AgentConfig(ModelArgs):
-    """An agent type that is Claude Code."""
+    """An agent type that runs Claude Code."""
 
     spawnable: bool = False
-    """Whether sessions may start it with its own permission mode, where theirs allows less."""
+    """Let sessions start this agent type with its own permission mode, even if their own mode allows less."""
 
     description: Text | None = None
-    """What it is for, in a few words: agents that delegate are told."""
+    """The purpose of this agent type, in a few words. Agents see it when they choose a type to spawn."""
     prompt: Text | None = None
-    """Added to its briefing."""
+    """Text added at the end of the briefing."""
     tools: tuple[Tool, ...] | None = None
-    """The built-in tools of claude that it has, and no others; null leaves it all. It reports with Bash."""
+    """The built-in tools of claude that this agent type may use. null: all. An agent without Bash cannot
+    report to sm."""
     auto_allow: AllowRules = ()
-    """Permissions that are given without asking anybody: Tool, or Tool(PATTERN) as in Bash(npm test *), Edit(src/*),
-    WebFetch(https://example.org/*); `*` is anything, mcp__SERVER__* every tool of a server. A pattern with `*`
-    allows no command that joins others (; & | < > ( ) $ ` or a line break, but in quotes)."""
+    """Rules for permissions that are granted without a question: Tool or Tool(PATTERN), such as Bash(npm test *),
+    Edit(src/*), WebFetch(https://example.org/*). `*` matches any text; mcp__SERVER__* matches every tool of a server.
+    A Bash pattern with `*` never matches a command with unquoted ; & | < > ( ) $ ` or a line break."""
     auto_deny: DenyRules = ()
-    """Permissions that are refused without asking anybody; they win. Bash(rm *) also looks into commands joined by ;
-    && | and the like. Only what claude asks for: with bypassPermissions that is nothing. No wall: only a sandbox
-    is."""
+    """Rules for permissions that are refused without a question. They override auto_allow. Bash(rm *) also matches
+    inside commands joined by ; && | and the like. Rules apply only to permissions that claude asks for: with
+    bypassPermissions it asks for none. Rules do not replace a sandbox."""
 
 
-class What(Section):
+class SummarizerSettings(Section):
     enabled: bool = False
-    """Whether a model may be asked; it costs tokens of your account."""
+    """Ask a model for the summary. This uses tokens of your account."""
     model: Model = "haiku"
-    """Which one."""
+    """The model that writes the summary."""
     timeout_s: int = Field(default=60, ge=1, le=600)
-    """How long it may take."""
+    """Maximum time in seconds for the answer of the model."""
 
 
 class ModelPrices(Section):
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: Price
-    """US dollars for a million tokens that are sent."""
+    """US dollars per million input tokens."""
     output: Price
-    """And for as many that are made."""
+    """US dollars per million output tokens."""
     cache_read: Price | None = None
-    """From the cache; null is a tenth of input."""
+    """US dollars per million tokens read from the cache. null: a tenth of input."""
     cache_write: Price | None = None
-    """Into the cache; null is 1.25 of input."""
+    """US dollars per million tokens written to the cache. null: 1.25 times input."""
 
 
 _BYPASS = ("--permission-mode", "bypassPermissions")
@@ -137,111 +139,113 @@ _PLAN = ("--permission-mode", "plan")
 
 class Claude(Section):
     default_command: ProgramOrName = ("claude",)
-    """The program: its name, its absolute path, or a list with its first arguments."""
+    """The program: its name, its absolute path, or a list of the program and its first arguments."""
     default_args: tuple[Text, ...] = ()
-    """Options for every agent type below."""
+    """Options for every agent type in agent_configs."""
     prompt_via: Literal["argument", "file"] = "argument"
-    """How it gets the prompt: as an argument, which `ps` shows to every user of this machine, or in a file that it is
-    told to read."""
+    """How claude gets the prompt. argument: on its command line, which `ps` shows to every user of this machine. file:
+    in a file that only you can read."""
     env: dict[Variable, Text] = {}
-    """Added to its environment."""
+    """Variables added to the environment of the agent."""
     briefing: AbsolutePath | None = None
-    """An absolute path: a text that every agent is told before its task, in place of the shipped one. {name} {id}
-    {agent_type} {parent} {trust} {working_dir} {agent_types} are filled in."""
+    """Absolute path of a text file that replaces the built-in briefing, which every agent gets before its task. sm
+    fills in {name} {id} {agent_type} {parent} {trust} {working_dir} {agent_types}."""
     # No default type is `spawnable`: Engineer and Explore bypass all permissions, and any agent could gain these with
     # one `sm spawn`. Only the operator may allow such an escalation.
     agent_configs: Annotated[dict[AgentType, AgentConfig], NOTHING] = {
-        "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes code, tests it"),
-        "Architect": AgentConfig(model="opus", args=_PLAN, description="designs, plans, changes nothing"),
-        "Explore": AgentConfig(model="haiku", args=_BYPASS, description="looks things up, quickly"),
-        "general-purpose": AgentConfig(model="sonnet", description="anything else"),
+        "Engineer": AgentConfig(model="sonnet", args=_BYPASS, description="changes and tests code"),
+        "Architect": AgentConfig(model="opus", args=_PLAN, description="designs and plans, changes no files"),
+        "Explore": AgentConfig(model="haiku", args=_BYPASS, description="searches and reads, quickly"),
+        "general-purpose": AgentConfig(model="sonnet", description="any other task"),
     }
-    """Agent types that are Claude Code, by name. In the file, they replace these."""
+    """Agent types that run Claude Code, by name. If this key is set, its types replace the default types."""
     presets: Annotated[dict[Name, ModelArgs], NOTHING] = {
         "quick-fix": ModelArgs(model="sonnet", args=_BYPASS),
         "deep-analysis": ModelArgs(model="opus", args=_PLAN),
     }
-    """What `sm spawn --preset NAME` adds. In the file, they replace these."""
-    what: What = What()
-    """How `sm what` sums up what a session does."""
+    """Settings that `sm spawn --preset NAME` adds, by name. If this key is set, its presets replace the
+    default presets."""
+    what: SummarizerSettings = SummarizerSettings()
+    """How `sm what` writes the summary of a session."""
     prices: Annotated[dict[Model, ModelPrices], NOTHING] = {}
-    """Prices that differ from the public ones, by the beginning of the model's full name."""
+    """Prices that differ from the public ones, by a prefix of the model's full name."""
 
 
 class Cleanup(Section):
     auto_kill_on_complete: bool = False
     """End the process of a session that has reported its completion."""
     auto_archive_transcript: bool = True
-    """Keep what an ended session's terminal showed, in archive_path."""
+    """Save the terminal output of an ended session in archive_path."""
     archive_path: AbsolutePath | None = None
-    """An absolute directory; null is archives/ in the state directory."""
+    """Absolute path of a directory. null: archives/ in the state directory."""
     close_tmux_session: bool = False
     """Remove the terminal of a session whose process has ended."""
 
 
 class Notifications(Section):
-    """Requests, and endings other than errors and completions, are always reported."""
+    """Requests, and sessions that were killed or abandoned, are always reported."""
 
     notify_parent_on_complete: bool = True
-    """Tell of a completion."""
+    """Report that a session has completed."""
     notify_parent_on_error: bool = True
-    """Tell of an ending with an error."""
+    """Report that a session has ended with an error."""
     notify_parent_on_idle: bool = True
-    """Tell a session that its child waits for messages (not the operator)."""
+    """Report that a child is idle. The operator does not get this report."""
     notify_parent_on_checkpoint: bool = False
-    """Tell a session of its child's checkpoints (not the operator)."""
+    """Report a child's checkpoints. The operator does not get this report."""
 
 
 class Progress(Section):
     enable_token_tracking: bool = True
-    """Count tokens, and what they cost."""
+    """Count tokens and their cost."""
     enable_tool_tracking: bool = True
-    """Count tools, and remember the last ones."""
+    """Count tool uses and keep the last ones."""
     snapshot_interval: int = Field(default=30, ge=1, le=3600)
-    """Seconds after which a transcript is looked at although nothing told of a change."""
+    """Seconds between two checks of a transcript for which the system has reported no change."""
 
 
 class ChildAgents(Section):
     mode: Literal["auto", "manual", "supervised"] = "auto"
-    """Who decides that a session is finished; supervised: `sm complete` waits for sm approve."""
+    """Completion of a session. auto, manual: the session itself decides, with `sm complete`. supervised: its parent
+    decides, with `sm approve` or `sm reject`."""
     on_parent_end: Literal["adopt", "abandon", "keep"] = "adopt"
-    """What becomes of children when their parent's process is gone: they go to the nearest ancestor that lives, else
-    to the operator; or are interrupted and abandoned; or stay as they are."""
+    """Effect on children when their parent's process ends. adopt: they move to the nearest live ancestor, or to
+    the operator. abandon: sm interrupts them and marks them as abandoned. keep: they do not change."""
     cleanup: Cleanup = Cleanup()
-    """What happens when a session has ended."""
+    """Actions when a session has ended."""
     notifications: Notifications = Notifications()
-    """What a parent is told, in one message for all of a moment."""
+    """Reports to the parent of a session. Reports of the same moment become one message."""
     progress: Progress = Progress()
-    """What is read from an agent's transcript."""
+    """Facts that sm reads from an agent's transcript."""
     allow_args: bool = False
-    """Whether sessions, too, may use `sm spawn --args`."""
+    """Let sessions use `sm spawn --args`, not only the operator."""
 
 
 class Limits(Section):
-    """The limits for children and messages apply to sessions, not to the operator."""
+    """Limits for children and messages apply to sessions, not to the operator."""
 
     max_children: int = Field(default=10, ge=0, le=10_000)
-    """Live children of one session."""
+    """Maximum number of live children of one session."""
     spawn_interval_s: float = Field(default=1.0, ge=0, le=3600, allow_inf_nan=False)
-    """Seconds between two children of one session."""
+    """Minimum time in seconds between two spawns by one session."""
     max_depth: int = Field(default=4, ge=0, le=100)
-    """Generations below a session that the operator started."""
+    """Maximum number of generations below a session that the operator started."""
     max_per_workspace: int = Field(default=50, ge=1, le=10_000)
-    """Agent processes that run in one workspace, those of ended sessions too; also for the operator. Sessions without
-    a workspace count as one."""
+    """Maximum number of agent processes in one workspace, including the processes of ended sessions. This limit also
+    applies to the operator. The sessions without a workspace share one limit."""
     messages_per_minute: int = Field(default=120, ge=1, le=100_000)
-    """Messages that one session may send."""
+    """Maximum number of messages that one session may send in a minute."""
 
 
 class DefaultCapabilities(Section):
-    """Capabilities of sessions without a workspace; for workspaces see `sm workspace set`."""
+    """Capabilities of sessions without a workspace. For workspaces see `sm workspace set`."""
 
     mcps: Names = "all"
-    """MCP servers, by name, of the user's own; or all."""
+    """Names of your MCP servers, or all."""
     skills: Skills = "all"
-    """Skills, by name; or all."""
+    """Names of skills, or all."""
     agents: Names = "all"
-    """Agent types, by name; or all."""
+    """Names of agent types, or all."""
 
 
 class SandboxOptions(Section):
@@ -258,12 +262,12 @@ class SandboxOptions(Section):
 
 
 class Webhook(Section):
-    """A URL that gets events by POST, with a signature. Retried for a day until it answers 2xx."""
+    """A URL that gets events by signed POST requests. sm retries for a day until the URL answers 2xx."""
 
     url: Url
     """http:// or https://, without a fragment."""
     secret_file: AbsolutePath | None = None
-    """The key of the signature (HMAC-SHA256), in a file that only you can read."""
+    """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
     events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = (
         "completed",
         "error",
@@ -271,33 +275,36 @@ class Webhook(Section):
         "killed",
         "request",
     )
-    """What it is told."""
+    """Types of the events that the URL gets."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
     urls = [webhook.url for webhook in value]
     if len(set(urls)) < len(urls):
-        raise ValueError("must not name one url twice")
+        raise ValueError("must not contain the same url twice")
     return value
 
 
 class Notify(Section):
     command: Program | None = None
-    """Run for every ending and request that the operator's inbox is told, with a JSON object on its stdin."""
+    """A program that sm runs for every ended session and every request that reaches the operator's inbox. It gets a
+    JSON object on stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
-    """Each told the same: url, secret_file (HMAC-SHA256), events."""
+    """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
+    (key for HMAC-SHA256), events."""
 
 
 class Naming(Section):
     pattern: FriendlyNamePattern = "{agent_type}-{friendly_name}"
-    """For a session with --name."""
+    """Friendly name of a session spawned with --name."""
     fallback: ShortIdPattern = "{agent_type}-{short_id}"
-    """For every session."""
+    """Name of every session."""
 
 
 class SessionSettings(Section):
     default_working_dir_behavior: Literal["inherit", "specify"] = "inherit"
-    """Without --working-dir: the caller's directory, or an error."""
+    """Working directory without --working-dir. inherit: the caller's directory. specify:
+    a spawn without --working-dir fails."""
     inherit_environment_vars: tuple[Variable, ...] = (
         "SSH_AUTH_SOCK",
         "PATH",
@@ -308,42 +315,43 @@ class SessionSettings(Section):
         "HTTPS_PROXY",
         "NO_PROXY",
     )
-    """What a session gets from the caller's environment, besides HOME, USER, LOGNAME, SHELL, LANG, LC_* and TZ."""
+    """Variables that a session gets from the caller's environment, in addition to HOME, USER, LOGNAME, SHELL, LANG,
+    LC_* and TZ."""
     naming: Naming = Naming()
-    """Names of sessions; always in lower case."""
+    """Patterns for the names of sessions. sm changes names to lower case."""
 
 
 class DaemonSection(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What `sm daemon logs` shows."""
+    """The least severe level that the daemon writes to its log (`sm daemon logs`)."""
     ignore_evidence: tuple[EvidenceSource, ...] = ()
-    """Sources of an agent's state that are not believed: hook, state file, transcript, title, screen; to measure what
-    each is worth, or when a new version of an agent makes one of them lie."""
+    """Sources of an agent's status to ignore: hook, state file, transcript, title, screen. Use this to measure a
+    source, or when a source reports wrong states after an update of the agent."""
 
 
 class Config(Section):
     """The whole configuration. Without a file, all defaults apply."""
 
     default_trust: Trust = TrustLevel.SANDBOXED
-    """Trust level of a session that asks for none: sandboxed or direct."""
+    """Trust level of sessions spawned without --trust: sandboxed or direct."""
     tmux: TmuxSection = TmuxSection()
-    """The terminals."""
+    """The terminals of agents."""
     claude: Claude = Claude()
     """Claude Code."""
     commands: Annotated[dict[AgentType, Command], NOTHING] = {}
-    """Agent types that are any program, by name."""
+    """Agent types that run any other program, by name."""
     child_agents: ChildAgents = ChildAgents()
-    """How sessions live and end."""
+    """Lifecycle of sessions."""
     sessions: SessionSettings = SessionSettings()
-    """What a new session is given."""
+    """Environment and names of new sessions."""
     limits: Limits = Limits()
-    """How many agents there may be, and how fast they come."""
+    """Limits for the number of agents, spawns and messages."""
     default_capabilities: DefaultCapabilities = DefaultCapabilities()
-    """What sessions without a workspace are given."""
+    """Capabilities of sessions without a workspace."""
     notify: Notify = Notify()
-    """Who else is told what the operator's inbox is told."""
+    """Programs and URLs that also get the notices of the operator's inbox."""
     daemon: DaemonSection = DaemonSection()
-    """The daemon itself."""
+    """Settings of the daemon."""
 
     @property
     def claude_agents(self) -> tuple[str, ...]:

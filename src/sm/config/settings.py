@@ -14,7 +14,7 @@ _NO_YAML = (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError
 
 
 def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """The settings by key. An empty value removes a key. Raises UsageError with every mistake."""
+    """Parse the values of the settings; omit empty values. Raises one UsageError that lists every mistake."""
     settings: dict[str, Any] = {}
     for key, text in given.items():
         if not text:
@@ -28,5 +28,7 @@ def sandbox_settings(given: Mapping[str, str]) -> dict[str, Any]:
         return SandboxOptions(**settings).model_dump(mode="json", exclude_none=True)
     except ValidationError as error:
         known = ", ".join(SandboxOptions.model_fields)
-        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"sandbox settings: {mistakes}", f"keys: {known}") from None
+        mistakes = "; ".join(
+            f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()
+        )
+        raise UsageError(f"invalid sandbox settings: {mistakes}", f"known keys: {known}") from None

@@ -91,14 +91,14 @@ def decide(status: Status, signal: Signal) -> Decision | None:
     if after is None:
         if signal.kind in REQUESTED:
             raise IllegalTransition(
-                f"{signal.kind.replace('_', ' ')} is not possible: the session is {status}"
+                f"a session with status {status} does not accept the signal {signal.kind}"
             )
         return None
     event = _EVENTS_OF_SIGNAL.get(signal.kind) or _EVENTS.get(after)
     return Decision(before=status, after=after, event=event, signal=signal)
 
 
-def reached(status: Status, until: str) -> bool | None:
+def has_reached(status: Status, until: str) -> bool | None:
     """Compare `status` with the status, or `ended`, that a caller waits for. None: not yet; False: never."""
     if is_ended(status):
         return until in (status, ENDED_OF_ANY_KIND)

@@ -19,7 +19,7 @@ class Exit:
     def __str__(self) -> str:
         if self.signal is not None:
             return f"signal {self.signal}"
-        return "an unknown end" if self.code is None else f"exit code {self.code}"
+        return "unknown exit status" if self.code is None else f"exit code {self.code}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ IDENTITY = (
 """Variables that identify a session to its agent and its MCP servers. sm assigns them last, over all others."""
 
 NO_WORKSPACE = "-"
-"""Stands in place of a slug for sessions without a workspace."""
+"""Replaces the slug of sessions without a workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Launch:
     has_prompt: bool = False
     """The process gets a task at its start."""
     mcp_config: str | None = field(default=None, repr=False)
-    """Text of the MCP configuration file (`Places.mcp_file`). Holds secrets, and is not stored in the database."""
+    """Text of the MCP configuration file (`InstancePaths.mcp_file`). Holds secrets; not stored in the database."""
 
 
 @dataclass(frozen=True, slots=True)

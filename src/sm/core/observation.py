@@ -28,7 +28,7 @@ class Observation:
     source: Source
     activity: Activity
     at: float
-    """When the agent emitted the report, not when the daemon read it."""
+    """The time at which the agent emitted the report, not the time of the read."""
     reason: str
     turn: str | None = None
     """The id of the turn, where the agent names one."""

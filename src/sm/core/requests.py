@@ -49,11 +49,11 @@ class Request:
     answer: Answer | None = None
     answered_by: str | None = None
     reason: str | None = None
-    """Why the request ended without an answer."""
+    """The reason why the request ended without an answer."""
     taken_at: str | None = None
-    """When the session that asked got its answer."""
+    """The time at which the session that asked got its answer."""
     hook: str | None = None
-    """Key of the agent's hook that waits for the answer beside an open dialog; None: no hook waits.
+    """Key of the agent's hook that waits for the answer while a dialog is open; None: no hook waits.
 
     Such a request stays `open` until the hook has taken the answer. Until then, `answer` and `answered_by` are a
     proposed answer.
@@ -75,7 +75,7 @@ class Request:
         return self.open and self.answer is not None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The text of the questions, or of a proposed completion."""
         return " / ".join(question.question for question in self.questions)
 

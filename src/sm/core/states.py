@@ -35,7 +35,7 @@ class TrustLevel(StrEnum):
 
 
 class Mode(Tolerant):
-    """Decides who may finish a session (seed 003, Lifecycle Modes)."""
+    """Decides who may finish a session."""
 
     AUTO = "auto"
     MANUAL = "manual"
@@ -90,7 +90,7 @@ class CallerKind(StrEnum):
 
 
 class MessageState(Tolerant):
-    """Delivery states of a message (design section 6)."""
+    """Delivery states of a message."""
 
     QUEUED = "queued"
     DELIVERING = "delivering"

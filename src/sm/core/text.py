@@ -16,7 +16,7 @@ LINE_MAX_BYTES = 4_000
 ENTRY_MAX_BYTES = 3_900
 
 # Control characters (C0 and C1) except newline and tab: inside a bracketed paste, ESC[201~ would end the paste and
-# type keys into a trusted terminal (design section 6). Bidirectional overrides and isolates: Unicode TR 9, section 2.
+# type keys into a trusted terminal. Bidirectional overrides and isolates: Unicode TR 9, section 2.
 _REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FOLDED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
@@ -27,7 +27,7 @@ _MARKS_MAX = 30
 sorting a run takes quadratic time."""
 
 
-def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str:
+def validate_text(text: str, what: str, limit: int, *, one_line: bool = False) -> str:
     """`text` in NFC with LF newlines, at most `limit` characters.
 
     Raises InvalidText, which names the character and its position (from 1, in the original `text`).
@@ -40,7 +40,7 @@ def accepted(text: str, what: str, limit: int, *, one_line: bool = False) -> str
         raise InvalidText(f"{what}: character {name} at position {refused.start() + 1} is not allowed")
     text = text.replace("\r\n", "\n")
     if one_line and "\n" in text:
-        raise InvalidText(f"{what}: it must be one line, position {text.index(chr(10)) + 1} is a newline")
+        raise InvalidText(f"{what}: must be one line, position {text.index(chr(10)) + 1} is a newline")
     if not text.isascii():
         position = overlong_marks(text)
         if position is not None:
@@ -96,7 +96,7 @@ def imitates_mark(line: str) -> bool:
     return len(line) > _LOOKED_AT  # only an attack has this many invisible characters
 
 
-def marked(text: str) -> str:
+def escape_marks(text: str) -> str:
     """Put `> ` before every line of `text` that imitates a line of the daemon."""
     if text.isascii():
         return _CLAIMS_IN_ASCII.sub(r"> \1", text)
@@ -105,36 +105,36 @@ def marked(text: str) -> str:
     return "".join(piece for pair in zip(lines, [*parts[1::2], ""], strict=True) for piece in pair)
 
 
-def header(sender: str, message_id: int) -> str:
+def message_header(sender: str, message_id: int) -> str:
     """First line of a message. `sender` is `operator`, `sm`, or a session as `name (id)`."""
     return f"{MARK} from {folded(sender, 200)}, message {message_id}"
 
 
-def letter(sender: str, message_id: int, text: str) -> str:
+def render_message(sender: str, message_id: int, text: str) -> str:
     """Render a message for its reader: the header, then the text."""
-    return f"{header(sender, message_id)}\n{marked(text)}"
+    return f"{message_header(sender, message_id)}\n{escape_marks(text)}"
 
 
-def typed(sender: str, message_id: int, text: str) -> str:
+def render_line(sender: str, message_id: int, text: str) -> str:
     """Render a message as one line for a program that reads its terminal.
 
     Raises InvalidText for a text that is too long or has several lines.
     """
     if "\n" in text:
         at = text.index("\n") + 1
-        raise InvalidText(f"message: this agent takes one line only, and position {at} is a newline")
-    line = f"{header(sender, message_id)}: {_LINE_ENDS.sub(' ', text)}"
+        raise InvalidText(f"message: must be one line for this agent, position {at} is a newline")
+    line = f"{message_header(sender, message_id)}: {_LINE_ENDS.sub(' ', text)}"
     size = len(line.encode())
     if size > LINE_MAX_BYTES:
         raise InvalidText(
-            f"message: {size:,} bytes with its header, at most {LINE_MAX_BYTES:,} fit into a line for this agent"
+            f"message: {size:,} bytes with its header, at most {LINE_MAX_BYTES:,} are allowed for this agent"
         )
     return line
 
 
-def typed_entries(message_id: int, entries: Iterable[str]) -> Iterator[str]:
+def render_notice_lines(message_id: int, entries: Iterable[str]) -> Iterator[str]:
     """Render a notice as lines for a program that reads its terminal, with as many entries on a line as fit."""
-    first = f"{header('sm', message_id)}: "
+    first = f"{message_header('sm', message_id)}: "
     line = ""
     for text in entries:
         entry = cut_to_bytes(text, ENTRY_MAX_BYTES)
@@ -148,7 +148,6 @@ def typed_entries(message_id: int, entries: Iterable[str]) -> Iterator[str]:
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
-    """Truncate `text` to `limit` bytes of UTF-8."""
     raw = text.encode()
     if len(raw) <= limit:
         return text

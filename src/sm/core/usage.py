@@ -41,8 +41,6 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class ActionLine:
-    """An action of an agent, on one line."""
-
     at: str | None
     kind: str
     """`prompt`, `text`, `tool`, `error` or `mark`."""

@@ -10,6 +10,14 @@ from sm.core.statuses import Status
 from sm.core.text import folded, quoted
 
 _QUESTIONS_SHOWN = 4
+_MOVES = {
+    EventType.RUNNING: "is running",
+    EventType.WAITING_INPUT: "is waiting for input",
+    EventType.ERROR: "ended with an error",
+    EventType.ABANDONED: "was abandoned",
+    EventType.REOPENED: "was reopened",
+}
+"""Phrases in the texts of events, by the type of the event. Other events show their type."""
 
 
 def subject(session: Session) -> str:
@@ -17,17 +25,17 @@ def subject(session: Session) -> str:
     return f"{'Session' if session.parent_id is None else 'Child'} {session.id}"
 
 
-def spawned(session: Session) -> str:
+def spawn_event(session: Session) -> str:
     kind = "Session" if session.parent_id is None else "Child"
     return f"{kind} {session.display_name} ({session.id}) started"
 
 
-def moved(session: Session, signal: Signal, type: EventType) -> str:
+def move_event(session: Session, signal: Signal, type: EventType) -> str:
     """Text of the event for a move. `session` is the state before the move."""
     who = subject(session)
     match signal.kind:
         case SignalKind.STARTED:
-            return f"{who} running"
+            return f"{who} is running"
         case SignalKind.START_FAILED:
             return f"{who} did not start: {folded(signal.reason)}"
         case SignalKind.REPORTED_COMPLETED | SignalKind.REPORTED_ERROR | SignalKind.REPORTED_ABANDONED:
@@ -38,11 +46,11 @@ def moved(session: Session, signal: Signal, type: EventType) -> str:
         case SignalKind.CRASHED:
             return f"{who} crashed ({signal.exit})"
         case SignalKind.TERMINAL_LOST | SignalKind.PARENT_ENDED | SignalKind.REOPENED | SignalKind.RESTARTED:
-            return f"{who} {type.value}: {folded(signal.reason)}"
+            return f"{who} {_MOVES.get(type, type.value)}: {folded(signal.reason)}"
         case SignalKind.KILLED:
-            return f"{who} killed ({folded(signal.reason)})"
+            return f"{who} was killed ({folded(signal.reason)})"
         case SignalKind.BUSY | SignalKind.WENT_IDLE | SignalKind.ASKED | SignalKind.LAUNCHING:
-            return f"{who} {type.value.replace('_', ' ')}: {folded(signal.reason)}"
+            return f"{who} {_MOVES.get(type, type.value)}: {folded(signal.reason)}"
         case _:
             assert_never(signal.kind)
 
@@ -57,17 +65,15 @@ def sender_label(sender: str, session: Session | None) -> str:
     return sender if session is None else label(session)
 
 
-def words_of(session: Session, text: str, limit: int = 500) -> str:
-    """Quote text of a session for its parent."""
+def quote_session(session: Session, text: str, limit: int = 500) -> str:
     return quoted(text, limit, untrusted=session.effective_mode is TrustLevel.SANDBOXED)
 
 
 def notice_subject(session: Session) -> str:
-    """Name of the session in a notice."""
     return f"{'session' if session.parent_id is None else 'child'} {label(session)}"
 
 
-def ending(session: Session, signal: Signal) -> str:
+def ending_notice(session: Session, signal: Signal) -> str:
     """Entry of a notice about the end of a session. `session` is the state after the end."""
     match session.status:
         case Status.ERROR if signal.kind is SignalKind.REPORTED_ERROR:
@@ -76,23 +82,25 @@ def ending(session: Session, signal: Signal) -> str:
             verb = "ended with an error"
         case _:
             verb = str(session.status)
-    reason = words_of(session, signal.message) if signal.message else folded(signal.reason)
+    reason = quote_session(session, signal.message) if signal.message else folded(signal.reason)
     return f"{notice_subject(session)} {verb}: {reason}"
 
 
-def idle(session: Session) -> str:
+def idle_notice(session: Session) -> str:
     return f"{notice_subject(session)} is idle: {folded(session.status_reason)}"
 
 
-def milestone(session: Session, text: str) -> str:
-    return f"{notice_subject(session)} reports: {words_of(session, text)}"
+def checkpoint_notice(session: Session, text: str) -> str:
+    return f"{notice_subject(session)} reports: {quote_session(session, text)}"
 
 
-def undelivered(session: Session, message: Message) -> str:
-    return f"message {message.id} to {label(session)} is {message.state}: {folded(message.reason or '-')}"
+def undelivered_notice(session: Session, message: Message) -> str:
+    return (
+        f"message {message.id} to {label(session)} {_outcome(message.state)}: {folded(message.reason or '-')}"
+    )
 
 
-def asked(session: Session, request: Request, plan: str | None = None) -> str:
+def request_notice(session: Session, request: Request, plan: str | None = None) -> str:
     """Entry of a notice about a request. Ends with the exact command to type.
 
     `plan`: the plan to approve, for a permission to leave plan mode.
@@ -103,15 +111,17 @@ def asked(session: Session, request: Request, plan: str | None = None) -> str:
             arguments = " TEXT" * len(request.questions)
             return f"{who} asks {_questions(session, request)}; answer with: sm answer {name}{arguments}"
         case RequestKind.COMPLETION:
-            summary = words_of(session, request.words or "done", 400)
-            return f"{who} says that it is done: {summary}; sm approve {name} or: sm reject {name} WHY"
+            summary = quote_session(session, request.text or "done", 400)
+            return f"{who} proposes its completion: {summary}; answer with: sm approve {name}, or: sm reject {name} WHY"
         case _:
-            more = f" (cut: sm requests {name})" if request.cut else ""
+            more = f" (shortened, see: sm requests {name})" if request.cut else ""
             if plan is not None:
-                what = f"asks to approve its plan: {words_of(session, plan, 400)}"
+                what = f"asks to approve its plan: {quote_session(session, plan, 400)}"
             else:
-                what = f"asks for permission to use {words_of(session, use(request), 400)}"
-            return f"{who} {what}{more}; sm approve {name} or: sm deny {name} WHY"
+                what = (
+                    f"asks for permission to use {quote_session(session, tool_and_arguments(request), 400)}"
+                )
+            return f"{who} {what}{more}; answer with: sm approve {name}, or: sm deny {name} WHY"
 
 
 def _questions(session: Session, request: Request) -> str:
@@ -119,11 +129,11 @@ def _questions(session: Session, request: Request) -> str:
     if len(request.questions) == 1:
         (only,) = request.questions
         options = _options(session, request, only, 8, 40)
-        return words_of(session, only.question, 400) + (f"; {options}" if options else "")
+        return quote_session(session, only.question, 400) + (f"; {options}" if options else "")
     shown = []
     for question in request.questions[:_QUESTIONS_SHOWN]:
         options = _options(session, request, question, 2, 30)
-        shown.append(words_of(session, question.question, 90) + (f" ({options})" if options else ""))
+        shown.append(quote_session(session, question.question, 90) + (f" ({options})" if options else ""))
     more = len(request.questions) - len(shown)
     return " / ".join(shown) + (f" / and {more} more (sm requests {request.name})" if more else "")
 
@@ -132,36 +142,34 @@ def _options(session: Session, request: Request, question: Question, count: int,
     if not question.options:
         return ""
     some = enumerate(question.options[:count], 1)
-    shown = ", ".join(f"{n}: {words_of(session, option, limit)}" for n, option in some)
+    shown = ", ".join(f"{n}: {quote_session(session, option, limit)}" for n, option in some)
     more = len(question.options) - count
     left = f" and {more} more (sm requests {request.name})" if more > 0 else ""
-    return f"{'options, several as 1,2:' if question.multiple else 'options'} {shown}{left}"
+    return f"{'options (several possible: 1,2)' if question.multiple else 'options'} {shown}{left}"
 
 
-def use(request: Request) -> str:
-    """The tool and the arguments of a permission request."""
+def tool_and_arguments(request: Request) -> str:
     arguments = " ".join(f"{name}={value}" for name, value in (request.arguments or {}).items())
     return f"{request.tool or 'a tool'} {arguments}".strip()
 
 
-def request_opened(session: Session, request: Request, plan: str | None = None) -> str:
-    """Text of the event for a new request. `plan`: as in `asked`."""
+def request_opened_event(session: Session, request: Request, plan: str | None = None) -> str:
+    """Text of the event for a new request. `plan`: as in `request_notice`."""
     match request.kind:
         case RequestKind.QUESTION:
             what = f"asks {' / '.join(quoted(q.question) for q in request.questions)}"
         case RequestKind.COMPLETION:
-            what = f"proposes its completion - {quoted(request.words or 'done')}"
+            what = f"proposes its completion - {quoted(request.text or 'done')}"
         case _:
             what = (
-                f"asks for permission to use {quoted(use(request))}"
+                f"asks for permission to use {quoted(tool_and_arguments(request))}"
                 if plan is None
                 else f"asks to approve its plan - {quoted(plan)}"
             )
     return f"{subject(session)} {what} ({request.name})"
 
 
-def request_finished(session: Session, request: Request) -> str:
-    """Text of the event for a closed request."""
+def request_finished_event(session: Session, request: Request) -> str:
     by = f" {decider(request)}" if request.answered_by else ""
     reason = folded(request.reason or "")
     if request.answered_by == BY_TERMINAL and request.answer is None:
@@ -175,15 +183,14 @@ def request_finished(session: Session, request: Request) -> str:
 
 
 def decider(request: Request) -> str:
-    """Phrase that follows `answered`: `by operator`, `by a rule`, `at its terminal`."""
+    """Phrase that follows `answered`: `by operator`, `by a rule`, `in the terminal`."""
     by = request.answered_by
     if by == BY_RULE:
         return "by a rule"
-    return "at its terminal" if by == BY_TERMINAL else f"by {folded(by or 'nobody')}"
+    return "in the terminal" if by == BY_TERMINAL else f"by {folded(by or 'nobody')}"
 
 
 def outcome(request: Request) -> str:
-    """Text of the decision on a request."""
     answer = request.answer
     if answer is None:
         return str(request.state)
@@ -197,9 +204,12 @@ def outcome(request: Request) -> str:
     return f"{decided}: {answer.message}" if answer.message else decided
 
 
-def message_finished(session: Session, message: Message, sender: str) -> str:
-    """Text of the event for a message that reached a final state."""
+def message_finished_event(session: Session, message: Message, sender: str) -> str:
     what = f"message {message.id} from {sender}"
     if message.state is MessageState.SUBMITTED:
         return f"{subject(session)} got {what}"
-    return f"{subject(session)}: {what} {message.state}: {folded(message.reason or '')}"
+    return f"{subject(session)}: {what} {_outcome(message.state)}: {folded(message.reason or '')}"
+
+
+def _outcome(state: MessageState) -> str:
+    return "is unconfirmed" if state is MessageState.UNCONFIRMED else str(state)

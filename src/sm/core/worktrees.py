@@ -16,18 +16,17 @@ def is_name(text: str) -> bool:
     return re.fullmatch(_NAME, text) is not None
 
 
-def placed(main: str, name: str) -> tuple[str, str]:
-    """The path and the branch of the worktree `name` of the repository in `main`."""
+def path_and_branch(main: str, name: str) -> tuple[str, str]:
     return f"{main.rstrip('/')}/{PLACE}/{name}", f"sm/{name}"
 
 
-def main_of(path: str, branch: str) -> str | None:
+def repository_of(path: str, branch: str) -> str | None:
     """The directory of the repository; None if sm did not make the worktree. `path` is normalized."""
     match = _PATH.fullmatch(path)
     return (match[1] or "/") if match is not None and branch == f"sm/{match[2]}" else None
 
 
-def above(top: str) -> str:
+def outer_repository(top: str) -> str:
     """The directory for worktrees of a repository without a main worktree around its `.git`.
 
     If `top` is a worktree itself, this is the directory outside, so that worktrees are not nested.
@@ -36,17 +35,17 @@ def above(top: str) -> str:
     return top if match is None else match[1] or "/"
 
 
-def outside(working_dir: str, path: str, branch: str) -> str:
+def map_to_repository(working_dir: str, path: str, branch: str) -> str:
     """Map a directory in the worktree at `path` to its directory in the repository; others stay unchanged."""
-    main = main_of(path, branch)
+    main = repository_of(path, branch)
     return working_dir if main is None else f"{main.rstrip('/')}{working_dir[len(path) :]}" or "/"
 
 
-def within(path: str, directory: str) -> bool:
+def is_within(path: str, directory: str) -> bool:
     """True if `path` is `directory` or lies in it. Both are absolute, without symbolic links."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def overlap(one: str, other: str) -> bool:
+def do_overlap(one: str, other: str) -> bool:
     """True if the directories are equal or one contains the other. Both are absolute, without symbolic links."""
-    return within(one, other) or within(other, one)
+    return is_within(one, other) or is_within(other, one)

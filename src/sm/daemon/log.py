@@ -5,7 +5,7 @@ import logging
 import logging.handlers
 
 from sm.core.timestamps import iso
-from sm.paths import Places
+from sm.paths import InstancePaths
 
 _LOG_BYTES = 5 * 1024 * 1024
 _LOG_FILES = 3
@@ -27,9 +27,9 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def start_logging(place: Places, level: str, *, to_terminal: bool) -> None:
+def start_logging(paths: InstancePaths, level: str, *, to_terminal: bool) -> None:
     handler = logging.handlers.RotatingFileHandler(
-        f"{place.log}/daemon.log", maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
+        f"{paths.log}/daemon.log", maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
     )
     handler.setFormatter(JsonLines())
     root = logging.getLogger()

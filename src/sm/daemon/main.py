@@ -22,15 +22,15 @@ from aiohttp import web
 from sm import __version__
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
-from sm.config import Loaded, load
+from sm.config import LoadedConfig, load
 from sm.daemon.log import start_logging
-from sm.daemon.recovery import recover, recover_later, remove_strays, unsettled
+from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
 from sm.daemon.spool import replay
 from sm.daemon.upkeep import upkeep
-from sm.daemon.wiring import Parts, terminals_of
+from sm.daemon.wiring import DaemonParts, terminals_of
 from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
-from sm.paths import Places, places
+from sm.paths import InstancePaths, instance_paths
 from sm.store import Store
 from sm.terminals.tmux.terminals import Tmux
 
@@ -40,16 +40,16 @@ _RETIRE_WITHIN_S = 2.0
 
 
 @contextmanager
-def locked(place: Places) -> Iterator[None]:
+def instance_lock(paths: InstancePaths) -> Iterator[None]:
     """Hold the instance's lock, and write this daemon's pid into its file. Raises AlreadyRunning."""
-    descriptor = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(descriptor, 20).decode(errors="replace").strip()
             raise AlreadyRunning(
-                f"a daemon runs already (pid {holder or 'unknown'})", "sm daemon status"
+                f"the daemon is already running (pid {holder or 'unknown'})", "sm daemon status"
             ) from None
         with suppress(OSError):  # on a full disk the pid is missing, but the lock holds
             os.ftruncate(descriptor, 0)
@@ -59,23 +59,24 @@ def locked(place: Places) -> Iterator[None]:
         os.close(descriptor)
 
 
-def make_directories(place: Places) -> None:
+def make_directories(paths: InstancePaths) -> None:
     """Make the private directories of the state (0700). Raises InvalidPath for another user's directory."""
-    for path in (place.state, place.run, place.bin, place.log, place.launch, place.spool):
+    for path in (paths.state, paths.run, paths.bin, paths.log, paths.launch, paths.spool):
         try:
             os.makedirs(path, 0o700, exist_ok=True)
             status = os.stat(path)
         except OSError as error:
-            raise InvalidPath(f"{path} cannot be used: {error.strerror}") from None
+            raise InvalidPath(f"cannot use {path}: {error.strerror}") from None
         if status.st_uid != os.geteuid():
             raise InvalidPath(
-                f"{path} belongs to user id {status.st_uid}", "run sm as its owner, or set SM_HOME"
+                f"{path} belongs to user id {status.st_uid}",
+                "run sm as the owner of the directory, or set SM_HOME to a directory of your own",
             )
         if stat.S_IMODE(status.st_mode) != 0o700:
             os.chmod(path, 0o700)
 
 
-def write_command(place: Places) -> None:
+def write_command(paths: InstancePaths) -> None:
     """Write `state/bin/sm`, the command that agents find first on their PATH.
 
     Every start of the daemon updates it, so that an upgrade or a moved installation does not break live agents. The
@@ -91,7 +92,7 @@ def write_command(place: Places) -> None:
     else:  # the kernel would cut or split the line (execve(2)): sh starts the interpreter, and Python skips this line
         quoted = interpreter.replace("'", "'\\''")
         script = f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n{code}"
-    target = f"{place.bin}/sm"
+    target = f"{paths.bin}/sm"
     with suppress(OSError), open(target, encoding="utf-8", errors="replace") as file:
         if file.read(len(script) + 1) == script and os.access(target, os.X_OK):
             return  # so that a daemon can start on a full disk
@@ -109,8 +110,8 @@ def _directory_of(package: str) -> str:
 
 
 async def run(
-    place: Places,
-    loaded: Loaded,
+    paths: InstancePaths,
+    loaded: LoadedConfig,
     ready: "ReadyPipe",
     umask: int,
     bounds: SocketLimits,
@@ -124,19 +125,19 @@ async def run(
     started_s, stopping = time.monotonic(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    write_command(place)
+    write_command(paths)
     async with (
-        await Store.open(place.database) as store,
-        terminals_of(loaded.config, place, store, umask) as terminals,
+        await Store.open(paths.database) as store,
+        terminals_of(loaded.config, paths, store, umask) as terminals,
     ):
-        parts = Parts(
-            place, loaded, store, terminals, agent_bounds=agent_bounds, started_s=started_s, stopping=stopping
+        parts = DaemonParts(
+            paths, loaded, store, terminals, agent_bounds=agent_bounds, started_s=started_s, stopping=stopping
         )
-        with listen(place.socket) as sock:
-            await remove_strays(place, store, parts.sandbox)
+        with listen(paths.socket) as sock:
+            await remove_strays(paths, store, parts.sandbox)
             # Reports first: a session wrote them before recovery finds its process gone.
-            await replay(place.spool, store.sessions, parts.reports, parts.observer)
-            sessions = unsettled(store)
+            await replay(paths.spool, store.sessions, parts.reports, parts.observer)
+            sessions = unverified_sessions(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
             later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
             runner = web.AppRunner(parts.server.app(), shutdown_timeout=2.0)
@@ -150,12 +151,12 @@ async def run(
             running = {
                 "outbox": parts.outbox.run(),
                 "watcher": parts.watcher.run(later),
-                "store": store.ended(),
+                "store": store.wait_closed(),
                 "delivery": parts.worker.run(),
                 "timers": parts.timers.run(),
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
-                "upkeep": upkeep(place, store, parts.reports, parts.observer),
+                "upkeep": upkeep(paths, store, parts.reports, parts.observer),
                 "stop": stopping.wait(),
             }
             tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
@@ -169,14 +170,14 @@ async def run(
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                await _close(place, parts, terminals)
+                await _close(paths, parts, terminals)
     log.info("stopped")
 
 
-async def _close(place: Places, parts: Parts, terminals: Tmux) -> None:
+async def _close(paths: InstancePaths, parts: DaemonParts, terminals: Tmux) -> None:
     parts.observer.close()
     with suppress(FileNotFoundError):
-        os.unlink(place.socket)
+        os.unlink(paths.socket)
     with suppress(TerminalError, TimeoutError):  # a stopped tmux must not block the end of the daemon
         async with asyncio.timeout(_RETIRE_WITHIN_S):
             await terminals.retire()
@@ -217,13 +218,13 @@ def main(
     )  # only for the daemon: agents keep the user's umask for the files of their projects
     try:
         check_platform()
-        place = places(os.environ)
-        make_directories(place)
-        with locked(place):
-            loaded = load(place.config)
-            start_logging(place, loaded.config.daemon.log_level, to_terminal=options.foreground)
+        paths = instance_paths(os.environ)
+        make_directories(paths)
+        with instance_lock(paths):
+            loaded = load(paths.config)
+            start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
-            asyncio.run(run(place, loaded, ready, umask, bounds, agent_bounds))
+            asyncio.run(run(paths, loaded, ready, umask, bounds, agent_bounds))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _system_error(failure)
         log.error("could not run: %s", error.message)

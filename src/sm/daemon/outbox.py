@@ -21,7 +21,7 @@ from sm.core.backoff import Backoff
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
 from sm.core.models import Launch, Process, Session
-from sm.core.text import marked
+from sm.core.text import escape_marks
 from sm.errors import (
     ExternalError,
     IllegalState,
@@ -53,9 +53,9 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_TELL_PAUSE_S = 1.0
-_LONGEST_TELL_PAUSE_S = 300.0
-_TELL_FOR_S = 24 * 3600.0
+_NOTIFY_PAUSE_S = 1.0
+_LONGEST_NOTIFY_PAUSE_S = 300.0
+_NOTIFY_FOR_S = 24 * 3600.0
 _QUEUE_MAX = 1_000
 _ON_TERMINALS = frozenset({EffectKind.ARCHIVE, EffectKind.CLOSE, EffectKind.RELEASE, EffectKind.REMOVE})
 
@@ -101,8 +101,8 @@ class Outbox:
             EffectKind.CLOSE: self._close,
             EffectKind.RELEASE: self._release,
             EffectKind.REMOVE: self._remove,
-            EffectKind.COMMAND: self._tell,
-            EffectKind.WEBHOOK: self._tell,
+            EffectKind.COMMAND: self._notify,
+            EffectKind.WEBHOOK: self._notify,
         }
 
     async def run(self) -> None:
@@ -122,17 +122,18 @@ class Outbox:
     @durable
     async def _finish(self, effect: Effect, *, dead: str | None = None) -> None:
         """Retry on a full disk: a finished effect must not run again."""
-        await self._manager.finished(effect, dead=dead)
+        await self._manager.mark_finished(effect, dead=dead)
 
     async def _give_up_interrupted(self, effect: Effect) -> None:
-        """Give up an effect that the last daemon had begun when it died."""
-        dead = f"the daemon ended while it did: {effect.kind}"
+        dead = f"the daemon ended during the effect {effect.kind}"
         if effect.kind == EffectKind.TYPE:
             with suppress(SmError):
                 launch = await self._store.launch(effect.session_id)
                 session = self._store.sessions[effect.session_id]
-                await self._terminals.enter_if_unsent(session.terminal, marked(launch.typed_prompt or ""))
-            dead = "the daemon ended while it typed the prompt: look at its terminal"
+                await self._terminals.enter_if_unsent(
+                    session.terminal, escape_marks(launch.typed_prompt or "")
+                )
+            dead = "the daemon ended while it typed the prompt: check the agent's terminal"
         await self._finish(effect, dead=dead)
 
     def _begin(self, group: asyncio.TaskGroup, effect: Effect) -> None:
@@ -155,7 +156,7 @@ class Outbox:
         self, predecessors: Sequence["asyncio.Task[None]"], effect: Effect, *, full: bool
     ) -> None:
         if full:
-            await self._finish(effect, dead=f"{_QUEUE_MAX} wait to be told there already")
+            await self._finish(effect, dead=f"{_QUEUE_MAX} notices for this recipient are already waiting")
             return
         if predecessors:
             await asyncio.wait(predecessors)
@@ -174,10 +175,10 @@ class Outbox:
                 )
                 await asyncio.sleep(backoff.next_s())
             except Exception:
-                log.exception("gave up an effect", extra={"sm_session": effect.session_id})
-                dead = f"a defect of sm: its {effect.kind} failed, see sm daemon logs"
+                log.exception("gave up an effect after an error", extra={"sm_session": effect.session_id})
+                dead = f"internal error: the {effect.kind} failed, see sm daemon logs"
                 if effect.kind == EffectKind.START:  # callers wait for the start, so fail the session
-                    await durable(self._spawner.start_failed)(effect, InternalError(dead))
+                    await durable(self._spawner.record_failure)(effect, InternalError(dead))
                 else:
                     await self._finish(effect, dead=dead)
                 return
@@ -202,16 +203,16 @@ class Outbox:
             try:
                 await self._end_old_process(session, effect.payload)
             except ExternalError as error:
-                await self._spawner.start_failed(effect, error)
+                await self._spawner.record_failure(effect, error)
                 return
         if not is_live(session.status) and await self._pane_of(session) is None:
-            await self._manager.finished(effect)  # ended before it was started
+            await self._manager.mark_finished(effect)  # ended before it was started
             return
         prepared = self._spawner.prepared.pop(session.id, None)
         try:
-            launch, argv = prepared or await self._prepared_again(session.id, again=again)
+            launch, argv = prepared or await self._prepare_restart(session.id, again=again)
         except (UsageError, IllegalState) as error:  # a file of the conversation has gone since the request
-            await self._spawner.start_failed(effect, error)
+            await self._spawner.record_failure(effect, error)
             return
 
         async def open_terminal() -> tuple[Pane, Process | None]:
@@ -221,25 +222,27 @@ class Outbox:
 
         try:
             # In parallel with the commit of "starting", which waits for the disk.
-            (pane, process), _ = await asyncio.gather(open_terminal(), self._spawner.launching(session.id))
+            (pane, process), _ = await asyncio.gather(
+                open_terminal(), self._spawner.record_launch(session.id)
+            )
         except (TerminalUnreachable, StorageFull):
             raise
         except SmError as error:
             install = self._manager.provider(session).install_hint
             if isinstance(error, ProgramMissing) and install is not None:
                 error = ProgramMissing(error.message, "; ".join(filter(None, (install, error.hint))))
-            await self._spawner.start_failed(effect, error)
+            await self._spawner.record_failure(effect, error)
             return
-        await self._spawner.started(effect, process, typed=launch.typed_prompt is not None)
+        await self._spawner.record_start(effect, process, typed=launch.typed_prompt is not None)
         # Also for a process that has ended already: the watcher then reads its exit status.
         self._watcher.watch(session.id, process, pane)
 
     async def _end_old_process(self, session: Session, payload: Mapping[str, Any]) -> None:
         """End the orphan processes of a restored session's old process, and close its terminal.
 
-        An orphan would act in the session's name and take its messages. The pid of the pane tells the old terminal
-        from the new one. With a new terminal this start is repeated, so all processes with the session's mark are new.
-        Raises ExternalError.
+        An orphan would act in the session's name and take its messages. The pid of the pane distinguishes the old
+        terminal from the new one. With a new terminal this start is repeated, so all processes with the session's mark
+        are new. Raises ExternalError.
         """
         pane = await self._pane_of(session)
         if pane is not None and pane.pid != payload.get("pane_pid"):
@@ -247,7 +250,7 @@ class Outbox:
         if payload.get("process") is not None:
             old = process_of(payload["process"])
             await self._sandbox.end(old, force=False)
-            orphans = await asyncio.to_thread(left_behind, session.id, old, dict(self._store.sessions))
+            orphans = await asyncio.to_thread(find_orphans, session.id, old, dict(self._store.sessions))
             ends = (self._sandbox.end(process, force=False) for process in orphans)
             for result in await asyncio.gather(*ends, return_exceptions=True):
                 if isinstance(result, BaseException):
@@ -264,14 +267,16 @@ class Outbox:
         try:
             pane = await self._terminals.adopt(session.id, session.terminal, target, foreign=foreign)
         except (NoTerminal, NoServer) as error:
-            await self._spawner.start_failed(effect, error)
+            await self._spawner.record_failure(effect, error)
             return
         # The agent was ready before the adoption, and will not report it again.
-        await self._spawner.started(effect, process, typed=False, ready=True)
+        await self._spawner.record_start(effect, process, typed=False, ready=True)
         self._watcher.watch(session.id, process, pane)
 
-    async def _prepared_again(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
-        launch = await (self._restorer.launch_again(session_id) if again else self._store.launch(session_id))
+    async def _prepare_restart(self, session_id: str, *, again: bool) -> tuple[Launch, tuple[str, ...]]:
+        launch = await (
+            self._restorer.restored_launch(session_id) if again else self._store.launch(session_id)
+        )
         return launch, await self._sandbox.prepare(session_id, launch)
 
     async def _pane_of(self, session: Session) -> Pane | None:
@@ -283,14 +288,14 @@ class Outbox:
     async def _type(self, effect: Effect) -> str | None:
         launch = await self._store.launch(effect.session_id)
         session = self._store.sessions[effect.session_id]
-        await self._manager.taken(effect)  # from here on the effect is never repeated
+        await self._manager.mark_taken(effect)  # from here on the effect is never repeated
         if launch.typed_prompt is not None and session.exit is None:
             try:
-                await self._terminals.type_line(session.terminal, marked(launch.typed_prompt))
+                await self._terminals.type_line(session.terminal, escape_marks(launch.typed_prompt))
             except (NoTerminal, NoServer):
                 pass  # the watcher reports the end
             except SmError as error:
-                return f"its prompt may not have been typed: {error.message}"
+                return f"the prompt may not have been typed: {error.message}"
         return None
 
     async def _kill(self, effect: Effect) -> None:
@@ -299,27 +304,27 @@ class Outbox:
             await self._sandbox.end(session.process, force=bool(effect.payload.get("force")))
             # The watcher records the end. It recognises a kill by this effect, which must still be pending.
             sessions = self._store.sessions
-            await self._store.changed(
+            await self._store.wait_until(
                 lambda: session.id not in sessions or sessions[session.id].exit is not None
             )
         elif session.exit is None:
             await self._manager.terminal_lost(
-                session.id, None, LossCause.TERMINAL, "it had no process", process_gone=True
+                session.id, None, LossCause.TERMINAL, "the session had no process", process_gone=True
             )
 
     async def _interrupt(self, effect: Effect) -> str | None:
         session = self._store.sessions[effect.session_id]
         provider = self._manager.provider(session)
-        await self._manager.taken(effect)  # a second key press could have another meaning
+        await self._manager.mark_taken(effect)  # a second key press could have another meaning
         if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
             return None  # the turn has ended meanwhile, so the key could have another meaning
         try:
-            async with self._driver.interrupting(session.id):
+            async with self._driver.hold_for_interrupt(session.id):
                 await self._terminals.press(session.terminal, provider.interrupt_key)
         except (NoTerminal, NoServer):
             pass  # nothing to interrupt
         except SmError as error:
-            return f"it may not have been interrupted: {error.message}"
+            return f"the agent may not have been interrupted: {error.message}"
         return None
 
     async def _archive(self, effect: Effect) -> str | None:
@@ -338,25 +343,29 @@ class Outbox:
         await self._sandbox.forget(effect.session_id)
         await self._archives.remove(effect.session_id)
 
-    async def _tell(self, effect: Effect) -> str | None:
+    async def _notify(self, effect: Effect) -> str | None:
         notifier = self._notifiers[effect.kind]
         if notifier.once:
-            await self._manager.taken(effect)
+            await self._manager.mark_taken(effect)
         # Counted from the event, so that neither a restart nor a long queue extends the time.
-        give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _TELL_FOR_S
-        backoff = Backoff(_TELL_PAUSE_S, _LONGEST_TELL_PAUSE_S)
+        give_up_s = datetime.fromisoformat(effect.payload["body"]["timestamp"]).timestamp() + _NOTIFY_FOR_S
+        backoff = Backoff(_NOTIFY_PAUSE_S, _LONGEST_NOTIFY_PAUSE_S)
         while True:
             try:
-                await notifier.tell(effect.payload.get("url"), effect.payload["body"])
+                await notifier.send(effect.payload.get("url"), effect.payload["body"])
                 return None
             except NotifyFailed as error:
-                if not error.again or time.time() > give_up_s:
+                if not error.retryable or time.time() > give_up_s:
                     return error.message
-                log.warning("will tell later: %s", error.message, extra={"sm_session": effect.session_id})
+                log.warning(
+                    "could not deliver a notice, will retry: %s",
+                    error.message,
+                    extra={"sm_session": effect.session_id},
+                )
             await asyncio.sleep(backoff.next_s())
 
 
-def left_behind(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
+def find_orphans(session_id: str, process: Process, sessions: Mapping[str, Session]) -> list[Process]:
     """Find orphan processes, which carry this session's mark and started after its `process`. Blocks.
 
     An orphan may have left the process tree (setsid(2)). The result excludes this daemon and the ancestors of other

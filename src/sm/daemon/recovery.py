@@ -16,7 +16,7 @@ from sm.errors import NoServer, StorageFull, TerminalError
 from sm.linux.platform import boot_id
 from sm.linux.processes import is_alive
 from sm.monitor import Watcher
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.sandboxes.base import Sandbox
 from sm.sessions.manager import Manager
 from sm.state.endings import SERVER_GONE, TERMINAL_CLOSED, LossCause
@@ -34,7 +34,7 @@ _RESTARTED = (LossCause.MACHINE, "the machine restarted")
 _NOT_STARTED = frozenset({Status.SPAWNED, Status.STARTING})
 
 
-def unsettled(store: Store) -> list[Session]:
+def unverified_sessions(store: Store) -> list[Session]:
     """The sessions whose process was not known to be gone when the last daemon ended.
 
     Excludes sessions in the middle of a start, which the outbox continues.
@@ -61,7 +61,7 @@ async def recover(
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
             panes = await terminals.snapshot()
-            since = await terminals.since()
+            since = await terminals.server_started_s()
     except NoServer:
         panes = {}
     except (TerminalError, TimeoutError) as error:
@@ -107,19 +107,19 @@ async def _settle(
         await watcher.finish(session.id, process, pane)
     elif alive and process is not None:
         lost, reason = TERMINAL_CLOSED if closed else SERVER_GONE
-        reason = f"{reason}, process {process.pid} lives on"
+        reason = f"{reason}, process {process.pid} still runs"
         await manager.terminal_lost(session.id, process, lost, reason, process_gone=False)
         watcher.watch(session.id, process, None)
     else:
         restarted = process is not None and not process.started.startswith(boot)
         lost, reason = _RESTARTED if restarted else TERMINAL_CLOSED if closed else SERVER_GONE
-        await watcher.lost(session.id, process, lost, f"{reason} while the daemon was away")
+        await watcher.lost(session.id, process, lost, f"{reason} while the daemon was not running")
 
 
-async def remove_strays(place: Places, store: Store, sandbox: Sandbox) -> None:
+async def remove_strays(paths: InstancePaths, store: Store, sandbox: Sandbox) -> None:
     """Remove launch files of sessions that a crash or a full disk kept from being committed."""
     known = store.sessions.keys()
-    names = {name.partition(".")[0] for name in os.listdir(place.launch)}
+    names = {name.partition(".")[0] for name in os.listdir(paths.launch)}
     for session_id in names - known:
         if _SESSION_ID.fullmatch(session_id):
             await sandbox.forget(session_id)

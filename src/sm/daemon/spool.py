@@ -71,7 +71,7 @@ async def replay(
                 await _carry_out(report, reports, observer)
             except StorageFull as error:
                 # Nothing was written: this report and the rest stay for the next replay.
-                log.warning("will replay the spooled reports later: %s", error.message)
+                log.warning("postponed the spooled reports: %s", error.message)
                 return
             except SmError as error:
                 log.warning(
@@ -90,7 +90,7 @@ async def _carry_out(report: Report, reports: Reports, observer: Observer) -> No
             key = _key(report, "/v1/sessions/me/checkpoints")
             metadata = body.get("metadata") or {}
             if not isinstance(metadata, dict):
-                raise UsageError("metadata must be a dict")
+                raise UsageError("metadata must be an object")
             await reports.checkpoint(caller, str(body.get("message", "")), metadata, key, at)
         case "note":
             await reports.note(caller, str(body.get("text", "")), _key(report, "/v1/sessions/me/note"), at)
@@ -102,7 +102,7 @@ async def _carry_out(report: Report, reports: Reports, observer: Observer) -> No
         case "hook":
             payload = body.get("payload")
             if not isinstance(payload, dict):
-                raise UsageError("payload must be a dict")
+                raise UsageError("payload must be an object")
             await observer.hook(report.session_id, payload, at)
         case _:
             log.warning(

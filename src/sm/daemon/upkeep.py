@@ -1,4 +1,4 @@
-"""Runs the daemon's timers: late reports, the write-ahead log, old idempotency keys, a backup a day."""
+"""Replays late spooled reports, checkpoints the database log, deletes old idempotency keys, makes daily backups."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from sm.core.timestamps import iso
 from sm.daemon.spool import replay
 from sm.errors import StorageFull
 from sm.monitor import Observer
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
 from sm.store import Store
 
@@ -22,14 +22,14 @@ _KEYS_KEPT = timedelta(days=7)
 _REPLAY_EVERY_S = 5.0
 
 
-async def upkeep(place: Places, store: Store, reports: Reports, observer: Observer) -> None:
+async def upkeep(paths: InstancePaths, store: Store, reports: Reports, observer: Observer) -> None:
     """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
     next_log_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(place.spool, store.sessions, reports, observer)
+            await replay(paths.spool, store.sessions, reports, observer)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
@@ -41,4 +41,4 @@ async def upkeep(place: Places, store: Store, reports: Reports, observer: Observ
         except (StorageFull, OSError) as error:
             log.warning("postponed the upkeep: %s", error)
         except Exception:
-            log.exception("failed the upkeep")
+            log.exception("failed to run the upkeep")

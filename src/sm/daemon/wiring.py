@@ -1,20 +1,20 @@
-"""Builds the parts of the daemon and connects them, which no other module does."""
+"""Builds and connects the parts of the daemon. No other module does this."""
 
 import asyncio
 import os
 import time
 
 from sm.api.agent_sockets import AgentSockets
-from sm.api.auth import Identity, anywhere
+from sm.api.auth import Identity, accept_any_peer
 from sm.api.sockets import SocketLimits
-from sm.config import Config, Loaded
+from sm.config import Config, LoadedConfig
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
-from sm.linux.processes import death_with_parent
+from sm.linux.processes import die_with_parent
 from sm.messaging import ComposerDriver, DeliveryReceipts, DeliveryWorker, MailTimers, Messages
 from sm.monitor import AgentListener, Monitor, Observer, Summary, UsageMeter, Watcher
 from sm.notifiers import NOTIFIERS
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
 from sm.requests import Dialogs, Requests
 from sm.sandboxes.host import HostSandbox
@@ -53,19 +53,19 @@ class DialogListener(AgentListener):
         await self._dialogs.tool_ended(session_id, tool_use, allowed)
 
 
-def terminals_of(config: Config, place: Places, store: Store, umask: int) -> Tmux:
+def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:
     """The tmux server of this instance. A server that the daemon starts passes `umask` on to its agents."""
     return Tmux(
         store.instance,
         config.tmux,
         dict(os.environ),
         umask=umask,
-        before_exec=death_with_parent(),
-        scratch=place.run,
+        before_exec=die_with_parent(),
+        scratch=paths.run,
     )
 
 
-class Parts:
+class DaemonParts:
     """Every part of the daemon, built and connected. Its attributes are the parts that the daemon starts and stops.
 
     The constructor starts nothing and touches no file, process or terminal. `started_s`: the start of the daemon
@@ -74,8 +74,8 @@ class Parts:
 
     def __init__(
         self,
-        place: Places,
-        loaded: Loaded,
+        paths: InstancePaths,
+        loaded: LoadedConfig,
         store: Store,
         terminals: Terminals,
         *,
@@ -86,17 +86,17 @@ class Parts:
         config = loaded.config
         providers = {name: make(config) for name, make in PROVIDERS.items()}
         notifiers = {kind: make(config) for kind, make in NOTIFIERS.items()}
-        self.audit = audit = Audit(place.audit, now)
-        self.sandbox = sandbox = HostSandbox(place)
+        self.audit = audit = Audit(paths.audit, now)
+        self.sandbox = sandbox = HostSandbox(paths)
 
         self.manager = manager = Manager(config, store, providers, audit.record, now)
-        planner = SpawnPlanner(config, place, providers, store, now)
+        planner = SpawnPlanner(config, paths, providers, store, now)
         spawner = Spawner(store, manager, planner, sandbox)
         kills = Kills(store, manager)
         self.reports = reports = Reports(store, manager)
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
-        archives = Archives(config.child_agents.cleanup.archive_path or place.archives, terminals)
+        archives = Archives(config.child_agents.cleanup.archive_path or paths.archives, terminals)
 
         usage = UsageMeter(store, config, now)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
@@ -114,7 +114,7 @@ class Parts:
         self.timers = timers = MailTimers(store, manager, kills, waiting)
 
         summarizers = (provider.summarizer for provider in providers.values())
-        summary = Summary(next(filter(None, summarizers), None), f"{place.state}/what")
+        summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
         workspaces = Workspaces(store, manager, spawner)
         requests = Requests(store, manager, reports, dialogs)
         services = Services(
@@ -132,11 +132,11 @@ class Parts:
             monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals),
             terminals=terminals,
             store=Reads(store),
-            daemon=DaemonInfo(place.socket, started_s, loaded.warnings, stopping),
+            daemon=DaemonInfo(paths.socket, started_s, loaded.warnings, stopping),
         )
         self.server = ApiServer(services, audit.record)
         self.identity = Identity(store.sessions, terminals, watcher.tty_owner)
-        self.agent_sockets = AgentSockets(place, store, agent_bounds, anywhere, self.server.agent_app)
+        self.agent_sockets = AgentSockets(paths, store, agent_bounds, accept_any_peer, self.server.agent_app)
         self.outbox = Outbox(
             store,
             manager,

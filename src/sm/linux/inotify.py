@@ -28,7 +28,7 @@ def _checked(result: int, path: str | None = None) -> int:
 
 
 class FileWatch:
-    """Reports events of files and directories to callbacks, in the event loop that runs when it is made.
+    """Reports events of files and directories to callbacks, in the event loop that runs when it is created.
 
     Keep one open: a user has 128 inotify instances by default, and closing one takes the kernel up to 20 ms
     (measured), while adding and removing a path takes a microsecond. Sees no changes on network mounts.

@@ -15,10 +15,10 @@ def check_platform() -> None:
     """Raise PlatformUnsupported unless this is Linux with a kernel of 5.4 or newer."""
     system, release = platform.system(), platform.release()
     if system != "Linux":
-        raise PlatformUnsupported(f"sm runs on Linux only (WSL2 included), and this is {system or 'unknown'}")
+        raise PlatformUnsupported(f"sm runs only on Linux (including WSL2), not on {system or 'unknown'}")
     version = re.match(r"(\d+)\.(\d+)", release)
     if version is None or (int(version[1]), int(version[2])) < KERNEL_MIN:
-        raise PlatformUnsupported(f"sm needs a Linux kernel of 5.4 or newer, and this is {release}")
+        raise PlatformUnsupported(f"sm needs Linux kernel 5.4 or newer, this is {release}")
 
 
 @functools.cache

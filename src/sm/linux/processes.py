@@ -175,7 +175,7 @@ def _open_pidfd(process: Process) -> int | None:
 
 
 class ProcessWatch:
-    """Reports the end of processes without polling, in the event loop that runs when it is made.
+    """Reports the end of processes without polling, in the event loop that runs when it is created.
 
     Takes one file descriptor per live process.
     """
@@ -193,13 +193,13 @@ class ProcessWatch:
         self.unwatch(process)
         fd = _open_pidfd(process)
         if fd is None:
-            self._soon[process] = self._loop.call_soon(self._tell, process, on_gone)
+            self._soon[process] = self._loop.call_soon(self._report_exit, process, on_gone)
         else:
             self._fds[process] = fd
             # A pidfd becomes readable when its process is a zombie and has an exit status.
-            self._loop.add_reader(fd, self._tell, process, on_gone)
+            self._loop.add_reader(fd, self._report_exit, process, on_gone)
 
-    def _tell(self, process: Process, on_gone: Callable[[], None]) -> None:
+    def _report_exit(self, process: Process, on_gone: Callable[[], None]) -> None:
         self.unwatch(process)
         on_gone()
 
@@ -340,7 +340,7 @@ async def end_tree(process: Process, grace_s: float, *, force: bool) -> list[Pro
 _PR_SET_PDEATHSIG = 1
 
 
-def death_with_parent() -> Callable[[], None]:
+def die_with_parent() -> Callable[[], None]:
     """A `preexec_fn` with which the kernel kills the child when its parent dies (PR_SET_PDEATHSIG, prctl(2)).
 
     The kernel watches the thread that forked, so fork in the main thread. The child's own children are not bound.

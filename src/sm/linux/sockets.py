@@ -1,4 +1,4 @@
-"""Unix sockets: the process that connected one."""
+"""Identifies the process at the other end of a Unix socket."""
 
 import socket
 import struct

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from sm.providers.base import Composer
+from sm.providers.base import BoxReader
 
 
 class Proof(StrEnum):
@@ -24,30 +24,33 @@ class ComposerDelivery(Protocol):
 
     session_id: str
     terminal: str
-    letter: str
+    text: str
     """The whole text, with its header."""
-    composer: Composer
+    box_reader: BoxReader
     interrupt: str | None
     """The key that interrupts the agent as soon as it has the message; None: the message is not urgent."""
 
-    async def begins(self) -> bool:
+    async def begin(self) -> bool:
         """Record the start of the delivery. False: the message must not be typed any more."""
 
     async def explain(self, why: str) -> None:
         """Record why the delivery is held up."""
 
-    async def returned(self, draft: str) -> str | None:
-        """The letter of the earlier message that `draft` shows; None: the draft is no message.
+    async def message_in_draft(self, draft: str) -> str | None:
+        """The rendered text of the earlier message that `draft` shows; None: the draft is no message.
 
         claude puts an interrupted prompt without an answer back into the box, and may leave a copy of an accepted
         one. Records the changed state of the message.
         """
 
-    def busy(self, why: str) -> str:
+    def busy_reason(self, why: str) -> str:
         """The reason for `explain`: the agent accepts no text because of `why`."""
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if the agent's process is gone: its terminal may belong to another program."""
+
+    async def is_behind_queue(self) -> bool:
+        """True while an idle agent has not begun the turn that reads its own queue: an Enter would overtake that."""
 
     async def proof(self, within_s: float) -> Proof:
         """The evidence for the message. Waits up to `within_s` for evidence."""
@@ -67,15 +70,15 @@ class DeliveryEnd(StrEnum):
 class DeliveryOutcome:
     end: DeliveryEnd
     why: str = ""
-    again_s: float | None = None
+    retry_s: float | None = None
     """Seconds until the next attempt; None: unknown."""
 
 
 ARRIVED = DeliveryOutcome(DeliveryEnd.ARRIVED)
 
 
-def held(why: str, again_s: float | None = None) -> DeliveryOutcome:
-    return DeliveryOutcome(DeliveryEnd.HELD, why, again_s)
+def held(why: str, retry_s: float | None = None) -> DeliveryOutcome:
+    return DeliveryOutcome(DeliveryEnd.HELD, why, retry_s)
 
 
 def unconfirmed(why: str) -> DeliveryOutcome:
@@ -85,18 +88,23 @@ def unconfirmed(why: str) -> DeliveryOutcome:
 class DialogMonitor(Protocol):
     """The part of the monitor that the composer needs."""
 
-    async def blocked(self, session_id: str) -> str | None:
-        """Why the agent waits for an answer now; None: no dialog is known."""
+    async def blocked_reason(self, session_id: str) -> str | None:
+        """The reason why the agent waits for an answer now; None: no dialog is known."""
+
+    def awaits_first_turn(self, session_id: str) -> bool:
+        """True while an agent that was started with a prompt has not accepted that prompt."""
 
 
 class ComposerTerminal(Protocol):
     """The part of `Terminals` that the composer needs."""
 
-    async def styled(self, name: str) -> list[str]: ...
+    async def capture_styled(self, name: str) -> list[str]: ...
 
     async def paste(self, name: str, text: str) -> None: ...
 
     async def press(self, name: str, key: str) -> None: ...
+
+    async def has_unread_input(self, name: str) -> bool: ...
 
 
 @dataclass
@@ -106,7 +114,7 @@ class ComposerState:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the last look before the paste until Enter is pressed."""
     overtaken: bool = False
-    """A tool, a turn's end or an interrupt did not wait for the lock any longer."""
+    """A tool, a turn's end or an interrupt stopped waiting for the lock."""
     rests_s: float = float("-inf")
     """Nothing is pasted or entered until this time."""
     rests: str = ""
@@ -114,21 +122,25 @@ class ComposerState:
     draft: str = ""
     draft_since_s: float = 0.0
     garbled_s: float | None = None
-    """Since when the screen is unknown. A time in the future: the screen was redrawn."""
+    """The time since which the screen has been unknown. A time in the future: the screen was redrawn."""
     shown: str = ""
-    """The draft as which the box showed the current message."""
+    """The draft that the box showed for the current message."""
     mixed: bool = False
     """The box has shown other text since the paste."""
     left: str = ""
-    """The letter of a message that was given up but is in the box, or may still appear there."""
+    """The text of a message that was given up but is in the box, or may still appear there."""
     left_shown: str | None = ""
-    """The draft as which the box showed `left` (`Composer.is_ours`); None: not shown yet."""
+    """The draft that the box showed for `left` (`BoxReader.shows_message`); None: not shown yet."""
     left_until_s: float = 0.0
-    """Until when `left` may still appear in the box."""
+    """The time until which `left` may still appear in the box."""
+    pastes_lost: int = 0
+    """The number of pastes of the current message that the agent has read but not shown."""
     removing: str = ""
-    """The letter whose removal from the box has begun and may be unfinished."""
+    """The text whose removal from the box has begun and may be unfinished."""
     removing_shown: str = ""
-    """The draft as which the box showed `removing` before the first key."""
+    """The draft that the box showed for `removing` before the first key."""
+    awaits_first_turn: bool = False
+    """At the last attempt the agent had not accepted its first prompt."""
     over_a_draft: bool = False
     """A draft is put aside for the current message."""
     put_aside: str = ""

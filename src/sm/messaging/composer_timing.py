@@ -10,9 +10,14 @@ QUIET_S = 3.0
 SHOWS_WITHIN_S = 3.0
 """How long a box may need to show a paste while the driver holds the lock."""
 SHOWS_AT_ALL_S = 60.0
-"""How long until a paste counts as lost: a stopped agent shows it later. A message is never pasted again."""
+"""Time after which a paste is given up. It may still appear: a stopped agent reads its input later."""
+LOST_AFTER_S = 3.0
+"""How long an open box must be empty, after the agent has read all input, until a paste counts as lost."""
+PASTES_MAX = 4
+FIRST_TURN_SETTLES_S = 0.5
+"""How long an agent may take to draw its box anew after it has accepted a prompt."""
 AGAIN_AFTER_S = 1.5
-"""When an Enter without evidence counts as lost. A hook that comes even later makes the message arrive twice."""
+"""Time after which an Enter without evidence counts as lost. If its hook comes later, the message arrives twice."""
 AGAIN_OVER_A_DRAFT_S = 10.0
 """The same where a draft was put aside. The first Enter restores the draft, so a second Enter could send the draft."""
 ENTERS_MAX = 5

@@ -1,7 +1,8 @@
-"""Delivers messages by typing: one at a time per terminal, and each at most once (design section 6)."""
+"""Delivers messages by typing: one at a time per terminal, and each submitted at most once."""
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -12,7 +13,15 @@ from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.models import Session, Signal
 from sm.core.states import MessageMode, MessageState, SignalKind
 from sm.core.statuses import Status
-from sm.core.text import LINE_MAX_BYTES, cut_to_bytes, header, letter, typed, typed_entries
+from sm.core.text import (
+    LINE_MAX_BYTES,
+    cut_to_bytes,
+    message_header,
+    render_line,
+    render_message,
+    render_notice_lines,
+)
+from sm.core.timestamps import iso
 from sm.core.wording import sender_label
 from sm.errors import (
     NoServer,
@@ -27,7 +36,7 @@ from sm.messaging.composer import ComposerDriver
 from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.messaging.holds import busy_reason, hold_reason
 from sm.messaging.receipts import DeliveryReceipts
-from sm.providers.base import Composer, InputMethod
+from sm.providers.base import BoxReader, InputMethod
 from sm.sessions.manager import Manager
 from sm.state.messages import finish
 from sm.state.sessions import move
@@ -43,12 +52,14 @@ _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _LONGEST_HELD_S = 15.0
 """The longest pause before another attempt on an input box. A change of the session's status ends each pause."""
+_QUEUE_STARTS_S = 15.0
+"""How long after a turn's end a busy machine may need to begin the turn that reads the agent's own queue."""
 _HELD_BY_STATUS_S = 600.0
 _HEADER_ROOM = 300
 _SEARCHED_LINES = 500
-_BEING_TYPED = "it is being typed"
-_DEFECT = "a defect of sm, see sm daemon logs"
-_TYPED = "typed; a program that reads its terminal does not say what it has read"
+_BEING_TYPED = "sm is typing the message"
+_DEFECT = "an internal error of sm, see sm daemon logs"
+_TYPED = "typed; this agent type does not confirm messages"
 
 
 class DeliveryRecord:
@@ -66,7 +77,7 @@ class DeliveryRecord:
             if now is None or now.state is not MessageState.QUEUED or session is None:
                 return None
             if is_ended(session.status) and session.exit is None:
-                signal = Signal(SignalKind.REOPENED, TERMINAL, "it was sent a message", tx.now)
+                signal = Signal(SignalKind.REOPENED, TERMINAL, "the agent got a message", tx.now)
                 await move(tx, self._manager.notices, session.id, signal)
             return tx.mail.move_message(
                 now, MessageState.DELIVERING, tx.now, via=TERMINAL, evidence=None, reason=_BEING_TYPED
@@ -87,7 +98,7 @@ class DeliveryRecord:
     async def finish(
         self, message: Message, state: MessageState, reason: str, expected: bool = False
     ) -> None:
-        """End the delivery, or put the message back into the queue. `expected`: the sender is not told."""
+        """End the delivery, or put the message back into the queue. `expected`: the sender gets no notice."""
         notices = self._manager.notices
         async with self._store.transaction() as tx:
             now = tx.mail.open.messages.get(message.id)
@@ -111,39 +122,47 @@ class StoredDelivery:
     _message: Message
     session_id: str
     terminal: str
-    composer: Composer
-    letter: str
+    box_reader: BoxReader
+    text: str
     interrupt: str | None
 
-    async def begins(self) -> bool:
+    async def begin(self) -> bool:
         return await self._record.take(self._message) is not None
 
     async def explain(self, why: str) -> None:
         await self._record.explain(self._message, why)
 
-    async def returned(self, draft: str) -> str | None:
-        return await self._receipts.returned(self.session_id, draft)
+    async def message_in_draft(self, draft: str) -> str | None:
+        return await self._receipts.message_in_draft(self.session_id, draft)
 
-    def busy(self, why: str) -> str:
+    def busy_reason(self, why: str) -> str:
         session = self._store.sessions.get(self.session_id)
         return why if session is None else busy_reason(session, self._store.mail.open, why)
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         session = self._store.sessions.get(self.session_id)
         process = None if session is None or session.exit is not None else session.process
         return process is None or not is_alive(process)
 
+    async def is_behind_queue(self) -> bool:
+        session = self._store.sessions.get(self.session_id)
+        since = iso(time.time() - _QUEUE_STARTS_S)
+        if session is None or session.status is not Status.IDLE or session.status_at < since:
+            return False
+        read = await self._store.mail.unacknowledged(self.session_id)
+        return any(m.evidence == QUEUED_BY_AGENT for m in read)
+
     async def proof(self, within_s: float) -> Proof:
-        if self._waits() and within_s > 0:
-            await self._store.changed(lambda: not self._waits(), within_s)
-        if self._waits():
+        if self._is_delivering() and within_s > 0:
+            await self._store.wait_until(lambda: not self._is_delivering(), within_s)
+        if self._is_delivering():
             return Proof.NONE
         message = await self._store.mail.message(self._message.id)
         if message.state is not MessageState.SUBMITTED:
             return Proof.OVER
         return Proof.QUEUED if message.evidence == QUEUED_BY_AGENT else Proof.TAKEN
 
-    def _waits(self) -> bool:
+    def _is_delivering(self) -> bool:
         now = self._store.mail.open.messages.get(self._message.id)
         return now is not None and now.state is MessageState.DELIVERING
 
@@ -172,19 +191,19 @@ class DeliveryWorker:
         async with asyncio.TaskGroup() as group:
             for message in left:
                 session = self._store.sessions.get(message.session_id or "")
-                composer = None if session is None else self._composer(session)
-                if session is None or composer is None:
+                box_reader = None if session is None else self._box_reader(session)
+                if session is None or box_reader is None:
                     await self._record.finish(
                         message, MessageState.UNCONFIRMED, *await self._enter_rest(message)
                     )
                 else:
                     self._busy.add(session.id)
-                    group.create_task(self._resume(session, message, composer))
+                    group.create_task(self._resume(session, message, box_reader))
             while True:
                 for session_id in self._ready():
                     self._busy.add(session_id)
                     group.create_task(self._serve(session_id))
-                await self._store.changed(lambda: bool(self._ready()))
+                await self._store.wait_until(lambda: bool(self._ready()))
 
     async def _enter_rest(self, message: Message) -> tuple[str, bool]:
         """Enter a typed line that lacks its Enter: otherwise the next message would be appended to it.
@@ -192,7 +211,7 @@ class DeliveryWorker:
         Returns the reason for the record, and True if the whole message is in the terminal.
         """
         session = self._store.sessions.get(message.session_id or "")
-        left = "the daemon ended while it was typed"
+        left = "the daemon ended while it typed the message"
         if session is None or session.exit is not None:
             return left, False
         try:
@@ -201,10 +220,15 @@ class DeliveryWorker:
             for line in reversed(lines):
                 if await self._terminals.enter_if_unsent(session.terminal, line):
                     # The later lines of the notice were not typed.
-                    return f"{left}; a line of it stood there, and Enter was pressed", line is lines[-1]
-            mark = header(self._sender(message), message.id) if len(lines) == 1 else lines[-1].rstrip()
+                    return (
+                        f"{left}; a line of the message was in the terminal, and sm pressed Enter",
+                        line is lines[-1],
+                    )
+            mark = (
+                message_header(self._sender(message), message.id) if len(lines) == 1 else lines[-1].rstrip()
+            )
             if any(mark in line for line in await self._terminals.capture(session.terminal, _SEARCHED_LINES)):
-                return f"{left}; it stands in its terminal", True
+                return f"{left}; the terminal shows the message", True
         except SmError as error:
             log.warning(
                 "could not search the terminal for an unsent line: %s",
@@ -236,35 +260,35 @@ class DeliveryWorker:
             e.session_id == session.id and e.kind in (EffectKind.START, EffectKind.TYPE) for e in effects
         )
 
-    def _composer(self, session: Session) -> Composer | None:
+    def _box_reader(self, session: Session) -> BoxReader | None:
         """The reader of the session's input box; None: the session reads lines."""
         provider = self._manager.provider(session)
-        return provider.composer if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
+        return provider.box_reader if provider.input_of(session.agent_type) is InputMethod.COMPOSER else None
 
     async def _serve(self, session_id: str) -> None:
         try:
             session = self._store.sessions.get(session_id)
-            reads_lines = session is None or self._composer(session) is None
+            reads_lines = session is None or self._box_reader(session) is None
             backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S if reads_lines else _LONGEST_HELD_S)
             while (message := self._next(session_id)) is not None:
-                again_s: float | None = None
+                retry_s: float | None = None
                 session = self._store.sessions[session_id]
-                composer = self._composer(session)
+                box_reader = self._box_reader(session)
                 try:
-                    if composer is None:
+                    if box_reader is None:
                         held = await self._deliver(session, message)
                     else:
-                        held, again_s = await self._compose(session, message, composer)
+                        held, retry_s = await self._compose(session, message, box_reader)
                 except StorageFull as error:
                     held = True
-                    log.warning("put off a message: %s", error.message, extra={"sm_session": session_id})
+                    log.warning("postponed a message: %s", error.message, extra={"sm_session": session_id})
                 except Exception:
                     held = False
                     log.exception("failed to type a message", extra={"sm_session": session_id})
                     await self._record.finish(message, MessageState.UNCONFIRMED, _DEFECT)
                 if held:
                     pause_s = backoff.next_s()
-                    await self._pause(message, pause_s if again_s is None else again_s)
+                    await self._pause(message, pause_s if retry_s is None else retry_s)
                 else:
                     backoff.reset()
                     await asyncio.sleep(SETTLE_S)
@@ -293,33 +317,33 @@ class DeliveryWorker:
             first = None if now is None else self._next(now.id)
             return now is None or first is None or first.id != message.id or held_by(now) != then
 
-        await self._store.changed(changed, pause_s)
+        await self._store.wait_until(changed, pause_s)
 
     # Input boxes
 
     async def _compose(
-        self, session: Session, message: Message, composer: Composer
+        self, session: Session, message: Message, box_reader: BoxReader
     ) -> tuple[bool, float | None]:
         """Deliver one message. Returns (True if held, seconds until the next attempt or None)."""
         why = hold_reason(session, self._store.mail.open)
         if why is not None:
             await self._record.explain(message, why)
             return True, _HELD_BY_STATUS_S
-        outcome = await self._driver.deliver(await self._stored(session, message, composer))
+        outcome = await self._driver.deliver(await self._stored(session, message, box_reader))
         await self._finish_composed(message, outcome)
-        return outcome.end is DeliveryEnd.HELD, outcome.again_s
+        return outcome.end is DeliveryEnd.HELD, outcome.retry_s
 
-    async def _resume(self, session: Session, message: Message, composer: Composer) -> None:
+    async def _resume(self, session: Session, message: Message, box_reader: BoxReader) -> None:
         """Finish a delivery of an earlier daemon before any other delivery to the session."""
         try:
-            outcome = await self._driver.resume(await self._stored(session, message, composer))
+            outcome = await self._driver.resume(await self._stored(session, message, box_reader))
             await self._finish_composed(message, outcome)
         except Exception:
-            log.exception("failed to finish a message", extra={"sm_session": session.id})
+            log.exception("failed to finish a delivery", extra={"sm_session": session.id})
             await self._record.finish(message, MessageState.UNCONFIRMED, _DEFECT)
         await self._serve(session.id)
 
-    async def _stored(self, session: Session, message: Message, composer: Composer) -> StoredDelivery:
+    async def _stored(self, session: Session, message: Message, box_reader: BoxReader) -> StoredDelivery:
         text = (await self._store.mail.texts([message.id]))[message.id]
         key = self._manager.provider(session).interrupt_key
         return StoredDelivery(
@@ -329,8 +353,8 @@ class DeliveryWorker:
             message,
             session.id,
             session.terminal,
-            composer,
-            letter(self._sender(message), message.id, text),
+            box_reader,
+            render_message(self._sender(message), message.id, text),
             key if message.mode is MessageMode.URGENT else None,
         )
 
@@ -365,12 +389,12 @@ class DeliveryWorker:
                 done += 1
         except TerminalBusy as error:
             state = MessageState.UNCONFIRMED if done else MessageState.QUEUED
-            why = f"half of it was typed: {error.message}" if done else error.message
+            why = f"only a part of the message was typed: {error.message}" if done else error.message
         except (NoTerminal, NoServer) as error:
             state = MessageState.UNCONFIRMED if done else MessageState.FAILED
             why = error.message
         except TerminalUnreachable as error:
-            why = f"it may have been typed: {error.message}"
+            why = f"the message may have been typed: {error.message}"
         except SmError as error:
             why = error.message
         else:
@@ -380,11 +404,11 @@ class DeliveryWorker:
 
     def _lines(self, message: Message, text: str) -> list[str]:
         if message.sender == SM_ITSELF:
-            return list(typed_entries(message.id, text.split("\n")))
+            return list(render_notice_lines(message.id, text.split("\n")))
         sender = self._sender(message)
         # `Messages.send` refuses long messages; only answers to requests can be longer.
         line = cut_to_bytes(text.replace("\n", " "), LINE_MAX_BYTES - _HEADER_ROOM)
-        return [typed(sender, message.id, line)]
+        return [render_line(sender, message.id, line)]
 
     def _sender(self, message: Message) -> str:
         return sender_label(message.sender, self._store.sessions.get(message.sender))

@@ -12,9 +12,9 @@ _DIALOGS = {RequestKind.PERMISSION: "permission dialog", RequestKind.QUESTION: "
 
 
 def hold_reason(session: Session, open: Open) -> str | None:
-    """Why no text can be typed to a session now, by its status; None: the state of its terminal decides."""
+    """The reason in its status to type nothing to a session now; None: the state of its terminal decides."""
     if session.status in (Status.SPAWNED, Status.STARTING):
-        return "it starts"
+        return "the session is starting"
     if session.status is Status.WAITING_INPUT:
         return busy_reason(session, open, session.status_reason)
     for message in open.messages.values():
@@ -23,12 +23,11 @@ def hold_reason(session: Session, open: Open) -> str | None:
             MessageState.DELIVERING,
             TERMINAL,
         ):
-            return f"after message {message.id}"
+            return f"message {message.id} is delivered first"
     return None
 
 
 def busy_reason(session: Session, open: Open, why: str) -> str:
-    """The reason text for a busy session: its open dialog, else `why`."""
     for request in open.requests.values():
         if request.session_id == session.id and request.open and request.hook is not None:
             return f"busy: {_DIALOGS.get(request.kind, 'dialog')}, {request.name}"
@@ -39,11 +38,11 @@ def check_runs(tx: Transaction, session: Session) -> None:
     """Raise IllegalState unless the session's own process runs."""
     if session.exit is not None:
         raise IllegalState(
-            f"session {session.id} has ended ({session.status}), its process is gone; nothing is for it any more",
+            f"session {session.id} has ended ({session.status}): it cannot take messages",
             f"sm restore {session.id}",
         )
     if is_restored(session, tx.mail.open):
-        raise IllegalState(f"session {session.id} is just being restored", "repeat it in a moment")
+        raise IllegalState(f"session {session.id} is being restored", "try again in a moment")
 
 
 def is_restored(session: Session, open: Open) -> bool:

@@ -27,50 +27,60 @@ class InputBox:
     async def look(self, delivery: ComposerDelivery) -> Box | None:
         """The box as the terminal shows it; None: the terminal did not answer."""
         try:
-            return delivery.composer.box(await self._terminal.styled(delivery.terminal))
+            return delivery.box_reader.box(await self._terminal.capture_styled(delivery.terminal))
         except TerminalUnreachable:
             return None
 
     async def paste(self, delivery: ComposerDelivery) -> None:
         try:
-            await self._terminal.paste(delivery.terminal, delivery.composer.pasted(delivery.letter))
+            await self._terminal.paste(delivery.terminal, delivery.box_reader.paste_text(delivery.text))
         except TerminalUnreachable as error:  # the box will show if the paste arrived
             log.warning("could not paste: %s", error.message, extra={"sm_session": delivery.session_id})
 
+    async def has_unread_input(self, delivery: ComposerDelivery) -> bool:
+        """True also when the terminal did not answer."""
+        try:
+            return await self._terminal.has_unread_input(delivery.terminal)
+        except TerminalUnreachable:
+            return True
+
     async def press(self, delivery: ComposerDelivery, key: str) -> bool:
-        """Press a key. False: it was not pressed. True: it may have been, as the box will show."""
+        """Press a key. False: it was not pressed. True: it was probably pressed; look at the box to be sure."""
         try:
             await self._terminal.press(delivery.terminal, key)
         except TerminalBusy:
             return False
         except TerminalUnreachable as error:
             log.warning(
-                "could not press %s: %s", key, error.message, extra={"sm_session": delivery.session_id}
+                "could not press the key %s: %s",
+                key,
+                error.message,
+                extra={"sm_session": delivery.session_id},
             )
         return True
 
-    async def remove(self, delivery: ComposerDelivery, letter: str, *, begun: bool = False) -> bool:
-        """Remove the letter if the box holds nothing else. The caller holds the lock.
+    async def remove(self, delivery: ComposerDelivery, text: str, *, begun: bool = False) -> bool:
+        """Remove the message `text` if the box holds nothing else. The caller holds the lock.
 
         Each key waits for the effect of the one before: an agent takes several keys read at once for text.
-        `begun`: an earlier call pressed keys, so the box may hold a beginning of the letter. Returns False if a part
-        of the letter may be left: the screen was read half drawn, or the agent reads the keys late.
+        `begun`: an earlier call pressed keys, so the box may hold a beginning of the message. Returns False if a part
+        of the message may be left: the screen was read half drawn, or the agent reads the keys late.
         """
-        keys = cycle(delivery.composer.clearing)
+        keys = cycle(delivery.box_reader.clearing)
         key, pressed = next(keys), 0
         before: str | None = None
         pressed_s, unseen = 0.0, 0
         while pressed < _KEYS_MAX:
             box = await self.look(delivery)
-            if box is None or box.closed is not None or delivery.gone():
+            if box is None or box.closed is not None or delivery.is_gone():
                 return False
-            # A half cleared box holds a beginning of the letter.
-            is_ours = delivery.composer.is_ours(box.draft, letter, None) or (
+            # A half cleared box holds a beginning of the message.
+            is_ours = delivery.box_reader.shows_message(box.draft, text, None) or (
                 (
                     before is not None
-                    and (letter.startswith(box.draft) or delivery.composer.holds_ours(box.draft, letter))
+                    and (text.startswith(box.draft) or delivery.box_reader.contains_message(box.draft, text))
                 )
-                or (begun and is_beginning(box.draft, letter))
+                or (begun and is_beginning(box.draft, text))
             )
             if not box.draft or not is_ours:
                 return not box.draft
@@ -89,7 +99,7 @@ class InputBox:
         return False
 
 
-def is_beginning(draft: str, letter: str) -> bool:
-    """True if the draft is a beginning of the letter. Ignores white space: the box wraps its rows."""
+def is_beginning(draft: str, text: str) -> bool:
+    """True if the draft is a beginning of the message `text`. Ignores white space: the box wraps its rows."""
     beginning = "".join(draft.split())
-    return len(beginning) >= _BEGINNING_MIN and "".join(letter.split()).startswith(beginning)
+    return len(beginning) >= _BEGINNING_MIN and "".join(text.split()).startswith(beginning)

@@ -1,4 +1,4 @@
-"""Sends messages between callers, and hands them over from inboxes (design section 6)."""
+"""Sends messages between callers, and hands them over from inboxes."""
 
 import asyncio
 from collections.abc import Collection
@@ -10,14 +10,14 @@ from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Answer, Request
 from sm.core.states import MessageMode, MessageState, NoticeKind, RequestKind, SignalKind
 from sm.core.statuses import Status
-from sm.core.text import MESSAGE_MAX, accepted, letter, typed
+from sm.core.text import MESSAGE_MAX, render_line, render_message, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, UsageError
 from sm.messaging.holds import check_runs, hold_reason, is_restored
 from sm.policy.access import Action, may
 from sm.providers.base import InputMethod
-from sm.requests.answers import chosen, decide
+from sm.requests.answers import decide, resolve_options
 from sm.requests.dialogs import Dialogs
 from sm.sessions.manager import Manager
 from sm.state.messages import arrive
@@ -40,8 +40,6 @@ _NUMBER_WIDTH = 10_000_000_000  # so that a header with any later number fits
 
 @dataclass(frozen=True, slots=True)
 class RenderedMessage:
-    """A message with its text, as its recipient reads it."""
-
     message: Message
     text: str = field(repr=False)
     shown: str = field(repr=False)
@@ -81,7 +79,7 @@ class Messages:
             and self._manager.provider(target).input_of(target.agent_type) is not InputMethod.INBOX
         ):
             self._manager.find(caller, reference, Action.INTERRUPT)
-        words = accepted(text, "message", MESSAGE_MAX)
+        words = validate_text(text, "message", MESSAGE_MAX)
         if not words.strip():
             raise UsageError("the message is empty")
         for question in open_of(self._store.mail.open.requests, target.id, [RequestKind.QUESTION]):
@@ -90,15 +88,15 @@ class Messages:
         async with self._store.transaction(caller, key) as tx:
             session = tx.session(target.id)
             if tx.replayed is not None:
-                done = await _earlier(tx, tx.replayed)
+                done = await _earlier_result(tx, tx.replayed)
             elif (request := self._answered_by(tx, caller, session)) is not None:
-                answer = Answer(True, chosen(request, [words]))
+                answer = Answer(True, resolve_options(request, [words]))
                 done = await decide(tx, self._dialogs, session, request, answer, caller)
                 tx.remember(request.name)
             else:
                 done = await self._queue(tx, caller, session, words, mode, ttl_s)
                 tx.remember(str(done.id))
-        return await self._dialogs.delivered(done, caller) if isinstance(done, Request) else done
+        return await self._dialogs.wait_until_taken(done, caller) if isinstance(done, Request) else done
 
     def _answered_by(self, tx: Transaction, caller: Caller, session: Session) -> Request | None:
         """The one open question that a text of the parent or the operator answers; None without one."""
@@ -119,29 +117,31 @@ class Messages:
         ttl_s: float | None,
     ) -> Message:
         if session.archived:
-            raise IllegalState(f"session {session.id} is archived", f"sm unarchive {session.id}")
+            raise IllegalState(
+                f"session {session.id} is archived: it cannot receive messages", f"sm unarchive {session.id}"
+            )
         if session.exit is not None:
             raise IllegalState(
-                f"session {session.id} has ended ({session.status}), its process is gone; send is not possible",
+                f"session {session.id} has ended ({session.status}): it cannot receive messages",
                 f"sm restore {session.id}",
             )
         match self._manager.provider(session).input_of(session.agent_type):
             case InputMethod.INBOX:
-                why = "it has not taken it yet"
+                why = "not taken from the inbox yet"
             case InputMethod.TTY:
-                why = "it is not typed yet"
+                why = "not typed yet"
                 sender = sender_label(caller.session_id or "operator", tx.find(caller.session_id))
-                typed(sender, _NUMBER_WIDTH, text)
+                render_line(sender, _NUMBER_WIDTH, text)
             case InputMethod.COMPOSER:
-                why = hold_reason(session, tx.mail.open) or "it is not typed yet"
+                why = hold_reason(session, tx.mail.open) or "not typed yet"
         waiting = len(self._store.mail.queued().get(session.id, ()))
         if waiting >= QUEUED_MAX:
             raise LimitReached(
-                f"{waiting} messages wait for session {session.id} already; it does not read them"
+                f"session {session.id} already has {waiting} waiting messages", f"sm status {session.id}"
             )
         if mode is MessageMode.IDLE and session.status is not Status.IDLE:
-            why = f"until it is idle: it is {session.status}"
-        await self._manager.quota.sent(tx, caller, tx.now)
+            why = f"held until the session is idle: it is {session.status}"
+        await self._manager.quota.check_message(tx, caller, tx.now)
         message = Message(
             id=tx.mail.new_id("messages"),
             session_id=session.id,
@@ -178,7 +178,7 @@ class Messages:
         raise no_message(message_id)
 
     async def acknowledge(self, caller: Caller, message: Message) -> None:
-        """Drop the notice about an undelivered message: the answer has told its sender."""
+        """Drop the notice about an undelivered message: the answer has informed its sender."""
         occasion = f"message:{message.id}"
         undelivered = NoticeKind.UNDELIVERED
         await self._manager.acknowledge(caller, lambda n: n.kind is undelivered and n.occasion == occasion)
@@ -195,13 +195,15 @@ class Messages:
 
     # Reading
 
-    def waiting(self, caller: Caller, *, idle: bool) -> list[Message]:
+    def available(self, caller: Caller, *, idle: bool) -> list[Message]:
         """The messages in the caller's inbox that `take` would hand over now, in that order.
 
         `idle`: the caller waits, so it also gets messages for an idle session.
         """
         self._manager.caller_session(caller)
-        return _takeable(self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle))
+        return _select_takeable(
+            self._store.mail.queued().get(caller.session_id, ()), self._idle(caller, idle)
+        )
 
     def _idle(self, caller: Caller, idle: bool) -> bool:
         session = self._store.sessions.get(caller.session_id or "")
@@ -223,7 +225,7 @@ class Messages:
                 taken = [await tx.mail.message(int(number)) for number in tx.replayed.split(",") if number]
             else:
                 taken = await self._taken_now(tx, caller, caller_session, limit, idle=idle)
-        return await self.letters(taken)
+        return await self.render(taken)
 
     async def _taken_now(
         self, tx: Transaction, caller: Caller, caller_session: Session | None, limit: int, *, idle: bool
@@ -233,10 +235,10 @@ class Messages:
             for m in tx.mail.open.messages.values()
             if m.session_id == caller.session_id and m.state is MessageState.QUEUED
         ]
-        evidence = "taken from its inbox"
+        evidence = "taken from the inbox"
         taken = [
             tx.mail.move_message(m, MessageState.DELIVERING, tx.now, via=INBOX, evidence=evidence)
-            for m in _takeable(queued, self._idle(caller, idle))[:limit]
+            for m in _select_takeable(queued, self._idle(caller, idle))[:limit]
         ]
         if taken:
             if caller_session is not None:
@@ -249,7 +251,7 @@ class Messages:
         session = self._store.sessions.get(caller.session_id or "")
         return session is not None and session.exit is not None
 
-    def starts_again(self, caller: Caller) -> bool:
+    def is_restarting(self, caller: Caller) -> bool:
         """True while the session is being restored: the caller may belong to its old or its new process."""
         session = self._store.sessions.get(caller.session_id or "")
         return session is not None and is_restored(session, self._store.mail.open)
@@ -259,9 +261,9 @@ class Messages:
         now = tx.session(session.id)
         signal = None
         if is_ended(now.status) and now.exit is None:
-            signal = Signal(SignalKind.REOPENED, INBOX, "it was given a message", tx.now)
+            signal = Signal(SignalKind.REOPENED, INBOX, "the agent took a message from its inbox", tx.now)
         elif not self._manager.provider(now).has_turns:
-            signal = Signal(SignalKind.BUSY, INBOX, "it has got a message", tx.now)
+            signal = Signal(SignalKind.BUSY, INBOX, "the agent took a message from its inbox", tx.now)
         if signal is not None:
             await move(tx, self._manager.notices, now.id, signal)
 
@@ -269,40 +271,42 @@ class Messages:
         """Confirm that the caller has the messages that it took. Also confirms messages given up as unconfirmed."""
         wanted = dict.fromkeys(message_ids)
         if len(wanted) > BATCH_MAX:
-            raise UsageError(f"{len(wanted)} messages, at most {BATCH_MAX} are taken at once")
+            raise UsageError(
+                f"too many messages: {len(wanted)}, at most {BATCH_MAX} are allowed in one request"
+            )
         confirmed = []
         async with self._store.transaction() as tx:
             for message_id in wanted:
-                message = await self._taken(tx, caller, message_id)
+                message = await self._taken_message(tx, caller, message_id)
                 if message.state in (MessageState.DELIVERING, MessageState.UNCONFIRMED):
-                    evidence = "its recipient took it from its inbox"
+                    evidence = "the recipient took it from the inbox"
                     message = await arrive(tx, message, tx.now, evidence)
                 confirmed.append(message)
         return confirmed
 
-    async def _taken(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
+    async def _taken_message(self, tx: Transaction, caller: Caller, message_id: int) -> Message:
         """A message that the caller took from its inbox. Raises NotFound."""
         message = await tx.mail.message(message_id)
         if message.session_id != caller.session_id or message.via != INBOX:
             raise no_message(message_id)
         return message
 
-    async def letters(self, messages: Collection[Message]) -> list[RenderedMessage]:
+    async def render(self, messages: Collection[Message]) -> list[RenderedMessage]:
         texts = await self._store.mail.texts([m.id for m in messages])
-        letters = []
+        rendered = []
         for m in messages:
             sender = sender_label(m.sender, self._store.sessions.get(m.sender))
-            letters.append(RenderedMessage(m, texts[m.id], letter(sender, m.id, texts[m.id])))
+            rendered.append(RenderedMessage(m, texts[m.id], render_message(sender, m.id, texts[m.id])))
             await asyncio.sleep(0)  # a long text blocks the event loop for milliseconds
-        return letters
+        return rendered
 
 
-def _takeable(queued: Collection[Message], idle: bool) -> list[Message]:
+def _select_takeable(queued: Collection[Message], idle: bool) -> list[Message]:
     takeable = [m for m in queued if idle or m.mode is not MessageMode.IDLE]
     return sorted(takeable, key=lambda m: (m.mode is not MessageMode.URGENT, m.id))
 
 
-async def _earlier(tx: Transaction, result: str) -> Message | Request:
+async def _earlier_result(tx: Transaction, result: str) -> Message | Request:
     if result.startswith("r"):
         return await tx.mail.request(int(result[1:]))
     return await tx.mail.message(int(result))

@@ -1,4 +1,4 @@
-"""Confirms typed messages with the agents' own reports (design section 6)."""
+"""Confirms typed messages with the agents' own reports."""
 
 import asyncio
 import re
@@ -9,12 +9,12 @@ from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, TERMINAL, Message
 from sm.core.observation import Source
 from sm.core.states import MessageState
 from sm.core.statuses import Status
-from sm.core.text import MARK, letter, marked
+from sm.core.text import MARK, escape_marks, render_message
 from sm.core.timestamps import iso
-from sm.core.wording import sender_label, words_of
+from sm.core.wording import quote_session, sender_label
 from sm.errors import NotFound
 from sm.monitor.listeners import AgentListener
-from sm.providers.base import Composer
+from sm.providers.base import BoxReader
 from sm.providers.readers import AcceptedInput
 from sm.sessions.manager import Manager
 from sm.state.messages import arrive, finish
@@ -23,18 +23,16 @@ from sm.store import Store, Transaction, durable
 _HEADER = re.compile(
     rf"(?<!> ){re.escape(MARK)} from [^\n]{{1,300}}?, message ([1-9][0-9]{{0,14}})$", re.MULTILINE
 )
-"""The line that `text.header` writes. `text.marked` keeps senders from writing such a line."""
+"""The line that `text.message_header` writes. `text.escape_marks` keeps senders from writing such a line."""
 _BEGINNINGS_MAX = 1_000
 _HEADERS_MAX = 50
 """Bounds on the search in one text."""
-_CHANGED = "it arrived changed, or together with other text"
-_TAKEN_BACK = "it was taken back out of the agent's queue, at its terminal"
-_PUT_BACK = (
-    "it was interrupted before an answer began, and put back into the input box, from which it was taken"
-)
-_LEFT_OUT = "it was interrupted before an answer began, and the conversation goes on without it"
-_REFUSED = "a hook of its user refused it: {words}"
-_STOPPED = "a hook of its user stopped what it began: {words}; it is read with the next prompt"
+_CHANGED = "the message arrived changed, or together with other text"
+_TAKEN_BACK = "the message was taken back from the agent's queue in the terminal"
+_PUT_BACK = "the agent was interrupted before it answered; sm removed the message from the input box"
+_LEFT_OUT = "the agent was interrupted before it answered; the conversation continues without the message"
+_REFUSED = "a hook of the user refused the message: {words}"
+_STOPPED = "a hook of the user stopped the turn: {words}; the agent reads the message with its next prompt"
 _WORDS_MAX = 200
 _PARALLEL_HOOK_S = 1.0
 """How long the hook of sm may take to start while another hook runs in parallel."""
@@ -75,10 +73,10 @@ class DeliveryReceipts(AgentListener):
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         """Record that the agent accepted, refused or put back a text. Returns when that is on disk."""
         session = self._store.sessions.get(session_id)
-        composer = None if session is None else self._manager.provider(session).composer
-        if composer is None:
+        box_reader = None if session is None else self._manager.provider(session).box_reader
+        if box_reader is None:
             return
-        matches = await self._matches(accepted, composer)
+        matches = await self._matches(accepted, box_reader)
         if accepted.refused is not None:
             await self._refused(session_id, accepted, accepted.refused, matches)
             return
@@ -92,33 +90,33 @@ class DeliveryReceipts(AgentListener):
             await self._continue(session_id, accepted.parent, iso(accepted.at), matches)
         if matches == _Matches():
             return
-        await self._arrive(session_id, matches, accepted, source)
+        await self._record_arrival(session_id, matches, accepted, source)
         if refused is not None and accepted.at < refused.at + _PARALLEL_HOOK_S:
             await self._refused(session_id, refused, refused.refused or "", _Matches())
 
     @durable
-    async def _arrive(
+    async def _record_arrival(
         self, session_id: str, matches: _Matches, accepted: AcceptedInput, source: Source
     ) -> None:
         async with self._store.transaction() as tx:
             if matches.whole is not None and (message := await _typed_to(tx, matches.whole, session_id)):
-                await self._arrived(tx, message, accepted, source)
+                await self._arrive_whole(tx, message, accepted, source)
             for number in sorted(matches.among):
                 if not accepted.withdrawn and (message := await _typed_to(tx, number, session_id)):
-                    await self._arrived_changed(tx, message)
+                    await self._arrive_changed(tx, message)
 
-    async def _matches(self, accepted: AcceptedInput, composer: Composer) -> _Matches:
+    async def _matches(self, accepted: AcceptedInput, box_reader: BoxReader) -> _Matches:
         if MARK not in accepted.text:
             return _Matches()
-        text = await asyncio.to_thread(composer.accepted_form, accepted.text)
+        text = await asyncio.to_thread(box_reader.accepted_form, accepted.text)
         numbers = {int(header[1]) for header in _headers(text)}
         if not numbers:
             return _Matches()
         texts = await self._store.mail.texts(numbers)
-        return await asyncio.to_thread(_matches, text, texts, composer.accepted_form)
+        return await asyncio.to_thread(_matches, text, texts, box_reader.accepted_form)
 
     async def _continue(self, session_id: str, parent: str, at: str, matches: _Matches) -> None:
-        """Note a prompt below `parent` at `at`. Another prompt with the same parent has left the conversation."""
+        """Note that a prompt follows the entry `parent`. It replaces an earlier prompt after the same entry."""
         before = self._prompts.get(session_id)
         self._prompts[session_id] = parent, matches.whole
         if before is None or before[0] != parent or before[1] is None:
@@ -126,7 +124,7 @@ class DeliveryReceipts(AgentListener):
         if before[1] != matches.whole and before[1] not in matches.among:
             await self._put_back(before[1], session_id, _LEFT_OUT, at)
 
-    async def _arrived(
+    async def _arrive_whole(
         self, tx: Transaction, message: Message, accepted: AcceptedInput, source: Source
     ) -> None:
         now = self._manager.now()
@@ -147,7 +145,7 @@ class DeliveryReceipts(AgentListener):
         elif is_queued and not accepted.queued:
             tx.mail.move_message(message, message.state, at, evidence=_evidence(accepted, source))
 
-    async def _arrived_changed(self, tx: Transaction, message: Message) -> None:
+    async def _arrive_changed(self, tx: Transaction, message: Message) -> None:
         if message.state in _WAITED_FOR and message.state is not MessageState.UNCONFIRMED:
             await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, _CHANGED)
 
@@ -168,10 +166,10 @@ class DeliveryReceipts(AgentListener):
         if self._hooked.get(session_id) == whole:
             self._hooked.pop(session_id, None)
         numbers = sorted(matches.among if whole is None else {whole})
-        await self._refuse(session_id, numbers, accepted, words, whole, nameless=nameless)
+        await self._record_refusal(session_id, numbers, accepted, words, whole, nameless=nameless)
 
     @durable
-    async def _refuse(
+    async def _record_refusal(
         self,
         session_id: str,
         numbers: Sequence[int],
@@ -184,7 +182,7 @@ class DeliveryReceipts(AgentListener):
         since = iso(accepted.at)
         async with self._store.transaction() as tx:
             why = (_STOPPED if accepted.kept else _REFUSED).format(
-                words=words_of(tx.session(session_id), words, _WORDS_MAX)
+                words=quote_session(tx.session(session_id), words, _WORDS_MAX)
             )
             for number in numbers:
                 message = await _typed_to(tx, number, session_id)
@@ -196,19 +194,19 @@ class DeliveryReceipts(AgentListener):
                 waits = message.state in _WAITED_FOR
                 if not waits and (message.state is not MessageState.SUBMITTED or number != whole):
                     continue
-                # A notice is told to somebody else: told again it would be refused again.
+                # Notices go to another session: the hook of this one would refuse them again.
                 certain = not (accepted.kept or nameless) or message.sender == SM_ITSELF
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
                 await finish(tx, self._manager.notices, message, state, why)
 
-    async def returned(self, session_id: str, draft: str) -> str | None:
-        """The letter of the message that `draft` in the session's input box shows; None: the draft is no message.
+    async def message_in_draft(self, session_id: str, draft: str) -> str | None:
+        """The text of the message that `draft` in the session's input box shows; None: the draft is no message.
 
         A submitted message in the box of an idle session was put back before it was read.
         """
         session = self._store.sessions.get(session_id)
-        composer = None if session is None else self._manager.provider(session).composer
-        if session is None or composer is None:
+        box_reader = None if session is None else self._manager.provider(session).box_reader
+        if session is None or box_reader is None:
             return None
         recent = [
             m for m in await self._store.mail.messages([session_id], _RECENT) if m.session_id == session_id
@@ -216,11 +214,11 @@ class DeliveryReceipts(AgentListener):
         texts = await self._store.mail.texts([m.id for m in recent])
         for message in reversed(recent):
             sender = sender_label(message.sender, self._store.sessions.get(message.sender))
-            whole = letter(sender, message.id, texts[message.id])
+            whole = render_message(sender, message.id, texts[message.id])
             if (
                 message.submitted_at is not None
                 and message.via == TERMINAL
-                and composer.is_ours(draft, whole)
+                and box_reader.shows_message(draft, whole)
             ):
                 if message.state is MessageState.SUBMITTED and await self._is_idle(session_id):
                     await self._put_back(message.id, session_id, _PUT_BACK)
@@ -234,7 +232,7 @@ class DeliveryReceipts(AgentListener):
             session = self._store.sessions.get(session_id)
             return session is not None and session.status is Status.IDLE
 
-        if not await self._store.changed(idle, _INTERRUPT_WITHIN_S):
+        if not await self._store.wait_until(idle, _INTERRUPT_WITHIN_S):
             return False
         await asyncio.sleep(_ENDED_WITHIN_S)
         return True
@@ -285,16 +283,16 @@ def _headers(text: str) -> list[re.Match[str]]:
 
 
 def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Matches:
-    """Find the messages with these `texts` in `text`. `form`: brings a letter into the form of `text`."""
+    """Find the messages with these `texts` in `text`. `form`: brings a rendered message into the form of `text`."""
     among = set[int]()
     for header in _headers(text):
         number = int(header[1])
         if number not in texts:
             continue
-        letter = form(f"{header[0]}\n{marked(texts[number])}")
-        if header.start() == 0 and text == letter:
+        rendered = form(f"{header[0]}\n{escape_marks(texts[number])}")
+        if header.start() == 0 and text == rendered:
             return _Matches(number)  # the message may quote others
-        if header.start() == 0 or text.startswith(letter, header.start()):
+        if header.start() == 0 or text.startswith(rendered, header.start()):
             among.add(number)
     return _Matches(None, frozenset(among))
 

@@ -33,7 +33,7 @@ _CLAIM_WITHIN_S = 8.0
 """How long an answer waits for a caller of `sm ask --wait` before it becomes a message."""
 _HELD_S = 5.0
 _CLOCK_STEP_S = 0.002  # times are in milliseconds
-_NOT_CONFIRMED = "its reader took it from the inbox and did not say that it has it"
+_NOT_CONFIRMED = "the recipient took it from the inbox but did not confirm it"
 _PAUSE_S = 1.0
 
 
@@ -46,13 +46,13 @@ class MailTimers:
         self._kills = kills
         self._waiting = waiting
         self._seen: dict[int, float] = {}
-        """When a notice was first seen (time.monotonic())."""
+        """The time at which a notice was first seen (time.monotonic())."""
         self._held: dict[tuple[str, str | None], float] = {}
-        """Until when to hold the notice of an ending by (session, recipient): an answer reports the ending."""
+        """The time until which to hold the notice of an ending, by (session, recipient): an answer reports it."""
         self._since: dict[tuple[str, int], float] = {}
 
-    def hold(self, session_id: str, recipient: str | None) -> None:
-        """Hold the notice that the session has ended: an answer to `recipient` reports it, who will acknowledge it."""
+    def hold_notice(self, session_id: str, recipient: str | None) -> None:
+        """Hold the notice of the session's end: an answer reports the end to `recipient`, which will acknowledge it."""
         self._held[session_id, recipient] = time.monotonic() + _HELD_S
 
     async def run(self) -> None:
@@ -67,9 +67,9 @@ class MailTimers:
             except Exception:
                 log.exception("failed to run the mail timers")
                 pause_s = _PAUSE_S
-            await self._store.changed(partial(self._differs, seen), pause_s)
+            await self._store.wait_until(partial(self._has_changed, seen), pause_s)
 
-    def _differs(self, seen: Open) -> bool:
+    def _has_changed(self, seen: Open) -> bool:
         return self._store.mail.open is not seen
 
     async def _run_due(self) -> float | None:
@@ -81,7 +81,7 @@ class MailTimers:
             *await self._flush(open),
             *await self._expire_messages(open),
             *await self._expire_requests(open),
-            *await self._pass_answers(open),
+            *await self._send_answers(open),
         ]
         return max(0.0, min(due)) if due else None
 
@@ -144,11 +144,11 @@ class MailTimers:
             if message.state is MessageState.QUEUED and message.expires_at is not None:
                 if message.expires_at <= now:
                     why = f" ({message.reason})" if message.reason else ""
-                    over.append((message, MessageState.EXPIRED, f"it was not taken in time{why}"))
+                    over.append((message, MessageState.EXPIRED, f"not delivered in time{why}"))
                 elif earliest is None or message.expires_at < earliest:
                     earliest = message.expires_at
             elif message.state is MessageState.DELIVERING and message.via == INBOX:
-                left = self._left("message", message.id, _CONFIRM_WITHIN_S)
+                left = self._seconds_left("message", message.id, _CONFIRM_WITHIN_S)
                 if left > 0:
                     waits.append(left)
                 else:
@@ -175,29 +175,29 @@ class MailTimers:
                 now = await tx.mail.request(request.id)
                 session = tx.find(now.session_id)
                 if session is None:
-                    reason = "its session was removed"
+                    reason = "the session was removed"
                     tx.mail.change_request(now, state=RequestState.CANCELLED, state_at=tx.now, reason=reason)
                 elif now.open and not now.has_proposed_answer:
                     reason = "nobody answered in time"
                     if now.hook is not None:
-                        reason += f"; its dialog is still open: sm attach {session.id}"
+                        reason += f"; the dialog is still open: sm attach {session.id}"
                     done = await finish_request(
                         tx, session, now, tx.now, state=RequestState.EXPIRED, reason=reason
                     )
                     if (
                         now.hook is None
                         and session.exit is None
-                        and not self._waiting.waits(session.id, WaitKind.ANSWER)
+                        and not self._waiting.is_waiting(session.id, WaitKind.ANSWER)
                     ):
                         send_outcome(tx, done, f"{done.name} expired: {reason}", tx.now)
         return waits
 
-    async def _pass_answers(self, open: Open) -> list[float]:
+    async def _send_answers(self, open: Open) -> list[float]:
         waits = []
         for request in open.requests.values():
             if not request.unclaimed:
                 continue
-            left = self._left("request", request.id, _CLAIM_WITHIN_S)
+            left = self._seconds_left("request", request.id, _CLAIM_WITHIN_S)
             if left > 0 and self._may_be_claimed(request.session_id):
                 waits.append(left)
                 continue
@@ -212,11 +212,11 @@ class MailTimers:
 
     def _may_be_claimed(self, session_id: str) -> bool:
         session = self._store.sessions.get(session_id)
-        return self._waiting.waits(session_id, WaitKind.ANSWER) or (
+        return self._waiting.is_waiting(session_id, WaitKind.ANSWER) or (
             session is not None and session.status is Status.WAITING_INPUT
         )
 
-    def _left(self, kind: str, number: int, within_s: float) -> float:
+    def _seconds_left(self, kind: str, number: int, within_s: float) -> float:
         """Seconds that remain of `within_s` since this daemon first saw the message or request."""
         now = time.monotonic()
         return self._since.setdefault((kind, number), now) + within_s - now

@@ -13,7 +13,7 @@ from sm.providers.readers import Readers
 log = logging.getLogger(__name__)
 
 _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
-"""When to read the screen of an agent that has not reported ready, in seconds after its start."""
+"""Times to read the screen of an agent that has not reported ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
 _FIRST_LOOK_S = 0.1
 _LOOKS_AGAIN = 5
@@ -39,7 +39,7 @@ class ToolUses:
         self._begun.clear()
 
     def end_turn(self) -> None:
-        """End the uses of the agent itself; a sub-agent may go on."""
+        """End the uses of the agent itself; a sub-agent may continue."""
         self._begun = {id: use for id, use in self._begun.items() if use[0]}
 
     def find(self, agent: str, digest: str) -> str | None:

@@ -1,8 +1,8 @@
 """Weighs the evidence of all sources for one agent, and concludes its activity. Pure: the clock is an argument.
 
-Sources disagree all the time: a hook is lost, a title lags, a screen quotes another screen. The ledger keeps the last
-observation of each source, and `Ledger.verdict` weighs them (design section 5). Any source can make an agent busy or
-blocked at once. Idle needs evidence of the turn's end, or agreement for a while.
+Sources often disagree: a hook may be lost, a title may lag, a screen may quote another one. The ledger keeps the last
+observation of each source, and `Ledger.verdict` weighs them (docs/lifecycle.md). Any source can make an agent busy or
+blocked immediately. For idle, a source must report the end of the turn, or report idle for some time.
 """
 
 from collections import deque
@@ -18,9 +18,9 @@ class Entry:
 
     observation: Observation
     since: float
-    """Since when the source has reported this activity."""
+    """The time since which the source has reported this activity."""
     seen: float
-    """When the source was last read with this activity."""
+    """The time of the last read in which the source showed this activity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ AHEAD_S = 1.0
 """An observation this far in the future dates from before the clock was set back."""
 _TURNS_KEPT = 64
 FRESH_S = 120.0
-"""A session is stale when no source was read for so long."""
+"""A session is stale when no source was read for this time."""
 
 
 class Ledger:
@@ -61,7 +61,7 @@ class Ledger:
         self._dialogs: dict[tuple[str, str | None], Observation] = {}
         """The open dialogs, by sub-agent (empty: the agent itself) and tool use."""
         self._worked_at = 0.0
-        """When a source other than hooks last reported activity: the expected work has begun then."""
+        """The time of the last report of activity by a source other than hooks: the expected work has begun."""
 
     @property
     def entries(self) -> Mapping[Source, Entry]:
@@ -110,7 +110,7 @@ class Ledger:
     def _dialog_first(self, observation: Observation) -> Observation:
         """The open dialog, if there is one: sub-agents and parallel tools of the same message do not hide it.
 
-        A dialog closes when its tool use goes on, or when the turn ends.
+        A dialog closes when its tool use continues, or when the turn ends.
         """
         match observation.activity:
             case Activity.BLOCKED:
@@ -124,11 +124,11 @@ class Ledger:
         dialogs = list(self._dialogs.values())
         return dialogs[-1] if dialogs else observation
 
-    def used(self, use: str) -> None:
+    def end_use(self, use: str) -> None:
         """End a tool use: its dialog is closed from the next hook on."""
         self._dialogs = {key: dialog for key, dialog in self._dialogs.items() if key[1] != use}
 
-    def seen(self, source: Source, now: float) -> None:
+    def mark_read(self, source: Source, now: float) -> None:
         """Note that the source was read without a change."""
         if (entry := self._entries.get(source)) is not None:
             self._entries[source] = replace(entry, seen=now)
@@ -158,14 +158,14 @@ class Ledger:
                 continue
             why = self._overrules(entry, believed, now)
             if why is None:
-                overruled[source] = f"the {believed.observation.source} is believed"
+                overruled[source] = f"the {believed.observation.source} takes precedence"
             else:
                 overruled[believed.observation.source] = why
                 believed = entry
         return None if believed is None else Verdict(believed.observation, overruled)
 
     def _overrules(self, entry: Entry, believed: Entry, now: float) -> str | None:
-        """Why the weaker `entry` with another activity overrules `believed`; None: it does not."""
+        """The reason to believe the weaker `entry`, which has another activity; None: keep `believed`."""
         observation, at = entry.observation, believed.observation.at
         awaited = now - at < believed.observation.patience_s and self._worked_at <= at
         # On a busy machine the title shows a turn's beginning before the hook and the state file do.
@@ -186,40 +186,42 @@ class Ledger:
             case _ if observation.activity is not Activity.IDLE:
                 lag = 0.0 if observation.source is Source.TRANSCRIPT else LAG_S
                 return (
-                    f"the {observation.source} says {observation.activity} since"
+                    f"the {observation.source} has reported {observation.activity} since then"
                     if observation.at > at + lag
                     else None
                 )
             case _ if observation.doubtful and believed.observation.activity is Activity.BLOCKED:
                 return None
             case _ if observation.final:
-                return f"the {observation.source} tells of the turn's end" if observation.at > at else None
+                return (
+                    f"the {observation.source} reports the end of the turn" if observation.at > at else None
+                )
             case _:
                 # A title reports only changes; a screen is seen when it is read.
                 until = now - TITLE_EVERY_S if observation.source is Source.TITLE else entry.seen
                 agreed_s = until - max(entry.since, at)
                 return (
-                    f"the {observation.source} says idle for {agreed_s:.1f} s"
+                    f"the {observation.source} has reported idle for {agreed_s:.1f} s"
                     if agreed_s >= AGREEMENT_S
                     else None
                 )
 
     def _published(self, entry: Entry, believed: Entry, now: float) -> str | None:
-        """Why the state file overrules an event; None: it does not."""
+        """The reason to believe the state file and not `believed`; None: keep `believed`."""
         source, activity, at = entry.observation.source, entry.observation.activity, believed.observation.at
         if entry.since > at:
             settled = activity is not Activity.IDLE or now - entry.since >= PUBLISHED_S
-            return f"the {source} says {activity} since" if settled else None
+            return f"the {source} has reported {activity} since then" if settled else None
         match activity:
             case Activity.BUSY if believed.observation.activity is Activity.IDLE:
                 # A hook of the user may make a turn go on after its end. The agent would publish a real end.
                 stuck = now - at >= STUCK_S and self._looks_idle(at)
-                return None if stuck else f"the {source} still says {activity}"
+                return None if stuck else f"the {source} still reports {activity}"
             case Activity.IDLE:
                 confirmed = entry.seen - at >= AGREEMENT_S
             case _:
                 confirmed = entry.seen - at >= SETTLED_S
-        return f"the {source} still says {activity}" if confirmed else None
+        return f"the {source} still reports {activity}" if confirmed else None
 
     def _looks_idle(self, since: float) -> bool:
         looks = [self._entries[s] for s in (Source.TITLE, Source.SCREEN) if s in self._entries]
@@ -240,6 +242,15 @@ class Ledger:
         if now - believed.observation.at < believed.observation.patience_s:
             dues.append(self._worked_at + AGREEMENT_S)
         return min((due - now for due in dues if due > now), default=None)
+
+    def awaits_turn(self, now: float) -> bool:
+        """True while the agent has not begun the turn that its last hook announced."""
+        hook, transcript = self._entries.get(Source.HOOK), self._entries.get(Source.TRANSCRIPT)
+        return (
+            hook is not None
+            and now - hook.observation.at < hook.observation.patience_s
+            and (transcript is None or transcript.observation.at <= hook.observation.at)
+        )
 
     def is_stale(self, now: float) -> bool:
         return all(now - entry.seen > FRESH_S for entry in self._entries.values())

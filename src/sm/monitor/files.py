@@ -41,7 +41,7 @@ class FileEvents:
             self._directories[directory] = self._watch().add(directory, IN_CHANGES, notify)
 
     def listen_to_terminal(self, tty: str, owner: str, callback: Callable[[], None]) -> None:
-        """Call `callback` when the agent writes to its terminal: inotify reports at once, tmux once a second."""
+        """Call `callback` when the agent writes to its terminal: inotify reports it immediately, tmux once a second."""
         if owner not in self._terminals:
             with suppress(OSError):
                 self._terminals[owner] = self._watch().add(tty, IN_MODIFY, lambda mask, name: callback())

@@ -11,7 +11,7 @@ _HOOK_WAITS_S = 5.0
 
 
 class AgentListener:
-    """A subscriber of agent events: a class that derives from this one and overrides the events of its interest.
+    """Base class of subscribers to agent events. A subclass overrides the methods of the events that it needs.
 
     An event may arrive late, and more than once.
     """
@@ -71,7 +71,7 @@ class AgentListeners:
             await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)
         for tool_use, allowed in delta.tools_ended.items():
             agent.uses.end(tool_use)
-            agent.ledger.used(tool_use)
+            agent.ledger.end_use(tool_use)
             await self._tool_ended(session_id, tool_use, allowed)
         if delta.turn_finished is not None:
             await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))

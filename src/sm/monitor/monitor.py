@@ -1,4 +1,4 @@
-"""Serves the front doors the evidence, actions, progress, output and summaries of agents."""
+"""Provides the evidence, actions, progress, output and summaries of agents to the front doors."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ Must not exceed the time that `sm tail --follow` looks back: a later action woul
 
 @dataclass(eq=False)
 class Monitor:
-    """Shows agents. Callers first check permissions with `Sessions.find` and `Sessions.reads`."""
+    """Shows agents. Callers first check permissions with `Sessions.find` and `Sessions.may_read`."""
 
     _config: Config
     _store: Store
@@ -48,7 +48,7 @@ class Monitor:
         self.ledger = observer.ledger
         self.facts = observer.facts
         self.tool_use = observer.tool_use
-        self.blocked = observer.blocked
+        self.blocked_reason = observer.blocked_reason
 
     @property
     def unverified(self) -> Collection[str]:
@@ -56,7 +56,7 @@ class Monitor:
         return self._watcher.unverified
 
     def activity_s(self, session_id: str) -> int | None:
-        """When the session's terminal last printed, in seconds since the epoch."""
+        """The time of the last output of the session's terminal, in seconds since the epoch."""
         return self._watcher.activity.get(session_id)
 
     def is_stale(self, session_id: str) -> bool:
@@ -85,7 +85,7 @@ class Monitor:
         launch, acts, screen = await asyncio.gather(
             self._store.launch(session.id), self.actions(session, _SUMMARY_ACTIONS), self.last_output(session)
         )
-        return await self._summary.of(session, launch, acts, screen)
+        return await self._summary.summarize(session, launch, acts, screen)
 
     async def progress(self, session: Session, *, may_read: bool) -> dict[str, Any]:
         """The progress of the session, as docs/protocol.md describes it."""

@@ -76,7 +76,6 @@ class Observer:
         terminals.on_titles(self._titles)
 
     def register(self, listener: AgentListener) -> None:
-        """Send every event of every agent to `listener` from now on."""
         self._listeners.register(listener)
 
     def watch(self, session_id: str, process: Process, tty: str | None) -> None:
@@ -84,7 +83,7 @@ class Observer:
         known = self._agents.get(session_id)
         if known is not None and known.process not in (None, process):  # a restored session has a new process
             self.forget(session_id)
-        agent = self._of(session_id)
+        agent = self._current_agent(session_id)
         if agent is None:
             return
         agent.process = process
@@ -105,9 +104,9 @@ class Observer:
         if agent.task is not None:
             agent.task.cancel()
 
-    async def ended(self, session_id: str) -> None:
+    async def read_to_end(self, session_id: str) -> None:
         """Read the transcript to its end after the process is gone, before the end is reported. `forget` follows."""
-        agent = self._of(session_id)
+        agent = self._current_agent(session_id)
         if agent is None:
             return
         try:
@@ -117,7 +116,7 @@ class Observer:
         except Exception:
             log.exception("failed to read the end of a transcript", extra={"sm_session": session_id})
 
-    def _of(self, session_id: str) -> Agent | None:
+    def _current_agent(self, session_id: str) -> Agent | None:
         agent = self._agents.get(session_id)
         session = self._store.sessions.get(session_id)
         if agent is not None or session is None:
@@ -148,17 +147,16 @@ class Observer:
         agent = self._agents.get(session_id)
         facts = []
         if agent is not None and agent.ready and not agent.hook_seen:
-            facts.append("no hook of this process was seen")
+            facts.append("no hook of this process has reported yet")
         ending = (await self._store.measures.facts(session_id)).get("ending")
         session = self._store.sessions.get(session_id)
         if ending is not None and agent is None and session is not None:
             hooks = self._manager.provider(session).readers.hooks
             event = f"{hooks.ending_event}: " if hooks is not None else ""
-            facts.append(f"it said itself that it ends ({event}{ending})")
+            facts.append(f"the agent announced its end ({event}{ending})")
         return facts
 
     def activity(self, session_id: str) -> str | None:
-        """The agent's current activity, in one line."""
         agent = self._agents.get(session_id)
         return None if agent is None else agent.activity
 
@@ -167,18 +165,22 @@ class Observer:
         agent = self._agents.get(session_id)
         return None if agent is None else agent.uses.find(sub_agent, digest)
 
-    async def blocked(self, session_id: str) -> str | None:
-        """Why the agent waits for an answer: by its state file as it is now, else by the last verdict.
+    async def blocked_reason(self, session_id: str) -> str | None:
+        """The reason why the agent waits for an answer, from its current state file, else from the last verdict.
 
         None: no dialog is known.
         """
         agent = self._agents.get(session_id)
         if agent is None:
             return None
-        current = await self._sources.published(agent)
+        current = await self._sources.read_state_file(agent)
         if current is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
             current = verdict.observation
         return current.reason if current is not None and current.activity is Activity.BLOCKED else None
+
+    def awaits_first_turn(self, session_id: str) -> bool:
+        agent = self._agents.get(session_id)
+        return agent is not None and agent.ledger.awaits_turn(self._clock())
 
     def is_stale(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
@@ -192,12 +194,12 @@ class Observer:
         Raises StorageFull when too many hooks wait already: `sm hook` then leaves them in the spool.
         """
         session = self._store.sessions.get(session_id)
-        agent = None if session is None or session.exit is not None else self._of(session_id)
+        agent = None if session is None or session.exit is not None else self._current_agent(session_id)
         if agent is None:
             return
         at = min(datetime.fromisoformat(emitted_at).timestamp(), self._clock())
         if agent.hooks_waiting >= _HOOKS_WAITING_MAX:
-            raise StorageFull("the daemon cannot write down what the agent does", "free some space")
+            raise StorageFull("the daemon cannot store more hook events", "free disk space, then try again")
         agent.hooks_waiting += 1
         try:
             await self._hook(agent, payload, at)
@@ -238,7 +240,7 @@ class Observer:
             await self._recorder.learn(agent.session_id, event.conversation, event.transcript, event.model)
         added = observation is not None and agent.add(observation, self._clock())
         if event.ready:
-            await self._sources.ready(agent, "hook", f"{event.name}: it takes input")
+            await self._sources.mark_ready(agent, "hook", f"{event.name}: the agent accepts input")
         if observation is None or not added:
             return
         session = self._store.sessions.get(agent.session_id)
@@ -263,7 +265,7 @@ class Observer:
                     transcripts_s = time.monotonic()
                     await self._sweep_transcripts()
             except Exception:
-                log.exception("failed a sweep")
+                log.exception("failed to sweep state files")
 
     async def _sweep_transcripts(self) -> None:
         files = {}
@@ -273,7 +275,7 @@ class Observer:
             reader = agent.readers.transcripts
             if path is not None and reader is not None and agent.environment is not None:
                 files[session_id] = (path, reader.root(agent.environment))
-        for session_id in await self._usage.grown(files):
+        for session_id in await self._usage.find_grown(files):
             if (grown := self._agents.get(session_id)) is not None:
                 grown.poke(transcript=True)
 
@@ -284,7 +286,7 @@ class Observer:
             if agent is None:
                 continue
             if changed_ns == agent.state_changed_ns:
-                agent.ledger.seen(Source.STATE_FILE, self._clock())
+                agent.ledger.mark_read(Source.STATE_FILE, self._clock())
             else:
                 agent.poke(state=True)
 
@@ -300,9 +302,11 @@ class Observer:
                     await self._sources.read_due(agent)
                     pause_s = await self._decide(agent)
             except SmError as error:
-                log.warning("could not observe: %s", error.message, extra={"sm_session": agent.session_id})
+                log.warning(
+                    "could not observe an agent: %s", error.message, extra={"sm_session": agent.session_id}
+                )
             except Exception:
-                log.exception("failed to observe", extra={"sm_session": agent.session_id})
+                log.exception("failed to observe an agent", extra={"sm_session": agent.session_id})
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await agent.poked.wait()
@@ -350,7 +354,7 @@ class Observer:
                 agent.add(observation, self._clock())
             agent.poke()
 
-    def printed(self, session_ids: Collection[str]) -> None:
+    def read_screens(self, session_ids: Collection[str]) -> None:
         """Read the screens of agents whose terminals printed."""
         now = self._clock()
         for session_id in session_ids:

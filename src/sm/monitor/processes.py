@@ -47,7 +47,7 @@ class Watcher:
         """The newest process of each session."""
         self._gone: asyncio.Queue[_AgentProcess] = asyncio.Queue()
         self.activity: dict[str, int] = {}
-        """When each terminal last printed something, in seconds since the epoch."""
+        """The time of the last output of each terminal, in seconds since the epoch."""
         self.unverified: set[str] = set()
         """Sessions whose process is gone or unknown while the terminal server does not answer."""
         self._observer = observer
@@ -55,7 +55,7 @@ class Watcher:
 
     def _printed(self, moved: Mapping[str, int]) -> None:
         self.activity.update(moved)
-        self._observer.printed(moved)
+        self._observer.read_screens(moved)
 
     def tty_owner(self, tty: str) -> str | None:
         """The session that owns the pane of this terminal, without a query to tmux.
@@ -73,7 +73,7 @@ class Watcher:
         return process is not None and is_alive(process) and tty_of(process.pid) == tty
 
     def watch(self, session_id: str, process: Process | None, pane: Pane | None) -> None:
-        """Report to the manager when `process` ends; at once if it has ended (None: it ended unseen)."""
+        """Report to the manager when `process` ends; immediately if it has ended already (None: it ended unseen)."""
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
         self.unverified.discard(session_id)
         if pane is not None:
@@ -90,7 +90,7 @@ class Watcher:
         After the timeout `run` retries, and the session is `unverified` until then.
         """
         watched = self._watched[session_id] = _AgentProcess(session_id, process, pane)
-        await self._observer.ended(session_id)
+        await self._observer.read_to_end(session_id)
         try:
             async with asyncio.timeout(_FINISH_WITHIN_S):
                 await self._finish_end(watched)
@@ -114,7 +114,7 @@ class Watcher:
 
     async def lost(self, session_id: str, process: Process | None, cause: LossCause, reason: str) -> None:
         """Record the loss of a terminal and its process while no daemon ran."""
-        await self._observer.ended(session_id)
+        await self._observer.read_to_end(session_id)
         await self._manager.terminal_lost(session_id, process, cause, reason, process_gone=True)
         self._observer.forget(session_id)
 
@@ -134,7 +134,7 @@ class Watcher:
         """Report the end of a process to the manager, with retries until that succeeds."""
         session_id, backoff = watched.session_id, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         if self._is_newest(watched):
-            await self._observer.ended(session_id)
+            await self._observer.read_to_end(session_id)
         while self._is_newest(watched):
             try:
                 await self._finish_end(watched)
@@ -155,8 +155,8 @@ class Watcher:
         session_id, process, pane = watched.session_id, watched.process, watched.pane
         try:
             if pane is None:
-                raise NoTerminal("its terminal was closed")
-            exit = await self._terminals.ending(pane)
+                raise NoTerminal("the terminal was closed")
+            exit = await self._terminals.exit_status(pane)
             screen = await self._last_screen(session_id, pane)
         except (NoTerminal, NoServer) as error:
             cause, reason = SERVER_GONE if isinstance(error, NoServer) else TERMINAL_CLOSED
@@ -172,7 +172,7 @@ class Watcher:
         return await self._terminals.capture(pane.name, _LAST_LINES)
 
     async def _sweep(self) -> None:
-        """Find closed terminals whose process lives on (it ignored the hang-up)."""
+        """Find closed terminals whose process still runs (it ignored the hang-up)."""
         missing: set[str] = set()
         while True:
             await asyncio.sleep(_SWEEP_EVERY_S)
@@ -196,7 +196,7 @@ class Watcher:
             gone, (cause, reason) = set(expected), SERVER_GONE
         for session_id in gone & missing:
             process = expected[session_id]
-            lives = f", process {process.pid} lives on" if process else ""
+            lives = f", process {process.pid} still runs" if process else ""
             await self._manager.terminal_lost(
                 session_id, process, cause, f"{reason}{lives}", process_gone=False
             )

@@ -15,7 +15,7 @@ _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
 _DONE = "completed"
 """The status of a finished entry of a task list."""
 _MOST_ESTIMATED = 99
-"""Per cent. A session is not finished because others needed no more tokens."""
+"""The highest estimate, in per cent: the usage of other sessions does not prove that a session is finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def report(
     now: str,
     measured: Measurements | None = None,
 ) -> dict[str, Any]:
-    """The object of `sm progress --json` (seed 003 and design section 13; docs/protocol.md documents the fields).
+    """The object of `sm progress --json` (docs/protocol.md documents the fields).
 
     Fields without a measurement are null: a `command` agent has no tokens and no tools. `measured` is None for a
     provider without transcripts.

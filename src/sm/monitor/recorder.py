@@ -29,11 +29,11 @@ class Recorder:
         self._manager = manager
         self._usage = usage
 
-    async def started(self, session_id: str, source: str, reason: str) -> None:
+    async def record_start(self, session_id: str, source: str, reason: str) -> None:
         await self._usage.set_ending(session_id, None)
         await self._observe(session_id, SignalKind.STARTED, source, reason, self._manager.now())
 
-    async def stuck(self, session: Session, reason: str, at: str) -> None:
+    async def record_obstacle(self, session: Session, reason: str, at: str) -> None:
         """Record a problem at the agent's start that a person has to solve."""
         if session.status is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, Source.SCREEN, reason, at)
@@ -41,7 +41,6 @@ class Recorder:
             await self._observe(session.id, SignalKind.ASKED, Source.SCREEN, reason, at)
 
     async def follow(self, session: Session, verdict: Verdict) -> None:
-        """Set the status of a live session to the verdict."""
         observation = verdict.observation
         stronger = tuple(Source)[: tuple(Source).index(observation.source)]
         why = [verdict.overruled[source] for source in stronger if source in verdict.overruled]
@@ -56,12 +55,11 @@ class Recorder:
     async def reopen(self, session: Session, source: str, at: str) -> None:
         """Reopen an ended session whose process got a new task."""
         if is_ended(session.status) and session.exit is None and at > session.status_at:
-            await self._observe(session.id, SignalKind.REOPENED, source, "it was given more to do", at)
+            await self._observe(session.id, SignalKind.REOPENED, source, "the agent got a new task", at)
 
     async def learn(
         self, session_id: str, conversation: str | None, transcript: str | None, model: str | None
     ) -> None:
-        """Store facts about the conversation that have changed."""
         session = self._store.sessions.get(session_id)
         if session is None:
             return

@@ -22,7 +22,7 @@ _LOOK_AGAIN_S = 1.0
 
 @dataclass(eq=False)
 class Sources:
-    """Reads sources into ledgers. Callers hold the lock of the `Agent`, except for `published`."""
+    """Reads sources into ledgers. Callers hold the lock of the `Agent`, except for `read_state_file`."""
 
     _store: Store
     _terminals: Screen
@@ -61,15 +61,15 @@ class Sources:
             await self._screen(agent)
         agent.plan_startup_read(now)
 
-    async def ready(self, agent: Agent, source: str, reason: str) -> None:
+    async def mark_ready(self, agent: Agent, source: str, reason: str) -> None:
         if (
             not agent.ready
         ):  # the screen may show a problem that must be recorded before the agent counts as ready
             await self._screen(agent)
         agent.ready = True
-        await self._recorder.started(agent.session_id, source, reason)
+        await self._recorder.record_start(agent.session_id, source, reason)
 
-    async def published(self, agent: Agent) -> Observation | None:
+    async def read_state_file(self, agent: Agent) -> Observation | None:
         """The state file's observation at this moment, not recorded; None: no file, or a source that is off."""
         file = None if Source.STATE_FILE in self._off else agent.state_file
         reader = agent.readers.state
@@ -94,7 +94,7 @@ class Sources:
         # Hooks may be switched off: then only this change shows that the transcript has grown.
         agent.transcript_due |= before is None or before.observation.activity is not observation.activity
         agent.add(observation, self._clock())
-        agent.ledger.seen(Source.STATE_FILE, self._clock())
+        agent.ledger.mark_read(Source.STATE_FILE, self._clock())
         conversation = reader.conversation(text, agent.process)
         if conversation is not None:
             await self._recorder.learn(agent.session_id, conversation, None, None)
@@ -102,7 +102,7 @@ class Sources:
         fresh = self._clock() - agent.started_s < FIRST_TURN_S
         awaited = agent.expects_turn and observation.activity is Activity.IDLE and fresh
         if not (agent.ready or awaited or Source.STATE_FILE in self._off):
-            await self.ready(agent, Source.STATE_FILE, "it publishes its state")
+            await self.mark_ready(agent, Source.STATE_FILE, "the agent publishes its status")
 
     async def transcript(self, agent: Agent) -> None:
         """Read the new lines of the transcripts of the agent and its sub-agents."""
@@ -134,14 +134,16 @@ class Sources:
         if session is None or reader is None:
             return
         try:
-            lines = await self._terminals.visible(session.terminal)
+            lines = await self._terminals.capture_visible(session.terminal)
         except TerminalError:
             return
         now = self._clock()
         if not agent.ready:
             problem = reader.start_problem(lines, session.working_dir)
             if problem is not None:
-                await self._recorder.stuck(session, f"{problem.message}; hint: {problem.hint}", iso(now))
+                await self._recorder.record_obstacle(
+                    session, f"{problem.message}; hint: {problem.hint}", iso(now)
+                )
             return
         observation = reader.screen(lines, now)
         if observation is None:

@@ -25,7 +25,7 @@ class NewLines(NamedTuple):
     lines: list[bytes]
     """Whole lines without newlines; empty lines are omitted."""
     position: FilePosition | None
-    """Where the next read starts. None: the file never existed."""
+    """The position at which the next read starts. None: the file never existed."""
     more: bool
     """There may be more lines to read now."""
     again: bool
@@ -153,7 +153,7 @@ def _parts_below(path: str, below: str) -> list[str]:
 
 
 def _names(directory: str) -> Iterator[str]:
-    """The directory as given, with its parent resolved, and fully resolved."""
+    """Three names of the directory: as given, with its parent resolved, and fully resolved."""
     yield directory
     above, name = os.path.split(directory)
     yield os.path.join(os.path.realpath(above), name)

@@ -101,7 +101,7 @@ class UsageMeter:
         if prompts:
             await dispatch(TranscriptDelta(accepted=(prompts[-1],)))
 
-    async def grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
+    async def find_grown(self, transcripts: Mapping[str, tuple[str, str]]) -> set[str]:
         """The sessions with unread lines, found in one thread. `transcripts`: (file, directory above it) by session."""
         known = {s: dict(self._positions.get(s, {})) for s in transcripts}
 
@@ -127,7 +127,10 @@ class UsageMeter:
     async def _keep(
         self, session_id: str, path: str, position: FilePosition, delta: TranscriptDelta, *, current: bool
     ) -> None:
-        """`current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one."""
+        """Store the facts and the usage in `delta`, and the new read position of the file at `path`.
+
+        `current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one.
+        """
         facts = dict(await self._facts_of(session_id))
         counts_tokens = self._settings.enable_token_tracking
         counts_tools = self._settings.enable_tool_tracking
@@ -176,8 +179,8 @@ class UsageMeter:
     ) -> None:
         async with self._store.transaction() as tx:
             for path, position in read_to.items():
-                tx.measures.read_to(session_id, path, position)
-            tx.measures.used(session_id, usage)
+                tx.measures.set_position(session_id, path, position)
+            tx.measures.add_usage(session_id, usage)
             tx.measures.tools(session_id, tools)
             if facts is not None and facts != self._facts.get(session_id):
                 tx.measures.facts(session_id, facts)
@@ -217,7 +220,7 @@ class UsageMeter:
 
 
 def _is_same_model(known: str | None, answered: str) -> bool:
-    """An agent may report a longer name than the API (`claude-opus-4-8[1m]`) or a shorter one (without the date)."""
+    """Compare names. The agent may report a longer one than the API (`claude-opus-4-8[1m]`) or omit the date."""
     base = (known or "").partition("[")[0]
     return bool(base) and (base in answered or answered in base)
 

@@ -1,4 +1,4 @@
-"""The registry of notifiers, by the kind of effect that asks for one."""
+"""The registry of notifiers, by the kind of effect that each one carries out."""
 
 from collections.abc import Callable, Mapping
 

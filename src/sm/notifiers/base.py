@@ -7,13 +7,13 @@ from sm.errors import ExternalError
 
 
 class NotifyFailed(ExternalError):
-    """A notice could not be delivered. `again`: a retry may succeed."""
+    """A notice could not be delivered. `retryable`: a retry may succeed."""
 
     code = "not_told"
 
-    def __init__(self, message: str, *, again: bool) -> None:
+    def __init__(self, message: str, *, retryable: bool) -> None:
         super().__init__(message)
-        self.again = again
+        self.retryable = retryable
 
 
 class Notifier(Protocol):
@@ -22,5 +22,5 @@ class Notifier(Protocol):
     once: bool
     """A delivery that a crash interrupted must not be repeated."""
 
-    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+    async def send(self, target: str | None, body: Mapping[str, Any]) -> None:
         """Deliver `body` (docs/protocol.md, Notifications) to `target`. Raises NotifyFailed."""

@@ -20,17 +20,17 @@ class CommandNotifier:
         self._command = command
         self._within_s = within_s
 
-    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+    async def send(self, target: str | None, body: Mapping[str, Any]) -> None:
         if self._command is None:
-            raise NotifyFailed("notify.command is configured no more", again=False)
+            raise NotifyFailed("notify.command is no longer configured", retryable=False)
         text = orjson.dumps(body) + b"\n"
         try:
             ended = await run_program(self._command, text, self._within_s)
         except TimeoutError:
             raise NotifyFailed(
-                f"notify.command did not end within {self._within_s:g} s", again=False
+                f"notify.command did not end within {self._within_s:g} s", retryable=False
             ) from None
         except OSError as error:
-            raise NotifyFailed(f"notify.command cannot be run: {error.strerror}", again=False) from None
+            raise NotifyFailed(f"cannot run notify.command: {error.strerror}", retryable=False) from None
         if ended.code != 0:
-            raise NotifyFailed(f"notify.command ended with exit code {ended.code}", again=False)
+            raise NotifyFailed(f"notify.command ended with exit code {ended.code}", retryable=False)

@@ -41,10 +41,10 @@ class WebhookNotifier:
         self._within_s = within_s
         self._wall = wall
 
-    async def tell(self, target: str | None, body: Mapping[str, Any]) -> None:
+    async def send(self, target: str | None, body: Mapping[str, Any]) -> None:
         webhook = self._webhooks.get(target or "")
         if webhook is None:
-            raise NotifyFailed("this webhook is configured no more", again=False)
+            raise NotifyFailed("this webhook is no longer configured", retryable=False)
         text = orjson.dumps(body)
         headers = {"Content-Type": "application/json", "SM-Delivery": str(body.get("occasion", ""))}
         if webhook.secret_file is not None:
@@ -59,13 +59,15 @@ class WebhookNotifier:
                 status = answer.status
         except TimeoutError:
             raise NotifyFailed(
-                f"the webhook did not answer within {self._within_s:g} s", again=True
+                f"the webhook did not respond within {self._within_s:g} s", retryable=True
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise NotifyFailed(f"the webhook cannot be reached: {type(error).__name__}", again=True) from None
+            raise NotifyFailed(
+                f"the webhook cannot be reached: {type(error).__name__}", retryable=True
+            ) from None
         if not 200 <= status < 300:
             again = status >= 500 or status in _WORTH_REPEATING
-            raise NotifyFailed(f"the webhook answered {status}", again=again)
+            raise NotifyFailed(f"the webhook answered {status}", retryable=again)
 
 
 def _secret(path: str) -> bytes:
@@ -76,13 +78,13 @@ def _secret(path: str) -> bytes:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode) or stat.S_IMODE(mode) & 0o077:
                 raise NotifyFailed(
-                    "the webhook's secret_file can be read by others: chmod 600 it", again=True
+                    "other users can read the webhook's secret_file, its mode must be 0600", retryable=True
                 )
             secret = file.read(_SECRET_MAX_BYTES).strip()
     except OSError as error:
         raise NotifyFailed(
-            f"the webhook's secret_file cannot be read: {error.strerror}", again=True
+            f"the webhook's secret_file cannot be read: {error.strerror}", retryable=True
         ) from None
     if not secret:
-        raise NotifyFailed("the webhook's secret_file is empty", again=True)
+        raise NotifyFailed("the webhook's secret_file is empty", retryable=True)
     return secret

@@ -20,21 +20,21 @@ class Action(StrEnum):
     KILL = "kill"
     READ = "read the terminal of"
     REPORT = "report for"
-    SEND = "send to"
-    ANSWER = "answer"
+    SEND = "send messages to"
+    ANSWER = "answer requests of"
     ARCHIVE = "archive"
     REMOVE = "remove"
-    REPARENT = "give another parent to"
+    REPARENT = "reparent"
     ATTACH = "attach to"
     INTERRUPT = "interrupt"
     RESTORE = "restore"
     FORK = "fork"
     SEE_WORKSPACE = "see the workspace"
     # About no session at all:
-    MANAGE_WORKSPACES = "make, change or delete workspaces"
+    MANAGE_WORKSPACES = "create, change or delete workspaces"
     RESTORE_ALL = "restore all sessions"
     ADOPT = "adopt an agent"
-    ADD_ARGUMENTS = "give an agent extra arguments"
+    ADD_ARGUMENTS = "pass extra arguments to an agent"
     STOP_DAEMON = "stop the daemon"
 
 
@@ -86,7 +86,7 @@ _TARGETS: Mapping[Action, frozenset[Position]] = {
     Action.SPAWN: _ITSELF | _DESCENDANTS,
     # Complete, checkpoint, note, ask and the hooks of the agent: only the session itself knows its work.
     Action.REPORT: _ITSELF,
-    # An agent once killed all other agents (lessons.md, Authority).
+    # An agent once killed all other agents.
     Action.KILL: _DESCENDANTS,
     # The terminal, the actions, the log and a summary of them.
     Action.READ: _DESCENDANTS,
@@ -115,11 +115,11 @@ def may(relation: Relation, action: Action) -> bool:
     """Return whether a caller in this relation may do `action`. The caller must always see the target."""
     if relation.is_operator:
         return action is not Action.REPORT
-    is_visible = _sees(relation.mode, relation.position, relation.target_mode)
+    is_visible = _may_see(relation.mode, relation.position, relation.target_mode)
     return is_visible and relation.position in _TARGETS[action]
 
 
-def _sees(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
+def _may_see(mode: TrustLevel, position: Position, target_mode: TrustLevel) -> bool:
     """A session sees itself and its team; a sandboxed session sees the sandboxed part of its team."""
     if position in (Position.SELF, Position.FOREIGN):
         return position is Position.SELF
@@ -156,7 +156,7 @@ def visible(caller_session: Session | None, target: Session) -> bool:
         return True
     # A descendant is as visible as any session of the team.
     position = _position(caller_session, target, is_descendant=False)
-    return _sees(caller_session.effective_mode, position, target.effective_mode)
+    return _may_see(caller_session.effective_mode, position, target.effective_mode)
 
 
 def visible_workspace(caller_session: Session | None, slug: str) -> bool:

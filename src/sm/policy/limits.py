@@ -21,7 +21,7 @@ class Counts:
     """Running and starting processes in the workspace, including those of ended sessions."""
 
 
-def counted(sessions: Iterable[Session], parent_id: str | None, workspace: str | None) -> Counts:
+def count_sessions(sessions: Iterable[Session], parent_id: str | None, workspace: str | None) -> Counts:
     """Count children and processes. Sessions without a workspace count as one workspace."""
     children = processes = 0
     for session in sessions:
@@ -39,7 +39,6 @@ def generation(parent: Session, find: Callable[[str], Session | None]) -> int:
 
 
 def height(session_id: str, sessions: Iterable[Session]) -> int:
-    """The number of generations below a session."""
     parents = {session.id: session.parent_id for session in sessions}
     level, generations = {session_id}, -1
     while level:
@@ -58,18 +57,18 @@ def elapsed_s(before: str | None, at: str) -> float | None:
     return seconds if seconds >= 0 else None
 
 
-def refused_process(workspace: str | None, processes: int, most: int) -> LimitReached | None:
+def process_limit_error(workspace: str | None, processes: int, most: int) -> LimitReached | None:
     """The error for one more agent process in a workspace, if the limit is reached. Also applies to the operator."""
     if processes < most:
         return None
     where = "outside of workspaces" if workspace is None else f"in workspace {workspace}"
     return LimitReached(
-        f"{processes} agent processes run {where}, at most {most} are allowed",
-        "sm kill ends one, also that of an ended session; limits.max_per_workspace sets how many",
+        f"{processes} agent processes already run {where}, at most {most} are allowed",
+        "end one of them: sm kill SESSION; or raise limits.max_per_workspace in config.yaml",
     )
 
 
-def refused_place(
+def child_limit_error(
     parent_id: str, children: int, deepest: int, *, max_children: int, max_depth: int
 ) -> LimitReached | None:
     """The error for one more live child of this parent, if a limit is reached.
@@ -78,31 +77,31 @@ def refused_place(
     """
     if deepest > max_depth:
         return LimitReached(
-            f"a child of session {parent_id} is generation {deepest}, at most {max_depth} are allowed",
-            "a session above it may start it; limits.max_depth sets how many",
+            f"a child of session {parent_id} would be at depth {deepest}, at most {max_depth} is allowed",
+            "choose a parent higher in the tree, or raise limits.max_depth in config.yaml",
         )
     if children >= max_children:
         return LimitReached(
-            f"session {parent_id} has {children} live children, at most {max_children} are allowed",
-            "sm wait for one of them, or sm kill it; limits.max_children sets how many",
+            f"session {parent_id} already has {children} live children, at most {max_children} are allowed",
+            "wait for a child to end: sm wait SESSION... --any; or raise limits.max_children in config.yaml",
         )
     return None
 
 
-def refused_pace(parent_id: str, since_last_s: float | None, interval_s: float) -> RateLimited | None:
-    """The error for a child that is spawned too early after the previous one, whatever the status of that one."""
+def spawn_rate_error(parent_id: str, since_last_s: float | None, interval_s: float) -> RateLimited | None:
+    """The error for a child that is spawned too early after the previous child, which may have ended."""
     if since_last_s is None or since_last_s >= interval_s:
         return None
     left_s = interval_s - since_last_s
     often = "one child per second" if interval_s == 1 else f"one child every {interval_s:g} seconds"
     return RateLimited(
-        f"{often} (limits.spawn_interval_s)",
-        f"session {parent_id} may have the next in {left_s:.2f} s",
+        f"session {parent_id} may start {often} (limits.spawn_interval_s)",
+        f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
 
 
-def refused_message(sender: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
+def message_rate_error(sender: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
     """The error for a message over the rate limit.
 
     `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
@@ -111,7 +110,7 @@ def refused_message(sender: str, since_first_s: float | None, per_minute: int) -
         return None
     left_s = MESSAGES_WINDOW_S - since_first_s
     return RateLimited(
-        f"{per_minute} messages per minute (limits.messages_per_minute)",
-        f"session {sender} may send the next in {left_s:.2f} s",
+        f"session {sender} may send {per_minute} messages per minute (limits.messages_per_minute)",
+        f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )

@@ -21,8 +21,8 @@ def pieces_match(pieces: Sequence[str], text: str) -> bool:
         return False
     at, end = len(first), len(text) - len(last)
     for piece in pieces[1:-1]:
-        found = text.find(piece, at, end)
-        if found < 0:
+        position = text.find(piece, at, end)
+        if position < 0:
             return False
-        at = found + len(piece)
+        at = position + len(piece)
     return True

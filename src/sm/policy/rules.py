@@ -65,7 +65,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathContext:
     """The directories to which relative paths refer."""
 
     working_dir: str
@@ -74,7 +74,7 @@ class Place:
     """All names of the session's directory, for paths in rules. Empty: use `working_dir`."""
 
     @property
-    def known(self) -> bool:
+    def is_absolute(self) -> bool:
         return all(path.startswith("/") for path in (self.working_dir, *self.bases))
 
     def path(self, name: str) -> str:
@@ -108,22 +108,20 @@ def parse_rule(text: str) -> Rule:
         raise ValueError("must be one line without control characters")
     tool, opened, rest = text.partition("(")
     if opened and not rest.endswith(")"):
-        raise ValueError("is no rule: the parenthesis is not closed, as in Bash(npm test *)")
+        raise ValueError("is not a valid rule: missing closing parenthesis, as in Bash(npm test *)")
     pattern = rest[:-1] if opened else None
     if _SERVER.fullmatch(tool):
         if pattern is not None:
-            raise ValueError(f"is no rule: {tool} takes no pattern")
+            raise ValueError(f"is not a valid rule: {tool} does not accept a pattern")
         return Rule(text, tool, None)
     if tool.startswith("mcp__") and _REPLACED_IN_NAMES.search(tool):
-        raise ValueError(
-            f"is no rule: no tool has such a name; claude calls it {_REPLACED_IN_NAMES.sub('_', tool)}"
-        )
+        raise ValueError(f"is not a valid rule: claude names this tool {_REPLACED_IN_NAMES.sub('_', tool)}")
     if not _TOOL.fullmatch(tool):
         raise ValueError(
-            "is no rule: a tool of claude as in Read, Bash(npm test *) or mcp__SERVER__*, case as claude has it"
+            "is not a valid rule: use a tool of claude, such as Read, Bash(npm test *) or mcp__SERVER__*"
         )
     if tool.startswith("mcp__") and "__" not in tool[5:]:
-        raise ValueError(f"is no tool; all tools of that server are {tool}__*")
+        raise ValueError(f"is not a tool: use {tool}__* for all tools of the server")
     if pattern is not None:
         _check_pattern(tool, pattern)
     return Rule(text, tool, pattern)
@@ -131,27 +129,35 @@ def parse_rule(text: str) -> Rule:
 
 def _check_pattern(tool: str, pattern: str) -> None:
     if tool not in _COMPARED:
-        raise ValueError(f"is no rule: only {', '.join(_COMPARED)} take a pattern; write {tool} alone")
+        raise ValueError(
+            f"is not a valid rule: only {', '.join(_COMPARED)} accept a pattern; use {tool} without one"
+        )
     if not pattern.strip():
-        raise ValueError(f"is no rule: its pattern is empty; every use of the tool is {tool} alone")
+        raise ValueError(
+            f"is not a valid rule: the pattern is empty; use {tool} to match every use of the tool"
+        )
     if pattern != pattern.strip():
-        raise ValueError("is no rule: its pattern begins or ends with a blank")
+        raise ValueError("is not a valid rule: the pattern begins or ends with a space")
     if tool == "Bash":
         if pattern.endswith(":*"):
-            raise ValueError(f"is no rule: `*` stands for anything by itself; write Bash({pattern[:-2]} *)")
+            raise ValueError(
+                f"is not a valid rule: the suffix `:*` is not supported; use Bash({pattern[:-2]} *)"
+            )
     elif tool == "WebFetch":
         if pattern.startswith("domain:"):
             raise ValueError(
-                f"is no rule: it is compared with the URL; write WebFetch(https://{pattern[7:]}/*)"
+                f"is not a valid rule: the pattern must match the whole URL; use WebFetch(https://{pattern[7:]}/*)"
             )
         if not is_url_pattern(pattern):
-            raise ValueError("is no rule: it is compared with the URL, as in WebFetch(https://example.org/*)")
+            raise ValueError(
+                "is not a valid rule: the pattern must match the whole URL, as in WebFetch(https://example.org/*)"
+            )
     elif pattern.startswith("~"):
-        raise ValueError("is no rule: `~` is not expanded; write the whole path")
+        raise ValueError("is not a valid rule: `~` is not expanded; use the full path")
     elif ".." in pattern.split("/"):
-        raise ValueError("is no rule: its path must not hold `..`")
+        raise ValueError("is not a valid rule: the path must not contain `..`")
     elif pattern.endswith("/"):
-        raise ValueError(f"is no rule: what lies in a directory is {tool}({pattern}*)")
+        raise ValueError(f"is not a valid rule: use {tool}({pattern}*) to match the files in a directory")
 
 
 def evaluate(
@@ -159,7 +165,7 @@ def evaluate(
     deny: Sequence[str],
     tool: str,
     arguments: Mapping[str, Any],
-    place: Place,
+    place: PathContext,
     *,
     cut: bool,
 ) -> Ruling | None:
@@ -194,8 +200,8 @@ def evaluate(
 
 
 def _ruling(rule: Rule, text: str | None = None, *, approved: bool = False) -> Ruling:
-    matched = "" if text is None else f", which matches {quoted(text, _QUOTE_MAX)}"
-    return Ruling(approved, rule.text, f"auto_{'allow' if approved else 'deny'} has {rule.text}{matched}")
+    matched = "" if text is None else f" matches {quoted(text, _QUOTE_MAX)}"
+    return Ruling(approved, rule.text, f"auto_{'allow' if approved else 'deny'}: {rule.text}{matched}")
 
 
 def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
@@ -214,7 +220,7 @@ def _is_plain(tool: str, arguments: Mapping[str, Any]) -> bool:
 # ------------------------------------------------------------------------------------------------------- allowed
 
 
-def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: Place) -> str | None:
+def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: PathContext) -> str | None:
     """The text that the pattern matches. Requires `_is_plain` arguments."""
     main: str = arguments.get(_COMPARED[tool]) or place.working_dir
     if tool in ("Bash", "WebFetch") and main == pattern:
@@ -225,7 +231,7 @@ def _allowed(pattern: str, tool: str, arguments: Mapping[str, Any], place: Place
         return main if url_allowed(pattern, main) else None
     if tool == "Glob" and not _stays_below(arguments.get("pattern")):
         return None
-    if main.startswith("~") or main != main.strip() or not is_printable(main) or not place.known:
+    if main.startswith("~") or main != main.strip() or not is_printable(main) or not place.is_absolute:
         return None
     path = place.path(main)
     names = [path, path.rstrip("/") + "/"] if tool in _SEARCHES else [path]
@@ -247,7 +253,7 @@ def _stays_below(names: object) -> bool:
 
 
 def _denied(
-    patterns: Sequence[str], tool: str, arguments: Mapping[str, Any], place: Place
+    patterns: Sequence[str], tool: str, arguments: Mapping[str, Any], place: PathContext
 ) -> tuple[str, str] | None:
     """The first matching pattern and the matched text. Raises UncertainMatch."""
     main = arguments.get(_COMPARED[tool])
@@ -314,9 +320,9 @@ def _first_covered(patterns: Mapping[str, Sequence[str]], texts: Sequence[str]) 
 
 
 def _denied_path(
-    patterns: Sequence[str], tool: str, main: str, names: object, place: Place
+    patterns: Sequence[str], tool: str, main: str, names: object, place: PathContext
 ) -> tuple[str, str] | None:
-    if main.startswith("~") or not (main.startswith("/") or place.known):
+    if main.startswith("~") or not (main.startswith("/") or place.is_absolute):
         raise UncertainMatch
     path = place.path(main)
     paths = [path]
@@ -329,7 +335,7 @@ def _denied_path(
     paths = [_fold(name) for name in paths]
     uncertain = tool == "Glob" and not _stays_below(names)
     for pattern in patterns:
-        if not place.known and not pattern.startswith("/"):
+        if not place.is_absolute and not pattern.startswith("/"):
             uncertain = True
             continue
         for pieces in ([_fold(piece) for piece in pieces] for pieces in place.pieces(pattern)):

@@ -1,4 +1,4 @@
-"""Finds the programs that a shell command runs, as far as its text tells. Pure.
+"""Finds the programs that a shell command runs, as far as its text shows. Pure.
 
 No shell parser (see ADR 8). For allow rules, `is_one_program` accepts only simple commands. For deny rules,
 `scan` reads the plain part of the language, reports whether the command has other parts, and over-approximates.
@@ -135,7 +135,7 @@ class Program:
 
 
 def _may_be_same_option(one: str, other: str) -> bool:
-    """Options may be shortened, joined (-rf), or have a long and a short name."""
+    """Return whether both may mean one option. Options may be shortened, joined (-rf), or have two names."""
     names = [option.lstrip("-") for option in (one, other)]
     if not all(names):
         return True
@@ -174,7 +174,10 @@ def is_one_program(command: str) -> bool:
 
 
 def _has_evaluated_subscript(text: str) -> bool:
-    """Return whether bash may run a part of this quoted text, as in test -v 'a[$(rm x)]'."""
+    """Return whether bash may run a part of this quoted text, as in test -v 'a[$(rm x)]'.
+
+    A builtin that takes the text for the name of a variable evaluates the subscript.
+    """
     subscript = _SUBSCRIPT.search(text)
     return subscript is not None and _EXPANSION.search(text, subscript.end()) is not None
 

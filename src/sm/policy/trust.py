@@ -1,4 +1,4 @@
-"""Parses trust levels (design section 7)."""
+"""Parses trust levels."""
 
 from sm.core.states import TrustLevel
 

@@ -17,9 +17,9 @@ LOCATION_VARIABLES = ("HOME", "CLAUDE_CONFIG_DIR")
 
 
 def _claude(config: "Config") -> "Provider":
-    from sm.providers.claude import configured
+    from sm.providers.claude import make_provider
 
-    return configured(config)
+    return make_provider(config)
 
 
 def _command(config: "Config") -> "Provider":

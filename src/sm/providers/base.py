@@ -62,7 +62,7 @@ class PlanContext:
     """The settings of the agent type; empty for a command and for a type that no longer exists."""
     agent_types: Mapping[str, str | None] = field(default_factory=dict)
     """The agent types that the session may spawn, with their descriptions."""
-    given: GrantedCapabilities = GrantedCapabilities()
+    granted: GrantedCapabilities = GrantedCapabilities()
     """Its MCP servers and skills."""
     at_most: tuple[str, ...] | None = None
     """The flags of the parent, if the session may have no more permissions than the parent; None: no such limit."""
@@ -92,7 +92,7 @@ class InputMethod(StrEnum):
     TTY = "tty"
     """`sm` types each message into the terminal as one line."""
     COMPOSER = "composer"
-    """`sm` pastes each message into the input box (`Composer`), and the agent reports that it accepted the message."""
+    """`sm` pastes each message into the input box (`BoxReader`), and the agent reports that it accepted the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ class Box:
     """The box is considered closed because the screen is not recognized."""
 
 
-class Composer(Protocol):
+class BoxReader(Protocol):
     """Interprets the input box of an agent CLI. Pure: does not access the terminal."""
 
     settle_s: float
     """Time for which the box may still show a text after the agent accepted the text."""
     stash_key: str | None
-    """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent; None: there is no such key."""
+    """The key (tmux(1), send-keys) that puts a draft aside until the next text was sent; None: no key does."""
     redraw_key: str | None
     """The key that redraws the screen and does nothing else; None: there is no such key."""
 
@@ -123,20 +123,20 @@ class Composer(Protocol):
     """The keys that, pressed in turn and repeatedly, empty the box from any position of the cursor."""
 
     def box(self, lines: Sequence[str]) -> Box:
-        """The input box on a screen with its styles (`Terminals.styled`)."""
+        """The input box on a screen with its styles (`Terminals.capture_styled`)."""
 
-    def pasted(self, letter: str) -> str:
-        """The text to paste so that the agent receives `letter`."""
+    def paste_text(self, text: str) -> str:
+        """The text to paste so that the agent receives the message `text`."""
 
-    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
-        """Return whether this draft is exactly the pasted `letter`.
+    def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
+        """Return whether this draft is exactly the pasted message `text`.
 
-        `shown`: the first draft that was seen after `letter` was pasted. Empty: unknown, so an ambiguous draft is not
-        `letter`. None: `letter` was just pasted into an empty box, so an ambiguous draft is `letter`.
+        `shown`: the first draft that was seen after `text` was pasted. Empty: unknown, so an ambiguous draft is not
+        `text`. None: `text` was just pasted into an empty box, so an ambiguous draft is `text`.
         """
 
-    def holds_ours(self, draft: str, letter: str) -> bool:
-        """Return whether this draft holds the pasted `letter` or its beginning, perhaps with other text."""
+    def contains_message(self, draft: str, text: str) -> bool:
+        """Return whether this draft holds the pasted message `text` or its beginning, perhaps with other text."""
 
     def accepted_form(self, text: str) -> str:
         """A form that is equal for two texts if they are the same input to the agent."""
@@ -154,7 +154,7 @@ class Definitions(Protocol):
         `environment`: that of the session that spawns.
         """
 
-    def applied(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
+    def apply(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
         """The agent type as this provider starts it, and warnings for the author of the file."""
 
 
@@ -197,7 +197,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Trusted:
+class TrustEntry:
     """The entry with which an agent CLI trusts a directory and does not ask."""
 
     file: str
@@ -219,7 +219,7 @@ class Setup(Protocol):
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
         """Check everything that may block an agent when it starts in `current_dir`."""
 
-    def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
+    def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         """Trust `directory` (absolute, without links) and below, for all agents. Idempotent.
 
         Raises SmError; then nothing is changed.
@@ -243,7 +243,7 @@ class Provider(Protocol):
     readers: Readers = Readers()
     """Readers of its agents' activity. Without any reader `sm` knows only whether they run."""
 
-    composer: Composer | None = None
+    box_reader: BoxReader | None = None
     """Its input box; None: no agent type of this provider has `InputMethod.COMPOSER`."""
 
     setup: Setup | None = None
@@ -262,7 +262,7 @@ class Provider(Protocol):
     def agent_types(self) -> Collection[str]:
         """The names of the configured agent types that this provider starts."""
 
-    def configured(self, agent_type: str) -> AgentConfig | None:
+    def agent_config(self, agent_type: str) -> AgentConfig | None:
         """The settings of an agent type in the configuration, even if another provider now has that name.
 
         None: not configured.
@@ -298,7 +298,7 @@ class Provider(Protocol):
         """The program and the options (as `AgentPlan.flags`) of an agent with this command line."""
 
     def cost_usd(self, usages: Sequence[Usage]) -> float | None:
-        """The total price of sums by model; None when the price of one model is unknown."""
+        """The total price in US dollars of token sums, one for each model; None when a price is unknown."""
 
     def context_window(self, model: str) -> int | None:
         """Maximum tokens of a conversation with this model; None: unknown."""

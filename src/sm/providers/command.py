@@ -1,4 +1,4 @@
-"""Runs any program as an agent: the types under `commands:` in the configuration (design section 13)."""
+"""Runs any program as an agent: the types under `commands:` in the configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -25,7 +25,7 @@ class CommandProvider(Provider):
     def agent_types(self) -> tuple[str, ...]:
         return tuple(self._commands)
 
-    def configured(self, agent_type: str) -> AgentConfig | None:
+    def agent_config(self, agent_type: str) -> AgentConfig | None:
         return AgentConfig() if agent_type in self._commands else None
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class CommandProvider(Provider):
         for option, value in (("--model", request.model), ("--preset", request.preset)):
             if value is not None:
                 raise UsageError(
-                    f"{option} means nothing to {request.agent_type}: it is a command, not a model's agent"
+                    f"{option} is not supported by agent type {request.agent_type}, which runs a command"
                 )
         command = self._commands[request.agent_type]
         argv = (*command.command, *request.extra_args)
@@ -47,13 +47,15 @@ class CommandProvider(Provider):
             case "tty":
                 if request.prompt is not None and "\n" in request.prompt:
                     raise UsageError(
-                        f"{request.agent_type} takes its prompt as one typed line, and this one has several",
-                        "use prompt: argv or prompt: file for it in config.yaml",
+                        f"agent type {request.agent_type} accepts only one line as its prompt",
+                        "set prompt: argv or prompt: file for the agent type in config.yaml",
                     )
                 return AgentPlan(argv, command.env, typed_prompt=request.prompt)
 
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> NoReturn:
-        raise UsageError(f"{start.session.agent_type} is a command: there is no conversation to go on with")
+        raise UsageError(
+            f"agent type {start.session.agent_type} runs a command, which has no conversation to resume"
+        )
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
@@ -62,7 +64,7 @@ class CommandProvider(Provider):
         return Signal(
             SignalKind.EXITED if ended_well else SignalKind.CRASHED,
             source="process",
-            reason="its process exited with code 0" if ended_well else f"its process ended: {exit}",
+            reason="the process exited with code 0" if ended_well else f"the process ended with {exit}",
             emitted_at=emitted_at,
             exit=exit,
         )

@@ -1,4 +1,4 @@
-"""Asks and answers requests; the first answer wins (design section 6)."""
+"""Asks and answers requests; the first answer wins."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sm.core.models import Caller, RequestKey, Session, Signal
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind, RequestState, SignalKind
-from sm.core.text import MESSAGE_MAX, REPORT_MAX, accepted
+from sm.core.text import MESSAGE_MAX, REPORT_MAX, validate_text
 from sm.core.timestamps import later
 from sm.core.wording import outcome
 from sm.errors import IllegalState, NotFound, UsageError
@@ -58,20 +58,24 @@ class Requests:
     ) -> Request:
         """Open a question of the calling session to its parent or the operator."""
         session = self._manager.find(caller, "me", Action.REPORT)
-        words = accepted(question, "question", REPORT_MAX)
+        words = validate_text(question, "question", REPORT_MAX)
         if not words.strip():
             raise UsageError("the question is empty")
         if len(options) > _OPTIONS_MAX:
-            raise UsageError(f"{len(options)} options, at most {_OPTIONS_MAX} are allowed")
-        choices = tuple(accepted(option, "option", _OPTION_MAX, one_line=True) for option in options)
+            raise UsageError(f"too many options: {len(options)}, at most {_OPTIONS_MAX} are allowed")
+        choices = tuple(validate_text(option, "option", _OPTION_MAX, one_line=True) for option in options)
         asked = NewRequest(RequestKind.QUESTION, (Question(words, choices),))
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is not None:
                 return await tx.mail.request(int(tx.replayed))
             if tx.session(session.id).exit is not None:
-                raise IllegalState(f"session {session.id} has ended, its process is gone")
+                raise IllegalState(
+                    f"session {session.id} has ended ({session.status}): it cannot ask questions"
+                )
             if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
-                raise IllegalState(f"session {session.id} has {OPEN_MAX} open requests already")
+                raise IllegalState(
+                    f"session {session.id} already has {OPEN_MAX} open requests", "sm requests"
+                )
             expires_at = later(tx.now, EXPIRES_S if expires_s is None else expires_s)
             request = await open_request(
                 tx, self._manager.notices, tx.session(session.id), asked, tx.now, expires_at
@@ -79,44 +83,46 @@ class Requests:
             tx.remember(str(request.id))
         return request
 
-    async def listed(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
+    async def list_requests(self, caller: Caller, *, all: bool, limit: int) -> list[Request]:
         """The open requests that the caller may see, oldest first; with `all` the newest `limit` requests."""
         if not all:
             requests = self._store.mail.open.requests.values()
-            return [r for r in requests if r.open and self._sees(caller, r)]
+            return [r for r in requests if r.open and self._may_see(caller, r)]
         caller_session = self._manager.caller_session(caller)
         if caller_session is None:
             return await self._store.mail.requests(limit)
         near = [caller_session, *self._manager.tree.descendants(caller_session.id)]
-        return await self._store.mail.requests(limit, [s.id for s in near if self._hears(caller_session, s)])
+        return await self._store.mail.requests(
+            limit, [s.id for s in near if self._may_answer(caller_session, s)]
+        )
 
-    def _sees(self, caller: Caller, request: Request) -> bool:
+    def _may_see(self, caller: Caller, request: Request) -> bool:
         caller_session = self._manager.caller_session(caller)
         session = self._store.sessions.get(request.session_id)
         if session is None:
             return caller_session is None
-        return self._hears(caller_session, session)
+        return self._may_answer(caller_session, session)
 
-    def _hears(self, caller_session: Session | None, session: Session) -> bool:
+    def _may_answer(self, caller_session: Session | None, session: Session) -> bool:
         relation = self._manager.tree.relation(caller_session, session)
         return relation.is_self or may(relation, Action.ANSWER)
 
     async def find(self, caller: Caller, reference: str) -> Request:
-        """The request named `r57`. Raises NotFound, also for a request that the caller may not see."""
+        """The request with the id `reference`, such as `r57`. Raises NotFound, also for a request that is hidden."""
         name = _NAME.fullmatch(reference.lower())
         if name is None:
-            raise NotFound(f"no such request: {reference[:40]}", "sm requests")
+            raise NotFound(f"no such request: {reference[:40]}", "list requests: sm requests")
         request = await self._store.mail.request(int(name[1]))
-        if not self._sees(caller, request):
-            raise NotFound(f"no such request: {request.name}", "sm requests")
+        if not self._may_see(caller, request):
+            raise NotFound(f"no such request: {request.name}", "list requests: sm requests")
         return request
 
     async def answer(
         self, caller: Caller, reference: str, reply: RequestReply, key: RequestKey | None
     ) -> Request:
-        """Answer `r57`, or the one open request of a session. The first answer wins.
+        """Answer the request that `reference` names: its id, or a session with exactly one open request.
 
-        Returns when a waiting hook has taken the answer.
+        The first answer wins. Returns when a waiting hook has taken the answer.
 
         Raises IllegalState when the request is closed (the error names its outcome), when no hook takes the answer,
         or when the session does not have exactly one open request; UsageError when the answer does not fit.
@@ -131,10 +137,10 @@ class Requests:
                     raise too_late(request)
                 request = await self._carry_out(tx, tx.session(session.id), request, reply, caller)
                 tx.remember(request.name)
-        return await self._dialogs.delivered(request, caller)
+        return await self._dialogs.wait_until_taken(request, caller)
 
     async def _resolve(self, caller: Caller, reference: str, reply: RequestReply) -> tuple[int, str]:
-        """(request id, session id) of what `reference` names."""
+        """The ids of the request that `reference` names, and of its session."""
         name = _NAME.fullmatch(reference.lower())
         if name is not None:
             request = await self.find(caller, reference)
@@ -147,26 +153,27 @@ class Requests:
             names = ", ".join(r.name for r in fitting)
             raise IllegalState(
                 f"session {session.id} has {len(fitting) or 'no'} open requests{f': {names}' if names else ''}",
-                "name one of them" if fitting else "sm requests",
+                f"choose one, such as {fitting[0].name}" if fitting else "list requests: sm requests",
             )
         return fitting[0].id, session.id
 
     async def _carry_out(
         self, tx: Transaction, session: Session, request: Request, reply: RequestReply, caller: Caller
     ) -> Request:
-        message = None if reply.message is None else accepted(reply.message, "message", REPORT_MAX)
+        message = None if reply.message is None else validate_text(reply.message, "message", REPORT_MAX)
         if request.kind is RequestKind.QUESTION:
             if reply.approved and not reply.answers:
                 raise UsageError(
-                    f"{request.name} is a question, not something to approve",
+                    f"request {request.name} is a question: it needs an answer",
                     f"sm answer {request.name} TEXT",
                 )
-            answers = chosen(request, reply.answers) if reply.answers else ()
+            answers = resolve_options(request, reply.answers) if reply.answers else ()
             answer = Answer(bool(answers), answers, message)
             return await decide(tx, self._dialogs, session, request, answer, caller)
         if reply.answers:
             raise UsageError(
-                f"{request.name} is no question", f"sm approve {request.name}, or: sm deny {request.name}"
+                f"request {request.name} is not a question",
+                f"sm approve {request.name}, or: sm deny {request.name}",
             )
         answer = Answer(reply.approved, (), message)
         if request.kind is not RequestKind.COMPLETION:
@@ -174,17 +181,17 @@ class Requests:
         done = await finish_request(tx, session, request, tx.now, **_decided(caller, answer), taken_at=tx.now)
         if reply.approved:
             reason = f"{caller} approved it ({request.name})"
-            message = request.words or None
+            message = request.text or None
             signal = Signal(SignalKind.REPORTED_COMPLETED, "approval", reason, tx.now, message=message)
-            await self._reports.completed(tx, session.id, signal)
+            await self._reports.complete_session(tx, session.id, signal)
         else:
             send_outcome(tx, done, f"your completion ({done.name}) was {outcome(done)}", tx.now)
         return done
 
-    async def taken(self, caller: Caller, request: Request) -> Request:
+    async def confirm_answer(self, caller: Caller, request: Request) -> Request:
         """Record that the asking session has the answer. Idempotent. Raises NotFound for another session's request."""
         if request.session_id != caller.session_id:
-            raise NotFound(f"no such request: {request.name}", "sm requests")
+            raise NotFound(f"no such request: {request.name}", "list requests: sm requests")
         async with self._store.transaction() as tx:
             now = await tx.mail.request(request.id)
             if now.unclaimed:
@@ -192,7 +199,7 @@ class Requests:
         return now
 
 
-def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
+def resolve_options(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
     """The answers, with the number of an option, or its text in another case, replaced by the option.
 
     For a multiple choice, numbers and texts may be listed with commas. Any other answer is a free text. Raises
@@ -202,18 +209,19 @@ def chosen(request: Request, answers: Sequence[str]) -> tuple[str, ...]:
     if len(answers) != count:
         are = "is" if len(answers) == 1 else "are"
         raise UsageError(
-            f"{request.name} asks {count} question{'s' if count != 1 else ''}, and {len(answers)} {are} answered",
+            f"request {request.name} has {count} question{'s' if count != 1 else ''}, "
+            f"and {len(answers)} {are} answered",
             f"sm answer {request.name}{' TEXT' * count}",
         )
     result = []
     for question, answer in zip(request.questions, answers, strict=True):
-        words = accepted(answer, "answer", MESSAGE_MAX)
+        words = validate_text(answer, "answer", MESSAGE_MAX)
         if not words.strip():
             raise UsageError("the answer is empty")
-        named = _named(question)
+        named = _options_by_name(question)
         _check_numbers(request, question, words)
         option = named.get(words) or named.get(_plain(words))
-        several = _several(words, named) if option is None and question.multiple else None
+        several = _parse_list(words, named) if option is None and question.multiple else None
         result.append(option or several or words)
     return tuple(result)
 
@@ -229,12 +237,15 @@ def _check_numbers(request: Request, question: Question, words: str) -> None:
         return
     numbers = words.split(",")
     if len(numbers) > 1 and not question.multiple:
-        raise UsageError(f"{request.name} takes one option", f"sm answer {request.name} {numbers[0].strip()}")
+        raise UsageError(
+            f"request {request.name} accepts only one option",
+            f"sm answer {request.name} {numbers[0].strip()}",
+        )
     for number in numbers:
         if not 1 <= int(number) <= len(question.options):
             raise UsageError(
-                f"{request.name} has no option {number.strip()}: it has {len(question.options)}",
-                f"sm requests {request.name} shows them; an answer in other words needs a word",
+                f"request {request.name} has no option {number.strip()}, only 1 to {len(question.options)}",
+                f"show the options: sm requests {request.name}; a free answer must contain a word",
             )
 
 
@@ -242,7 +253,7 @@ def _plain(words: str) -> str:
     return words.strip().casefold()
 
 
-def _named(question: Question) -> dict[str, str]:
+def _options_by_name(question: Question) -> dict[str, str]:
     """The options by text, exact or folded, and by number. A number wins over an option with that text."""
     by_words = {_plain(option): option for option in reversed(question.options)}
     exactly = {option: option for option in question.options}
@@ -255,7 +266,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _END = re.compile(r"\s*(?:,|\Z)")
 
 
-def _several(words: str, named: Mapping[str, str]) -> str | None:
+def _parse_list(words: str, named: Mapping[str, str]) -> str | None:
     """The options that `words` lists, joined by `, `; None if an entry is no option.
 
     The text of an option may contain commas, so the longest match wins.
@@ -265,7 +276,7 @@ def _several(words: str, named: Mapping[str, str]) -> str | None:
         return None
     rest = _plain(words)
     chosen: dict[str, None] = {}
-    at = _skipped(rest, 0)
+    at = _skip_separator(rest, 0)
     for _ in range(_LISTED_MAX):
         if at == len(rest):
             return ", ".join(chosen) or None
@@ -273,11 +284,11 @@ def _several(words: str, named: Mapping[str, str]) -> str | None:
         if key is None:
             return None
         chosen[named[key]] = None
-        at = _skipped(rest, at + len(key))
+        at = _skip_separator(rest, at + len(key))
     return None
 
 
-def _skipped(words: str, at: int) -> int:
+def _skip_separator(words: str, at: int) -> int:
     match = _BETWEEN.match(words, at)
     return at if match is None else match.end()
 

@@ -5,7 +5,7 @@ import os.path
 
 from sm.core.models import Session
 from sm.core.requests import BY_RULE, Answer
-from sm.policy.rules import Place, evaluate
+from sm.policy.rules import PathContext, evaluate
 from sm.providers.base import Provider
 from sm.providers.readers import Dialog
 from sm.state.requests import RuleDecision
@@ -18,10 +18,10 @@ def rule_decision(
 
     `real_dir`: the session's working directory, from `real_directory`. `cut`: the arguments are incomplete.
     """
-    agent = provider.configured(session.agent_type)
+    agent = provider.agent_config(session.agent_type)
     if agent is None:
         return None
-    place = Place(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
+    place = PathContext(dialog.working_dir or session.working_dir, (session.working_dir, real_dir))
     verdict = evaluate(agent.auto_allow, agent.auto_deny, dialog.tool, dialog.arguments, place, cut=cut)
     return None if verdict is None else RuleDecision(Answer(verdict.approved), BY_RULE, verdict.why)
 

@@ -1,4 +1,4 @@
-"""Turns dialogs of agents into requests: the agent's own hook waits for the answer and takes it (design section 6).
+"""Turns dialogs of agents into requests: the agent's own hook waits for the answer and takes it.
 
 Such a request is open until its hook has taken the answer. Until then the answer is a proposed answer in the database,
 so that a hook that attaches again after a restart gets the same answer. A person at the terminal may answer first;
@@ -47,10 +47,10 @@ TAKEN_WITHIN_S = 5.0
 _PRINTED_WITHIN_S = 3.0
 """How long a hook that got the answer may take to print the answer and confirm."""
 _QUIET_S = 1.5
-"""How long a session must not wait before its dialog counts as answered: another dialog may open at once."""
+"""A dialog counts as answered when its session has not waited for this time: another dialog may open immediately."""
 _LOOK_EVERY_S = 0.5
 _SCREEN_WITHIN_S = 2.0
-_AT_ITS_TERMINAL = "it was answered at its terminal"
+_AT_ITS_TERMINAL = "answered in the terminal"
 
 
 class DialogOutcome(StrEnum):
@@ -81,12 +81,12 @@ class Dialogs:
         }
         """Requests with an answer that an earlier daemon proposed, and may have handed to the hook."""
         self._handed: dict[int, float] = {}
-        """When a hook was given the answer (time.monotonic())."""
+        """The time at which a hook got the answer (time.monotonic())."""
         self._withdrawing: set[int] = set()
         self._quiet: dict[int, float] = {}
-        """Since when the session of a request is not waiting (time.monotonic())."""
+        """The time since which the session of a request has not been waiting (time.monotonic())."""
         self._proposed_at: dict[int, float] = {}
-        """When a proposed answer was first seen (time.monotonic())."""
+        """The time at which a proposed answer was first seen (time.monotonic())."""
 
     # Calls of hooks
 
@@ -99,22 +99,22 @@ class Dialogs:
     def _hook_reader(self, session: Session) -> HookReader | None:
         return self._manager.provider(session).readers.hooks
 
-    async def known(self, session_id: str, key: str) -> Request | None:
+    async def find(self, session_id: str, key: str) -> Request | None:
         """The request that this session's hook opened with `key`; None if the hook has to attach (again).
 
         Raises NotFound for the key of another session.
         """
-        request = _its_own(await self._store.mail.request_of_hook(key), session_id)
-        return None if request is None or self._by_other_rules(request) else request
+        request = _own_request(await self._store.mail.request_of_hook(key), session_id)
+        return None if request is None or self._has_outdated_ruling(request) else request
 
-    def _by_other_rules(self, request: Request) -> bool:
+    def _has_outdated_ruling(self, request: Request) -> bool:
         """True if rules of an earlier daemon decided it: the configuration may have changed."""
         return (
             request.has_proposed_answer and request.answered_by == BY_RULE and request.id in self._from_before
         )
 
     async def attach(self, session_id: str, dialog: Dialog, key: str, tool_use: str | None) -> Request:
-        """The request of `key`, opened if it is new. If a rule decides, its answer is proposed at once.
+        """The request of `key`, opened if it is new. If a rule decides, its answer is proposed immediately.
 
         Raises NotFound for the key of another session, IllegalState if the session's process is gone, LimitReached.
         """
@@ -130,8 +130,8 @@ class Dialogs:
     async def _attached(
         self, tx: Transaction, session_id: str, dialog: Dialog, asked: NewRequest, real_dir: str
     ) -> Request:
-        request = _its_own(await tx.mail.request_of_hook(asked.hook or ""), session_id)
-        if request is not None and not self._by_other_rules(request):
+        request = _own_request(await tx.mail.request_of_hook(asked.hook or ""), session_id)
+        if request is not None and not self._has_outdated_ruling(request):
             return request
         session = tx.session(session_id)
         provider = self._manager.provider(session)
@@ -141,9 +141,9 @@ class Dialogs:
         if request is not None:
             return await self._reopen(tx, session, request)
         if session.exit is not None:
-            raise IllegalState(f"session {session.id} has ended, its process is gone")
+            raise IllegalState(f"session {session.id} has ended ({session.status}): it cannot ask questions")
         if len(open_of(tx.mail.open.requests, session.id, list(RequestKind))) >= OPEN_MAX:
-            raise LimitReached(f"session {session.id} has {OPEN_MAX} open requests already")
+            raise LimitReached(f"session {session.id} already has {OPEN_MAX} open requests", "sm requests")
         expires_at = later(tx.now, EXPIRES_S)
         return await open_request(tx, self._manager.notices, session, asked, tx.now, expires_at, decided)
 
@@ -152,7 +152,7 @@ class Dialogs:
         after = tx.mail.change_request(request, answer=None, answered_by=None, reason=None)
         if request.answered_by == BY_RULE:
             plan = self._plan(session, after.tool, after.arguments)
-            await self._manager.notices.of_request(tx, session, after, plan)
+            await self._manager.notices.add_for_request(tx, session, after, plan)
         return after
 
     def _plan(self, session: Session, tool: str | None, arguments: Mapping[str, Any] | None) -> str | None:
@@ -167,7 +167,7 @@ class Dialogs:
         )
 
     async def reply(self, request_id: int) -> HookReply:
-        """The current reply to the request's hook. The caller must pass it on at once."""
+        """The current reply to the request's hook. The caller must pass it on immediately."""
         if not self.is_decided(request_id):
             return HookReply(DialogOutcome.OPEN)
         request = await self._store.mail.request(request_id)  # does not block for an open request
@@ -187,12 +187,14 @@ class Dialogs:
             by = f"a rule ({folded(request.reason or '-', 300)})"
         return None if reader is None else reader.decision(request, by)
 
-    async def taken(self, session_id: str, key: str) -> Request:
+    async def confirm_answer(self, session_id: str, key: str) -> Request:
         """Record that the hook has passed the answer on. Idempotent. Raises NotFound."""
         async with self._store.transaction() as tx:
-            request = _its_own(await tx.mail.request_of_hook(key), session_id)
+            request = _own_request(await tx.mail.request_of_hook(key), session_id)
             if request is None:
-                raise NotFound("no such request: its hook has never asked", "sm requests")
+                raise NotFound(
+                    "no such request: this hook did not open a request", "list requests: sm requests"
+                )
             if request.has_proposed_answer:
                 request = await finish_with_proposed_answer(tx, request, tx.now)
         return request
@@ -206,23 +208,25 @@ class Dialogs:
             return
         age_s = time.time() - datetime.fromisoformat(request.created_at).timestamp()
         if age_s > _QUIET_S and await self._is_answered(request):  # a younger dialog may not be drawn yet
-            await self._over(request.id)
+            await self._close(request.id)
 
     def propose_answer(
         self, tx: Transaction, session: Session, request: Request, answer: Answer, caller: Caller
     ) -> Request:
-        """Store the answer for the hook. After the commit the caller must call `delivered`.
+        """Store the answer for the hook. After the commit the caller must call `wait_until_taken`.
 
         Raises UsageError for an answer that the hook cannot give.
         """
         by = _name(caller)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
-            why = "it is too long" if request.cut else "its dialog takes no such answer"
-            raise UsageError(f"{request.name} cannot be answered from here: {why}", f"sm attach {session.id}")
+            why = "its text is too long" if request.cut else "its dialog does not accept this answer"
+            raise UsageError(
+                f"request {request.name} must be answered in its terminal: {why}", f"sm attach {session.id}"
+            )
         return tx.mail.change_request(request, answer=answer, answered_by=by, reason=None)
 
-    async def delivered(self, proposed: Request, caller: Caller) -> Request:
-        """Wait until the hook has taken the answer that `caller` proposed. Returns at once where no hook waits.
+    async def wait_until_taken(self, proposed: Request, caller: Caller) -> Request:
+        """Wait until the hook has taken the answer that `caller` proposed. Returns immediately where no hook waits.
 
         Raises IllegalState when no hook takes the answer, which is then withdrawn, and when another answer was first.
         """
@@ -230,7 +234,7 @@ class Dialogs:
             return proposed
         # A repeated call gets the outcome of the request.
         if not (proposed.has_proposed_answer and proposed.answered_by == _name(caller)):
-            return _answered(proposed, caller)
+            return _answered_by_caller(proposed, caller)
         began = time.monotonic()
 
         def is_over() -> bool:
@@ -239,16 +243,16 @@ class Dialogs:
         while not is_over():
             left = self._patience(proposed.id, began)
             if left <= 0:
-                return _answered(await self._give_up(proposed), caller)
-            await self._store.changed(is_over, left)
-        return _answered(await self._store.mail.request(proposed.id), caller)
+                return _answered_by_caller(await self._give_up(proposed), caller)
+            await self._store.wait_until(is_over, left)
+        return _answered_by_caller(await self._store.mail.request(proposed.id), caller)
 
     def _patience(self, request_id: int, began: float) -> float:
         handed = self._handed.get(request_id, 0.0)
         return max(began + TAKEN_WITHIN_S, handed + _PRINTED_WITHIN_S) - time.monotonic()
 
     async def _give_up(self, proposed: Request) -> Request:
-        over = await self._over(proposed.id) if await self._is_answered(proposed) else None
+        over = await self._close(proposed.id) if await self._is_answered(proposed) else None
         return over or await self._withdraw(proposed)
 
     async def _withdraw(self, proposed: Request) -> Request:
@@ -272,9 +276,9 @@ class Dialogs:
         """Close the request of a finished tool use. `allowed`: False when a person has refused the use."""
         open = self._store.mail.open.requests.values()
         for request in [r for r in open if r.session_id == session_id and r.hook and r.tool_use == tool_use]:
-            await durable(self._over)(request.id, allowed)
+            await durable(self._close)(request.id, allowed)
 
-    async def _over(self, request_id: int, allowed: bool | None = None) -> Request | None:
+    async def _close(self, request_id: int, allowed: bool | None = None) -> Request | None:
         """Close the request of a closed dialog: with the proposed answer, else as answered at the terminal."""
         async with self._store.transaction() as tx:
             now = await tx.mail.request(request_id)
@@ -306,16 +310,16 @@ class Dialogs:
                 log.warning("postponed the check of dialogs: %s", error.message)
             except Exception:
                 log.exception("failed to check dialogs")
-            if self._waited_for():
+            if self._open_with_hook():
                 await asyncio.sleep(_LOOK_EVERY_S)
             else:
-                await self._store.changed(lambda: bool(self._waited_for()))
+                await self._store.wait_until(lambda: bool(self._open_with_hook()))
 
-    def _waited_for(self) -> list[Request]:
+    def _open_with_hook(self) -> list[Request]:
         return [r for r in self._store.mail.open.requests.values() if r.open and r.hook is not None]
 
     async def _look(self) -> None:
-        waited_for = {request.id: request for request in self._waited_for()}
+        waited_for = {request.id: request for request in self._open_with_hook()}
         now = time.monotonic()
         self._from_before &= waited_for.keys()
         for known in (self._quiet, self._proposed_at, self._handed):
@@ -324,14 +328,14 @@ class Dialogs:
         for request in waited_for.values():
             if self._is_quiet(request, now):
                 if await self._is_answered(request):
-                    await self._over(request.id)
+                    await self._close(request.id)
                     continue
                 self._quiet[request.id] = (
                     now  # the dialog is still open: wait before the next read of the screen
                 )
             if not request.has_proposed_answer:
                 self._proposed_at.pop(request.id, None)
-            # `delivered` withdraws earlier than this, unless the daemon or its caller was killed.
+            # `wait_until_taken` withdraws earlier than this, unless the daemon or its caller was killed.
             elif (
                 self._patience(request.id, self._proposed_at.setdefault(request.id, now) + TAKEN_WITHIN_S)
                 <= 0
@@ -355,16 +359,18 @@ class Dialogs:
             return False
         try:
             async with asyncio.timeout(_SCREEN_WITHIN_S):
-                lines = await self._terminals.visible(session.terminal)
+                lines = await self._terminals.capture_visible(session.terminal)
         except (TerminalError, TimeoutError):
             return False
         observation = reader.screen(lines, time.time())
         return observation is None or observation.activity is not Activity.BLOCKED
 
 
-def _its_own(request: Request | None, session_id: str) -> Request | None:
+def _own_request(request: Request | None, session_id: str) -> Request | None:
     if request is not None and request.session_id != session_id:
-        raise NotFound("no such request: this key is another session's", "sm requests")
+        raise NotFound(
+            "no such request: the Idempotency-Key belongs to another session", "list requests: sm requests"
+        )
     return request
 
 
@@ -380,13 +386,12 @@ def _name(caller: Caller) -> str:
     return caller.session_id or "operator"
 
 
-def _answered(request: Request, caller: Caller) -> Request:
+def _answered_by_caller(request: Request, caller: Caller) -> Request:
     """The request if `caller` answered it. Raises IllegalState otherwise."""
     if request.open:
         raise IllegalState(
-            f"the dialog of {request.name} takes no answer: nothing of session {request.session_id} waits for it any"
-            " more",
-            f"sm attach {request.session_id}",
+            f"request {request.name} accepts no answer: session {request.session_id} no longer waits for an answer",
+            f"answer in the terminal: sm attach {request.session_id}",
         )
     if request.answered_by != _name(caller):
         raise too_late(request)

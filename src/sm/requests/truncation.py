@@ -21,7 +21,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> NewRequest:
     """The request of a dialog, truncated: an agent wrote it, and it stays in memory."""
-    arguments = _kept(dialog.arguments)
+    arguments = _truncate(dialog.arguments)
     questions = tuple(
         Question(
             _storable(q.question, _QUESTION_MAX),
@@ -43,7 +43,7 @@ def asked_of(dialog: Dialog, key: str, tool_use: str | None) -> NewRequest:
     )
 
 
-def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _truncate(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """`arguments` if they are short enough, else a copy with truncated texts, else an empty mapping."""
     if _is_short(arguments):
         return arguments

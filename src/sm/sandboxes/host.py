@@ -19,7 +19,7 @@ from sm.core.backoff import Backoff
 from sm.core.models import Launch, Process
 from sm.errors import AgentStartFailed, ExternalError, ProgramMissing, StorageFull, UsageError
 from sm.linux import inotify, processes
-from sm.paths import Places
+from sm.paths import InstancePaths
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _NEW = ".new"
 _ENV = "/usr/bin/env"
 
 
-def _way_in(shell: str) -> tuple[str, ...]:
+def _launch_command(shell: str) -> tuple[str, ...]:
     """The argv that runs a script in `shell` with an environment of only the terminal's TERM.
 
     `env -S` (GNU, FreeBSD) needs no shell to expand TERM and is 0.5 ms faster. Busybox does not support it.
@@ -45,10 +45,14 @@ def _way_in(shell: str) -> tuple[str, ...]:
     probe = (_ENV, f"-S-i TERM=${{TERM}} {_ENV}")
     environment = {"TERM": "a b", "SM_PROBE": "1"}
     answer = subprocess.run(probe, env=environment, capture_output=True, timeout=START_BOUND_S, check=False)
-    return (_ENV, f"-S-i TERM=${{TERM}} {shell}") if answer.stdout == b"TERM=a b\n" else _slow_way_in(shell)
+    return (
+        (_ENV, f"-S-i TERM=${{TERM}} {shell}")
+        if answer.stdout == b"TERM=a b\n"
+        else _slow_launch_command(shell)
+    )
 
 
-def _slow_way_in(shell: str) -> tuple[str, ...]:
+def _slow_launch_command(shell: str) -> tuple[str, ...]:
     return (shell, "-c", f'exec {_ENV} -i TERM="$TERM" {shell} "$0"')
 
 
@@ -57,7 +61,7 @@ def _script(launch: Launch, failed: str) -> bytes:
     quote = shlex.quote
     for name in launch.environment:
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no name for an environment variable: letters, digits and _ only")
+            raise UsageError(f"invalid environment variable name {name!r}", "use letters, digits and _")
     # The trap runs only after a failure: a successful exec leaves no shell.
     report = f'printf "%s\\0" "$$" "$?" "$PATH" {quote(launch.argv[0])} {quote(launch.working_dir)} >{quote(failed)}'
     lines = (
@@ -74,7 +78,7 @@ def _script(launch: Launch, failed: str) -> bytes:
     )
     text = "\n".join(lines).encode("utf-8", "surrogateescape")
     if b"\0" in text:
-        raise UsageError("a command and its environment must not hold a NUL character")
+        raise UsageError("a command and its environment must not contain a NUL character")
     return text
 
 
@@ -84,8 +88,8 @@ class HostSandbox:
     `grace_s`: the time between SIGTERM and SIGKILL. `shell`: the absolute path of a POSIX shell.
     """
 
-    def __init__(self, places: Places, grace_s: float = 5.0, *, shell: str = "/bin/sh") -> None:
-        self._places = places
+    def __init__(self, paths: InstancePaths, grace_s: float = 5.0, *, shell: str = "/bin/sh") -> None:
+        self._paths = paths
         self._grace_s = grace_s
         self._shell = shell
         self._way_in: tuple[str, ...] | None = None
@@ -93,7 +97,7 @@ class HostSandbox:
         self._closed: dict[str, asyncio.Event] = {}
 
     def _script_of(self, session_id: str) -> str:
-        return f"{self._places.launch}/{session_id}"
+        return f"{self._paths.launch}/{session_id}"
 
     async def prepare(self, session_id: str, launch: Launch, token: str | None = None) -> tuple[str, ...]:
         """Write the script and the files of the prompt, the MCP servers and the token, as far as needed, all 0600.
@@ -106,24 +110,24 @@ class HostSandbox:
         contents = {script: _script(launch, script + _FAILED)}
         if launch.prompt_file is not None:
             prompt = launch.prompt_file.encode("utf-8", "surrogateescape")
-            contents[self._places.prompt_file(session_id)] = prompt
+            contents[self._paths.prompt_file(session_id)] = prompt
         if launch.mcp_config is not None:
             servers = launch.mcp_config.encode("utf-8", "surrogateescape")
-            contents[self._places.mcp_file(session_id)] = servers
+            contents[self._paths.mcp_file(session_id)] = servers
         if token is not None:
-            contents[self._places.token_file(session_id)] = token.encode()
+            contents[self._paths.token_file(session_id)] = token.encode()
         if self._way_in is None:
-            self._way_in = await asyncio.to_thread(_way_in, self._shell)
+            self._way_in = await asyncio.to_thread(_launch_command, self._shell)
         try:
-            _write_private(self._places.launch, contents)
+            _write_private(self._paths.launch, contents)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise StorageFull(
-                f"no space left for session {session_id} in {self._places.launch}",
-                "free some space and repeat",
+                f"the disk is full: cannot write the files of session {session_id} to {self._paths.launch}",
+                "free disk space, then try again",
             ) from error
-        servers_file = self._places.mcp_file(session_id)
+        servers_file = self._paths.mcp_file(session_id)
         if launch.mcp_config is None and servers_file not in launch.argv:
             _remove(servers_file)  # from an earlier start
         return (*self._way_in, script)
@@ -168,7 +172,7 @@ class HostSandbox:
         if processes.has_open(process.pid, script):
             raise AgentStartFailed(
                 f"the agent of session {session_id} did not start within {START_BOUND_S:.0f} s",
-                "its terminal may show why; a working directory that does not answer is the usual reason",
+                f"look at the terminal: sm attach {session_id}; a frequent cause is a slow file system",
             )
         return process
 
@@ -177,7 +181,7 @@ class HostSandbox:
             if self._files is None:
                 self._files = inotify.FileWatch()
             # Repeated for every start: it takes a microsecond, and the directory may be a new one.
-            self._files.add(self._places.launch, inotify.IN_CLOSE_NOWRITE, self._on_closed)
+            self._files.add(self._paths.launch, inotify.IN_CLOSE_NOWRITE, self._on_closed)
         except OSError as error:
             log.debug("could not watch the launch directory", extra={"sm_signal": str(error)})
 
@@ -198,7 +202,7 @@ class HostSandbox:
 
     async def forget(self, session_id: str) -> None:
         script = self._script_of(session_id)
-        files = (self._places.prompt_file, self._places.mcp_file, self._places.token_file)
+        files = (self._paths.prompt_file, self._paths.mcp_file, self._paths.token_file)
         kept = (script, *(file(session_id) for file in files))
         _remove(*kept, *(path + _NEW for path in kept), script + _FAILED)
 
@@ -245,8 +249,8 @@ def _in_launch(pid: int, script: str) -> bool:
 
 # ------------------------------------------------------------------------------- why an agent could not start
 
-_NOT_ON_PATH = "there is no such program on the agent's PATH"
-_NO_FILE = "there is no such file"
+_NOT_ON_PATH = "no such program on the agent's PATH"
+_NO_FILE = "no such file"
 
 
 def _raise_if_failed(pid: int, failed: str) -> None:
@@ -258,11 +262,13 @@ def _raise_if_failed(pid: int, failed: str) -> None:
         return
     if int(wrote) == pid:  # else from an earlier start
         if int(status) == _NO_DIRECTORY:
-            raise AgentStartFailed(f"cannot start in {_shown(working_dir)}: {_why_not_entered(working_dir)}")
+            raise AgentStartFailed(
+                f"cannot enter working directory {_shown(working_dir)}: {_why_not_entered(working_dir)}"
+            )
         why, hint = _why_not_run(program, path, working_dir, int(status))
         failure = ProgramMissing if why in (_NOT_ON_PATH, _NO_FILE) else AgentStartFailed
         raise failure(
-            f"cannot run {_shown(program)}: {why or f'the system refused it (exit code {int(status)})'}", hint
+            f"cannot run {_shown(program)}: {why or f'the start failed with exit code {int(status)}'}", hint
         )
 
 
@@ -275,9 +281,9 @@ def _why_not_entered(folder: bytes) -> str:
     try:
         os.stat(folder + b"/.")
     except FileNotFoundError:
-        return "there is no such directory"
+        return "no such directory"
     except NotADirectoryError:
-        return "it is not a directory"
+        return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0)
     return "permission denied"
@@ -288,7 +294,7 @@ def _why_not_run(
 ) -> tuple[str | None, str | None]:
     """Explain from the file system why a program could not be executed, as (reason, hint)."""
     if not program:
-        return "it has no name", None
+        return "the program has no name", None
     if b"/" in program:
         candidates = [os.path.join(working_dir, program)]
     else:
@@ -297,23 +303,23 @@ def _why_not_run(
     if not existing:
         if b"/" in program:
             return _missing(candidates[0]), None
-        return _NOT_ON_PATH, f"its PATH is {_shown(path)}"
+        return _NOT_ON_PATH, f"the agent's PATH is {_shown(path)}"
     # The shell runs the first executable file.
     file = next((file for file in existing if os.path.isfile(file) and os.access(file, os.X_OK)), existing[0])
     if os.path.isdir(file):
-        return "it is a directory", None
+        return "the path is a directory", None
     if not os.path.exists(file):
         return _missing(file), None
     if not os.access(file, os.X_OK):
-        return "permission denied, it is not executable", f"chmod +x {shlex.quote(_shown(file))}"
+        return "permission denied, the file is not executable", f"chmod +x {shlex.quote(_shown(file))}"
     with contextlib.suppress(OSError), open(file, "rb") as content:
         first = content.readline(4096)
         if first.startswith(b"#!") and first[2:].split():
             interpreter = first[2:].split()[0]
             if not os.access(interpreter, os.X_OK):
-                return f"its interpreter {_shown(interpreter)} cannot be run", None
+                return f"its interpreter {_shown(interpreter)} is missing or not executable", None
         elif first.startswith(b"\x7fELF") and status == 127:  # shells exit with 127 for ENOENT
-            return "it is a program for another system, or its loader is missing", None
+            return "the program is for another system, or its loader is missing", None
     return None, None
 
 

@@ -41,7 +41,7 @@ class Adoptions:
         name: str | None,
         agent_type: str | None,
         trust: str | None,
-        listens: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
         """Make a session of the agent that runs in the tmux pane `target`. Changes neither the agent nor its pane.
 
@@ -52,12 +52,14 @@ class Adoptions:
         async with self._store.transaction(caller, key) as tx:
             earlier = tx.replayed
         if earlier is not None:
-            return SessionResult(await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, listens))
+            return SessionResult(
+                await self._spawner.wait_for_start(caller, earlier, START_WAIT_S, is_connected)
+            )
         try:
             pane = await self._terminals.look(target)
         except (NoTerminal, NoServer) as error:
             raise NotFound(
-                f"no such pane: {folded(target, 80)} ({error.message})", "tmux list-panes -a"
+                f"no such pane: {folded(target, 80)} ({error.message})", "list panes: tmux list-panes -a"
             ) from None
         self._refuse_a_session(pane)
         process, provider = await self._agent_in(pane)
@@ -71,8 +73,9 @@ class Adoptions:
         planned = await self._planner.plan(caller, request, None, runs=True)
         if planned.session.provider != provider.name:
             raise UsageError(
-                f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, and {request.agent_type} is not",
-                f"--type {_usual_type(provider)}",
+                f"process {process.pid} in pane {pane.pane_id} is a {provider.name}, "
+                f"but agent type {request.agent_type} is not",
+                f"add --type {_usual_type(provider)}",
             )
         session = replace(
             planned.session,
@@ -92,21 +95,25 @@ class Adoptions:
                 e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START
             ]
             if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
-                raise IllegalState(f"process {process.pid} in pane {pane.pane_id} is a session already")
+                raise IllegalState(
+                    f"process {process.pid} in pane {pane.pane_id} already belongs to a session",
+                    "list sessions: sm all",
+                )
             inserted = await self._spawner.insert(tx, planned, caller, {"adopt": adopted})
         return SessionResult(
-            await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, listens), planned.warnings
+            await self._spawner.wait_for_start(caller, inserted.id, START_WAIT_S, is_connected),
+            planned.warnings,
         )
 
     def _refuse_a_session(self, pane: ForeignPane) -> None:
         if pane.taken:
             raise IllegalState(
-                f"pane {pane.pane_id} stands in a terminal that sm has made, or that another sm uses",
-                "sm adopt takes agents that you have started yourself",
+                f"pane {pane.pane_id} belongs to a terminal of this or another instance of sm",
+                "sm adopt is for agents that you started yourself",
             )
         known = self._store.sessions.get(pane.session_id or "")
         if known is not None and known.exit is None:
-            raise IllegalState(f"pane {pane.pane_id} is session {known.id} already", f"sm status {known.id}")
+            raise IllegalState(f"pane {pane.pane_id} is already session {known.id}", f"sm status {known.id}")
 
     async def _agent_in(self, pane: ForeignPane) -> tuple[Process, Provider]:
         """The only agent in the process tree of the pane. Descendants of an agent do not count as agents."""
@@ -122,10 +129,11 @@ class Adoptions:
         if len(top) == 1:
             return top[0]
         if not top:
-            raise IllegalState(f"no agent runs in pane {pane.pane_id}", "sm spawn starts one")
+            raise IllegalState(f"no agent runs in pane {pane.pane_id}", "start an agent: sm spawn AGENT_TYPE")
         pids = ", ".join(str(process.pid) for process, _ in top)
         raise IllegalState(
-            f"more than one agent runs in pane {pane.pane_id}: processes {pids}", "end all but one"
+            f"more than one agent runs in pane {pane.pane_id}: processes {pids}",
+            "end all of these processes but one",
         )
 
     async def _conversation(self, provider: Provider, launch: Launch, process: Process) -> str | None:
@@ -139,8 +147,9 @@ class Adoptions:
 
 
 def _usual_type(provider: Provider) -> str:
-    """The default agent type for an adopted agent."""
     types: Collection[str] = provider.agent_types
     if not types:
-        raise UsageError(f"no agent type is configured for {provider.name}", "sm config shows those that are")
+        raise UsageError(
+            f"no agent type is configured for {provider.name}", "show the configuration: sm config"
+        )
     return _USUAL_TYPE if _USUAL_TYPE in types else next(iter(types))

@@ -10,11 +10,11 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Caller, RequestKey, Session, ancestors
 from sm.core.states import EventType, TrustLevel
 from sm.core.wording import subject
-from sm.core.worktrees import main_of, overlap, within
+from sm.core.worktrees import do_overlap, is_within, repository_of
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
-from sm.state.endings import adopt
+from sm.state.endings import set_parent
 from sm.store import Store, Transaction
 
 
@@ -54,9 +54,12 @@ class Records:
             if tx.replayed is not None or now.archived is archived:
                 return now
             if archived and is_live(now.status):
-                raise IllegalState(f"session {now.id} is {now.status}", f"sm kill {now.id}")
+                raise IllegalState(
+                    f"session {now.id} is {now.status}: only ended sessions can be archived",
+                    f"sm kill {now.id}",
+                )
             after = await tx.update(now, archived=archived)
-            line = f"{subject(after)} {'archived' if archived else 'taken out of the archive'}"
+            line = f"{subject(after)} {'archived' if archived else 'unarchived'}"
             await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": archived})
             tx.remember(session.id)
         return after
@@ -74,11 +77,12 @@ class Records:
             now = tx.session(session.id)
             if now.exit is None:
                 raise IllegalState(
-                    f"the process of session {now.id} lives ({now.status})", f"sm kill {now.id}"
+                    f"session {now.id} is {now.status} and its process still runs: it cannot be removed",
+                    f"sm kill {now.id}",
                 )
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Children keep their other ancestors (`on_parent_end: keep`).
-                await adopt(tx, child, now.parent_id, tx.now, f"its parent {now.id} was removed")
+                await set_parent(tx, child, now.parent_id, tx.now, f"the parent {now.id} was removed")
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
             done = RemovedSession(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
@@ -86,7 +90,7 @@ class Records:
         await self._store.scrub()
         return done
 
-    async def around(self, removed: RemovedSession) -> WorktreeUse:
+    async def worktree_use(self, removed: RemovedSession) -> WorktreeUse:
         """The use of a removed session's worktree by other sessions."""
         if not removed.worktree:
             return WorktreeUse(used=False, sandboxed=False)
@@ -112,40 +116,45 @@ class Records:
         # The parent gets a child, as by a spawn.
         target = None if parent is None else self._manager.find(caller, parent, Action.SPAWN)
         if caller_session is not None and target is None:
-            raise NotPermitted(f"session {caller_session.id} may not give a child to the operator")
+            raise NotPermitted(f"session {caller_session.id} may not move a session to the operator")
         async with self._store.transaction(caller, key) as tx:
             now = tx.session(session.id)
             if tx.replayed is not None:
                 return now
-            parent_id = None if target is None else self._suitable(tx, now, tx.session(target.id))
+            parent_id = None if target is None else self._check_parent(tx, now, tx.session(target.id))
             after = now
             if now.parent_id != parent_id:
                 if parent_id is not None:
-                    self._manager.quota.moved(tx, caller, now, parent_id)
-                after = await adopt(tx, now, parent_id, tx.now, f"moved by {caller}")
+                    self._manager.quota.check_reparent(tx, caller, now, parent_id)
+                after = await set_parent(tx, now, parent_id, tx.now, f"moved by {caller}")
             tx.remember(session.id)
         return after
 
-    def _suitable(self, tx: Transaction, session: Session, parent: Session) -> str:
+    def _check_parent(self, tx: Transaction, session: Session, parent: Session) -> str:
         if session.id in (parent.id, *(ancestor.id for ancestor in ancestors(parent, tx.find))):
-            raise UsageError(f"session {parent.id} is session {session.id}, or stands below it")
+            raise UsageError(
+                f"session {parent.id} cannot be the parent of session {session.id}: "
+                "it is the same session or a descendant"
+            )
         if parent.exit is not None:
-            raise IllegalState(f"session {parent.id} has ended, its process is gone; it cannot have children")
+            raise IllegalState(f"session {parent.id} has ended: it cannot have children")
         if parent.workspace != session.workspace:
             raise NotPermitted(f"sessions {parent.id} and {session.id} are in different workspaces")
         if (
             parent.effective_mode is TrustLevel.SANDBOXED
             and session.effective_mode is not TrustLevel.SANDBOXED
         ):
-            raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
+            raise NotPermitted(
+                f"session {parent.id} cannot be the parent of session {session.id}, which has a higher trust level"
+            )
         return parent.id
 
 
 def _worktree_use(removed: RemovedSession, living: Collection[str], writable: Collection[str]) -> WorktreeUse:
     """`living`: directories of live sessions; `writable`: directories that sandboxed sessions can write to."""
     worktree = os.path.realpath(removed.worktree)
-    main = os.path.realpath(main_of(removed.worktree, removed.branch) or removed.worktree)
+    main = os.path.realpath(repository_of(removed.worktree, removed.branch) or removed.worktree)
     return WorktreeUse(
-        used=any(within(os.path.realpath(directory), worktree) for directory in living),
-        sandboxed=any(overlap(os.path.realpath(directory), main) for directory in writable),
+        used=any(is_within(os.path.realpath(directory), worktree) for directory in living),
+        sandboxed=any(do_overlap(os.path.realpath(directory), main) for directory in writable),
     )

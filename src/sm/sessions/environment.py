@@ -6,17 +6,17 @@ from collections.abc import Collection, Mapping
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.states import TrustLevel
-from sm.paths import Places
+from sm.paths import InstancePaths
 
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 
 
 class Environments:
-    def __init__(self, config: Config, places: Places) -> None:
+    def __init__(self, config: Config, paths: InstancePaths) -> None:
         self._inherited = {*_ALWAYS_INHERITED, *config.sessions.inherit_environment_vars}
-        self._places = places
+        self._paths = paths
 
-    def narrowed(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+    def inheritable(self, environment: Mapping[str, str]) -> Mapping[str, str]:
         """The variables of a caller's shell that sessions may inherit."""
         return {
             name: value
@@ -26,33 +26,32 @@ class Environments:
             and "\0" not in value
         }
 
-    def whole(
+    def complete(
         self, session: Session, given: Mapping[str, str], *, has_prompt_file: bool
     ) -> Mapping[str, str]:
-        """The complete environment: `given`, then `SM_*`, which override the configuration (design section 7)."""
+        """The complete environment: `given`, then `SM_*`, which override the configuration."""
         environment = dict(given)
-        environment["PATH"] = f"{self._places.bin}:{environment.get('PATH', os.defpath)}"
+        environment["PATH"] = f"{self._paths.bin}:{environment.get('PATH', os.defpath)}"
         environment |= {
             "SM_SESSION_ID": session.id,
             "SM_PARENT_ID": session.parent_id or "",
             "SM_WORKSPACE_ID": session.workspace or "",
             "SM_TRUST_LEVEL": session.effective_mode.value,
             "SM_SOCKET": self._socket(session),
-            "SM_TOKEN_FILE": self._places.token_file(session.id),
+            "SM_TOKEN_FILE": self._paths.token_file(session.id),
         }
         if has_prompt_file:
-            environment["SM_PROMPT_FILE"] = self._places.prompt_file(session.id)
+            environment["SM_PROMPT_FILE"] = self._paths.prompt_file(session.id)
         return environment
 
-    def again(self, session: Session, before: Mapping[str, str]) -> Mapping[str, str]:
-        """The environment of a restored session, whose last process had `before`."""
+    def restored(self, session: Session, before: Mapping[str, str]) -> Mapping[str, str]:
         return {**before, "SM_PARENT_ID": session.parent_id or "", "SM_SOCKET": self._socket(session)}
 
     def _socket(self, session: Session) -> str:
         """The daemon's socket for the session's commands. A container has only the socket of its workspace."""
         if session.effective_mode is TrustLevel.SANDBOXED:
-            return self._places.agent_socket(session.workspace)
-        return self._places.socket
+            return self._paths.agent_socket(session.workspace)
+        return self._paths.socket
 
 
 def without(environment: Mapping[str, str], names: Collection[str]) -> Mapping[str, str]:

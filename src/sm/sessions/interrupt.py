@@ -49,8 +49,8 @@ class Interrupts:
         has_turns = self._manager.provider(session).has_turns
         if has_turns and await self._stuck_at_start(session):
             raise IllegalState(
-                f"session {session.id} was not ready yet: {session.status_reason}",
-                f"sm attach {session.id}; the key would end it, and so does sm kill {session.id}",
+                f"session {session.id} cannot be interrupted during its start: {session.status_reason}",
+                f"answer the dialog: sm attach {session.id}; or end the session: sm kill {session.id}",
             )
 
         async with self._store.transaction(caller, key) as tx:
@@ -60,23 +60,24 @@ class Interrupts:
                 tx.remember(str(effect_id))
             else:
                 effect_id = int(tx.replayed)
-        if not await self._store.changed(
+        if not await self._store.wait_until(
             lambda: effect_id not in self._store.mail.open.effects, _PRESSED_WITHIN_S
         ):
             raise WaitTimeout(
-                f"the terminal of session {session.id} does not answer; it will be interrupted when it does",
+                f"the terminal of session {session.id} does not respond; the interrupt is still pending",
                 f"sm status {session.id}",
             )
         if any(effect.id == effect_id for effect in await self._store.effects_in("dead")):
             raise ExternalError(
-                f"session {session.id} may not have been interrupted", f"sm attach {session.id}"
+                f"it is unknown whether session {session.id} was interrupted",
+                f"look at the terminal: sm attach {session.id}",
             )
 
         def stopped() -> bool:
             now = self._store.sessions.get(session.id)
             return now is None or now.status not in INTERRUPTIBLE
 
-        has_stopped = await self._store.changed(stopped, _STOPPED_WITHIN_S) if has_turns else None
+        has_stopped = await self._store.wait_until(stopped, _STOPPED_WITHIN_S) if has_turns else None
         return InterruptResult(self._store.sessions.get(session.id, session), has_stopped)
 
     async def _stuck_at_start(self, session: Session) -> bool:
@@ -95,18 +96,17 @@ class Interrupts:
 
 
 async def _press(tx: Transaction, session: Session, caller: Caller) -> int:
-    """Add the effect that presses the key, and return its id."""
     await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, tx.now)
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.hook is not None and not request.has_proposed_answer:  # the key closes its dialog
-            tx.mail.change_request(request, reason=f"it was interrupted by {caller}")
+            tx.mail.change_request(request, reason=f"the agent was interrupted by {caller}")
     return tx.effects[-1].id
 
 
 def _check_interruptible(session: Session, *, has_turns: bool) -> None:
     if is_ended(session.status):
-        raise IllegalState(f"session {session.id} has ended ({session.status})")
+        raise IllegalState(f"session {session.id} has ended ({session.status}): it cannot be interrupted")
     if session.process is None:
         raise IllegalState(f"session {session.id} is still starting", f"sm status {session.id}")
     if has_turns and session.status not in INTERRUPTIBLE:
-        raise IllegalState(f"session {session.id}: it is {session.status}: there is nothing to interrupt")
+        raise IllegalState(f"session {session.id} is {session.status}: there is nothing to interrupt")

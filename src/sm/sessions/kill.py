@@ -39,7 +39,7 @@ class Kills:
             # The tree as of this transaction: after the commit, no session in it can get another child.
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
             descendants = [s for s in session_tree.descendants(session.id) if s.exit is None] if tree else []
-            descendants = self._manager.allowed(caller, Action.KILL, descendants, session_tree)
+            descendants = self._manager.filter_allowed(caller, Action.KILL, descendants, session_tree)
             victims = [session, *descendants]
             if tx.replayed is None:
                 victims = [s for s in victims if tx.session(s.id).exit is None]
@@ -49,9 +49,12 @@ class Kills:
         killing = Counter((v.id, caller.session_id) for v in victims)
         self.killing += killing
         try:
-            if not await self._store.changed(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
+            if not await self._store.wait_until(lambda: not self._unkilled(victims), _KILLED_WITHIN_S):
                 left = ", ".join(self._unkilled(victims))
-                raise ExternalError(f"session {left} did not end within {_KILLED_WITHIN_S:g} s")
+                raise ExternalError(
+                    f"session {left} did not end within {_KILLED_WITHIN_S:g} s",
+                    f"sm kill --force {left.replace(',', '')}",
+                )
         finally:
             self.killing -= killing
         return [self._store.sessions[v.id] for v in victims if v.id in self._store.sessions]
@@ -60,7 +63,7 @@ class Kills:
         self, tx: Transaction, session: Session, victims: Sequence[Session], caller: Caller, *, force: bool
     ) -> None:
         if not victims:
-            raise IllegalState(f"session {session.id} has ended ({session.status}), its process is gone")
+            raise IllegalState(f"session {session.id} has already ended ({session.status})")
         for victim in victims:
             if force or not tx.has_open(EffectKind.KILL, victim.id):
                 await tx.effect(EffectKind.KILL, victim.id, {"force": force, "by": str(caller)}, tx.now)

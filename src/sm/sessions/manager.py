@@ -60,7 +60,7 @@ class Manager:
         session = self._store.sessions.get(caller.session_id)
         if session is None:
             raise NotPermitted(
-                f"the calling session {caller.session_id} is not known here", "unset SM_SESSION_ID"
+                f"the calling session {caller.session_id} is unknown to this daemon", "unset SM_SESSION_ID"
             )
         return session
 
@@ -72,7 +72,9 @@ class Manager:
         caller_session = self.caller_session(caller)
         if reference == "me":
             if caller_session is None:
-                raise NotFound("you are the operator, not a session", "name a session: sm all lists them")
+                raise NotFound(
+                    "`me` means the calling session, but you are the operator", "list sessions: sm all"
+                )
             target = caller_session
         else:
             try:
@@ -85,13 +87,13 @@ class Manager:
         related = None if caller_session is None else f"to it: {relation.position}"
         if not may(relation, action):
             who = "the operator" if caller_session is None else f"session {caller_session.id}"
-            refusal = NotPermitted(f"{who} may not {action} session {target.id}")
+            refusal = NotPermitted(f"{who} may not {action} session {target.id}", _ask_hint(caller))
             raise self._refused(refusal, caller, action, target.id, related)
         if not _is_routine(relation, action):
             self._audit(str(caller), action.name.lower(), target.id, ALLOWED, related)
         return target
 
-    def allowed(
+    def filter_allowed(
         self, caller: Caller, action: Action, sessions: Sequence[Session], session_tree: SessionTree
     ) -> list[Session]:
         """Filter `sessions` to those that `caller` may do `action` to.
@@ -102,7 +104,7 @@ class Manager:
         return [s for s in sessions if may(session_tree.relation(caller_session, s), action)]
 
     def record_allowed(self, caller: Caller, action: Action, sessions: Sequence[Session]) -> None:
-        """Write the sessions that `allowed` returned to the audit log."""
+        """Write the sessions that `filter_allowed` returned to the audit log."""
         for session in sessions:
             self._audit(str(caller), action.name.lower(), session.id, ALLOWED, "with the tree above it")
 
@@ -114,7 +116,7 @@ class Manager:
         `target` and `detail` go to the audit log.
         """
         if not may_at_all(caller, action):
-            refusal = NotPermitted(f"only the operator may {action}")
+            refusal = NotPermitted(f"only the operator may {action}", _ask_hint(caller))
             raise self._refused(refusal, caller, action, target, detail)
         self._audit(str(caller), action.name.lower(), target, ALLOWED, detail)
 
@@ -130,12 +132,12 @@ class Manager:
 
     # Reports of the outbox
 
-    async def taken(self, effect: Effect) -> None:
+    async def mark_taken(self, effect: Effect) -> None:
         """Mark the effect as started. A crash from here on makes it a dead letter, because effects run once."""
         async with self._store.transaction() as tx:
             await tx.take(effect)
 
-    async def finished(self, effect: Effect, *, dead: str | None = None) -> None:
+    async def mark_finished(self, effect: Effect, *, dead: str | None = None) -> None:
         """Mark the effect as done, or as failed for the reason `dead`, which becomes an event of the session."""
         async with self._store.transaction() as tx:
             await tx.finish(effect, dead=dead)
@@ -191,6 +193,10 @@ class Manager:
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:
             await move(tx, self.notices, session_id, signal)
+
+
+def _ask_hint(caller: Caller) -> str | None:
+    return None if caller.session_id is None else "ask for permission: sm ask QUESTION"
 
 
 def _is_routine(relation: Relation, action: Action) -> bool:

@@ -9,13 +9,13 @@ from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_na
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
-from sm.core.names import friendly_name, title_kept
+from sm.core.names import friendly_name, normalize_title
 from sm.core.states import CallerKind, Mode, TrustLevel
 from sm.core.statuses import Status
-from sm.core.text import PROMPT_MAX, accepted, folded
-from sm.core.worktrees import outside
+from sm.core.text import PROMPT_MAX, folded, validate_text
+from sm.core.worktrees import map_to_repository
 from sm.errors import IllegalState, NotPermitted, SandboxUnavailable, UsageError
-from sm.paths import Places
+from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
@@ -25,7 +25,7 @@ from sm.store import Store
 
 _ARGUMENT_MAX = 4096
 _NO_SANDBOX = (
-    "there is no sandbox in this version: the session runs directly on this host "
+    "this version has no sandbox: the session runs directly on this host "
     "(trust level sandboxed, effective mode direct)"
 )
 
@@ -47,18 +47,18 @@ class SpawnPlanner:
     def __init__(
         self,
         config: Config,
-        places: Places,
+        paths: InstancePaths,
         providers: Mapping[str, Provider],
         store: Store,
         now: Callable[[], str],
     ) -> None:
         self._config = config
-        self._places = places
+        self._paths = paths
         self._providers = providers
         self._store = store
         self._directories = WorkDirectories(config, store)
-        self._environments = Environments(config, places)
-        self._types = AgentTypes(config, places, providers)
+        self._environments = Environments(config, paths)
+        self._types = AgentTypes(config, paths, providers)
         self._granter = Granter(_defaults(config))
         self._now = now
 
@@ -73,17 +73,19 @@ class SpawnPlanner:
         """Plan a spawn; `runs`: the process runs already. Raises UsageError, NotPermitted, SandboxUnavailable."""
         check_name(request.agent_type)
         self._check_arguments(caller, request)
-        prompt = None if request.prompt is None else accepted(request.prompt, "prompt", PROMPT_MAX)
+        prompt = None if request.prompt is None else validate_text(request.prompt, "prompt", PROMPT_MAX)
         workspace = self._directories.workspace(parent, request.workspace)
         working_dir = await self._directories.working_dir(parent, request, workspace)
         tree = worktree(request, working_dir)
         if parent is None and request.workspace is None:
             # A worktree is in the workspace of its repository.
-            directory = outside(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
+            directory = (
+                map_to_repository(working_dir, tree["worktree"], tree["branch"]) if tree else working_dir
+            )
             workspace = await self._directories.nearest(directory)
         parent_launch = await self._launch_of(parent)
         inherited = self._inherited(parent_launch, request.environment)
-        types = await self._types.found(workspace, inherited, wanted=request.agent_type)
+        types = await self._types.catalog(workspace, inherited, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
         trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
@@ -92,14 +94,14 @@ class SpawnPlanner:
             request.agent_type,
             provider,
             request.name,
-            status_reason="asked for",
+            status_reason="requested",
             mode=Mode(self._config.child_agents.mode),
             parent_id=None if parent is None else parent.id,
             working_dir=working_dir,
             workspace=parent.workspace if parent is not None else workspace.slug if workspace else None,
             trust_level=trust_level,
             effective_mode=effective_mode,
-            title=None if request.title is None else title_kept(request.title),
+            title=None if request.title is None else normalize_title(request.title),
             **tree,
         )
         grants = Grants() if runs else await self._grants(session, provider, inherited)
@@ -113,7 +115,7 @@ class SpawnPlanner:
         warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
-    async def plan_again(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
+    async def plan_restore(self, session: Session) -> tuple[Launch, str, tuple[str, ...]]:
         """Plan a new process that resumes the session's conversation: its launch, token and warnings.
 
         A program without conversations starts as before. Raises IllegalState without a conversation, InvalidPath when
@@ -122,13 +124,13 @@ class SpawnPlanner:
         place = self._directories.workspace_of(session)
         if place is not None and place.deleted_at is not None:
             raise IllegalState(
-                f"workspace {place.slug} is deleted; nothing is started in it any more",
-                f"sm workspace create {place.slug} brings it back",
+                f"workspace {place.slug} is deleted: no session can start in it",
+                f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
             )
         await require_directory(session.working_dir)
         launch, token = await self._store.launch(session.id), secrets.token_hex(32)
         if not self._providers[session.provider].has_turns:
-            environment = self._environments.again(session, launch.environment)
+            environment = self._environments.restored(session, launch.environment)
             return replace(launch, environment=environment), token, ()
         parent = self._store.sessions.get(session.parent_id or "")
         resumed, _, warnings = await self._resumed(session, parent, launch, _conversation(session))
@@ -153,7 +155,7 @@ class SpawnPlanner:
             original.agent_type,
             provider,
             name,
-            status_reason=f"asked for, as a fork of {original.display_name}",
+            status_reason=f"requested as a fork of {original.display_name}",
             model=original.model,
             mode=original.mode,
             parent_id=None if parent is None else parent.id,
@@ -181,11 +183,11 @@ class SpawnPlanner:
         """
         provider = self._providers[session.provider]
         place = self._directories.workspace_of(session)
-        types = await self._types.found(place, before.inherited, wanted=session.agent_type)
+        types = await self._types.catalog(place, before.inherited, wanted=session.agent_type)
         grants = await self._grants(session, provider, before.inherited)
         context = self._context(session, parent, before.inherited, provider, types, grants)
         if forked_by is not None:
-            parent_launch, kind = await self._launch_of(parent), types.known(session.agent_type)
+            parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
             context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
         plan = provider.resume(context, before.flags, conversation, fork=forked_by is not None)
         launch = self._launch(session, plan, before.inherited, provider, grants, has_prompt=False)
@@ -202,17 +204,16 @@ class SpawnPlanner:
         """The agent types available to a spawn, as `plan`. Raises NotFound, InvalidPath, InvalidText."""
         place = self._directories.workspace(parent, workspace)
         if parent is None and workspace is None and current_dir is not None:
-            place = await self._directories.around(current_dir)
-        return await self._types.found(place, self._inherited(await self._launch_of(parent), environment))
+            place = await self._directories.find_nearest(current_dir)
+        return await self._types.catalog(place, self._inherited(await self._launch_of(parent), environment))
 
     async def _launch_of(self, parent: Session | None) -> Launch | None:
         return None if parent is None else await self._store.launch(parent.id)
 
     def _inherited(self, parent_launch: Launch | None, environment: Mapping[str, str]) -> Mapping[str, str]:
-        """The inherited variables of the parent, else those of the caller's shell."""
         if parent_launch is not None:
             return parent_launch.inherited
-        return self._environments.narrowed(environment)
+        return self._environments.inheritable(environment)
 
     def _new(
         self, caller: Caller, agent_type: str, provider: Provider, name: str | None, **facts: Any
@@ -248,21 +249,20 @@ class SpawnPlanner:
         types: Catalog,
         grants: Grants,
     ) -> PlanContext:
-        kind = types.known(session.agent_type)
-        mcp_file = self._places.mcp_file(session.id) if grants.servers else None
+        kind = types.find(session.agent_type)
+        mcp_file = self._paths.mcp_file(session.id) if grants.servers else None
         return PlanContext(
             session=session,
-            sm=f"{self._places.bin}/sm",
+            sm=f"{self._paths.bin}/sm",
             environment=without(inherited, provider.never_inherited),
             parent=None if parent is None else parent.display_name,
-            prompt_file=self._places.prompt_file(session.id),
+            prompt_file=self._paths.prompt_file(session.id),
             agent=AgentConfig() if kind is None else kind.agent,
             agent_types={usable.name: usable.agent.description for usable in types.usable},
-            given=replace(grants.given, mcp_file=mcp_file),
+            granted=replace(grants.granted, mcp_file=mcp_file),
         )
 
     async def _grants(self, session: Session, provider: Provider, inherited: Mapping[str, str]) -> Grants:
-        """The MCP servers and skills that the session gets. Raises UsageError."""
         workspace = self._directories.workspace_of(session)
         given = without(inherited, provider.never_inherited)
         return await self._granter.grants(session, workspace, provider, given)
@@ -278,7 +278,9 @@ class SpawnPlanner:
         has_prompt: bool,
     ) -> Launch:
         given = without({**inherited, **plan.environment}, provider.never_inherited)
-        environment = self._environments.whole(session, given, has_prompt_file=plan.prompt_file is not None)
+        environment = self._environments.complete(
+            session, given, has_prompt_file=plan.prompt_file is not None
+        )
         return Launch(
             argv=plan.argv,
             environment=environment,
@@ -294,22 +296,23 @@ class SpawnPlanner:
     def _check_arguments(self, caller: Caller, request: SpawnRequest) -> None:
         if request.model is not None and not is_model(request.model):
             raise UsageError(
-                f"--model {folded(request.model, 80)!r} is no name of a model",
-                "opus, sonnet, haiku, or a full name",
+                f"invalid value for --model: {folded(request.model, 80)!r}",
+                "use opus, sonnet, haiku or a full model name",
             )
         if not request.extra_args:
             return
         if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
             raise NotPermitted(
-                "--args is for the operator only", "child_agents.allow_args: true opens it to sessions"
+                "only the operator may use --args",
+                "to allow --args for sessions, set child_agents.allow_args: true in config.yaml",
             )
         for argument in request.extra_args:
-            accepted(argument, "--args", _ARGUMENT_MAX)
+            validate_text(argument, "--args", _ARGUMENT_MAX)
 
     def _trust(
         self, caller: Caller, parent: Session | None, workspace: Workspace | None, asked: str | None
     ) -> tuple[TrustLevel, TrustLevel, tuple[str, ...]]:
-        """Trust level, effective mode and warnings (design section 7; section 8 for who may fall back)."""
+        """Trust level, effective mode and warnings."""
         try:
             level = None if asked is None else normalize_trust_level(asked)
         except ValueError as error:
@@ -317,7 +320,9 @@ class SpawnPlanner:
         if parent is not None:
             given = child_trust(parent.effective_mode, level)
             if given is None:
-                raise NotPermitted(f"a child of {parent.id} cannot have more trust than it has")
+                raise NotPermitted(
+                    f"session {parent.id} may not start a child with a higher trust level than its own"
+                )
             level = given
         of_workspace = None if workspace is None else workspace.trust_level
         level = level or of_workspace or self._config.default_trust
@@ -325,22 +330,22 @@ class SpawnPlanner:
             return level, level, ()
         if caller.kind is not CallerKind.OPERATOR:
             raise SandboxUnavailable(
-                "there is no sandbox in this version, and only the operator may do without one"
+                "this version has no sandbox, and only the operator may start a session without one"
             )
         if parent is not None and parent.effective_mode is TrustLevel.SANDBOXED:
             raise SandboxUnavailable(  # the parent would not see the child, which would have more trust
-                f"there is no sandbox in this version, and a child of {parent.id} cannot do without one"
+                f"this version has no sandbox, and a child of sandboxed session {parent.id} needs one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:
     """Warn that a resumed agent does not get the prompt of its agent type again."""
-    kind = types.known(session.agent_type)
+    kind = types.find(session.agent_type)
     if kind is not None and kind.problem is None:
         return ()
-    what = "is there no more" if kind is None else f"cannot be used ({kind.origin})"
-    return (f"agent type {session.agent_type} {what}: nothing of its prompt is told again",)
+    what = "no longer exists" if kind is None else f"cannot be used ({kind.origin})"
+    return (f"agent type {session.agent_type} {what}: the agent resumes without the prompt of that type",)
 
 
 def _at_most(
@@ -370,6 +375,6 @@ def _defaults(config: Config) -> Capabilities:
 def _conversation(session: Session) -> str:
     if session.conversation is None:
         raise IllegalState(
-            f"session {session.id} has no conversation to go on with", "sm spawn starts a new one"
+            f"session {session.id} has no conversation to resume", "start a new session: sm spawn AGENT_TYPE"
         )
     return session.conversation

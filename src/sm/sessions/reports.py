@@ -7,7 +7,7 @@ from sm.core.lifecycle import is_ended, is_live
 from sm.core.models import Caller, Checkpoint, RequestKey, Session, Signal
 from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
-from sm.core.text import NOTE_MAX, REPORT_MAX, accepted, folded, quoted
+from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
 from sm.core.wording import subject
 from sm.errors import IllegalState, IllegalTransition, UsageError
 from sm.policy.access import Action
@@ -44,20 +44,20 @@ class Reports:
         kind = _REPORTS.get(status)
         if kind is None:
             raise UsageError(f"unknown status {folded(status, 40)}", f"use one of: {', '.join(_REPORTS)}")
-        text = None if message is None else accepted(message, "message", REPORT_MAX)
+        text = None if message is None else validate_text(message, "message", REPORT_MAX)
         signal = Signal(
-            kind, "report", "it said so (sm complete)", emitted_at or self._manager.now(), message=text
+            kind, "report", "reported with sm complete", emitted_at or self._manager.now(), message=text
         )
 
         async with self._store.transaction(caller, key) as tx:
             done = tx.session(session.id)
             if tx.replayed is None:
                 if is_ended(done.status):
-                    raise IllegalTransition(f"session {session.id} has ended already: it is {done.status}")
+                    raise IllegalTransition(f"session {session.id} has already ended ({done.status})")
                 if done.mode is Mode.SUPERVISED and kind is SignalKind.REPORTED_COMPLETED:
                     done = await self._propose(tx, done, text, signal.emitted_at)
                 else:
-                    done = await self.completed(tx, session.id, signal)
+                    done = await self.complete_session(tx, session.id, signal)
                 tx.remember(session.id)
         if not is_ended(done.status):
             return SessionResult(done)
@@ -65,16 +65,18 @@ class Reports:
         warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
         return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
 
-    async def completed(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
+    async def complete_session(self, tx: Transaction, session_id: str, signal: Signal) -> Session:
         """End the session after its report, or after the approval of its proposal."""
         after = await move(tx, self._manager.notices, session_id, signal)
-        await self._manager.endings.completed(tx, after)
+        await self._manager.endings.kill_completed(tx, after)
         return after
 
     async def _propose(self, tx: Transaction, session: Session, text: str | None, at: str) -> Session:
         """Ask for approval of a supervised session's completion. One proposal can be open at a time."""
         if open_of(tx.mail.open.requests, session.id, [RequestKind.COMPLETION]):
-            raise IllegalState(f"session {session.id} has proposed its completion already", "sm requests")
+            raise IllegalState(
+                f"session {session.id} has already proposed its completion", "list open requests: sm requests"
+            )
         words = text or "done"
         await tx.event(
             EventType.PROPOSED_COMPLETION,
@@ -103,13 +105,17 @@ class Reports:
     ) -> Checkpoint:
         session = self._manager.find(caller, "me", Action.REPORT)
         if len(metadata) > _METADATA_MAX:
-            raise UsageError(f"{len(metadata)} metadata entries, at most {_METADATA_MAX} are allowed")
+            raise UsageError(
+                f"too many metadata entries: {len(metadata)}, at most {_METADATA_MAX} are allowed"
+            )
         checked = {
-            accepted(name, "metadata", NOTE_MAX, one_line=True): accepted(str(value), "metadata", REPORT_MAX)
+            validate_text(name, "metadata", NOTE_MAX, one_line=True): validate_text(
+                str(value), "metadata", REPORT_MAX
+            )
             for name, value in metadata.items()
         }
         checkpoint = Checkpoint(
-            emitted_at or self._manager.now(), accepted(message, "message", REPORT_MAX), checked
+            emitted_at or self._manager.now(), validate_text(message, "message", REPORT_MAX), checked
         )
 
         async with self._store.transaction(caller, key) as tx:
@@ -118,16 +124,15 @@ class Reports:
                 await tx.checkpoint(session.id, checkpoint)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
                 await tx.event(EventType.CHECKPOINT, now, checkpoint.timestamp, line, checkpoint.metadata)
-                await self._manager.notices.of_checkpoint(tx, now, checkpoint)
+                await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
                 tx.remember(session.id)
         return checkpoint
 
     async def note(
         self, caller: Caller, text: str, key: RequestKey | None, emitted_at: str | None = None
     ) -> Session:
-        """Set the session's note: one line about its current work."""
         session = self._manager.find(caller, "me", Action.REPORT)
-        line = accepted(text, "note", NOTE_MAX, one_line=True)
+        line = validate_text(text, "note", NOTE_MAX, one_line=True)
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:

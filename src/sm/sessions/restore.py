@@ -57,7 +57,7 @@ class Restorer:
         key: RequestKey | None,
         *,
         tree: bool,
-        listens: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> RestoreResult:
         """Start an ended session in a new process; return when the process runs, or has run and ended.
 
@@ -67,23 +67,23 @@ class Restorer:
         """
         session = self._manager.find(caller, reference, Action.RESTORE)
         if not tree:
-            await self._begin_again(caller, session.id, key, await self._panes())
-            restored = await self._spawner.wait_for_start(caller, session.id, START_WAIT_S, listens)
+            await self._begin_restart(caller, session.id, key, await self._panes())
+            restored = await self._spawner.wait_for_start(caller, session.id, START_WAIT_S, is_connected)
             return RestoreResult((restored,))
 
         def ended(tx: Transaction) -> list[Session]:
             session_tree = SessionTree({s.id: s for s in tx.all_sessions()})
             descendants = [s for s in session_tree.descendants(session.id) if _is_over(s) and not s.archived]
-            descendants = self._manager.allowed(caller, Action.RESTORE, descendants, session_tree)
+            descendants = self._manager.filter_allowed(caller, Action.RESTORE, descendants, session_tree)
             now = tx.session(session.id)
             if not _is_over(now) and not descendants:
                 _refuse(now)
             return [now, *descendants] if _is_over(now) else descendants
 
-        return await self._restore_each(caller, key, ended, listens)
+        return await self._restore_each(caller, key, ended, is_connected)
 
     async def restore_all(
-        self, caller: Caller, key: RequestKey | None, listens: Callable[[], bool] = lambda: True
+        self, caller: Caller, key: RequestKey | None, is_connected: Callable[[], bool] = lambda: True
     ) -> RestoreResult:
         """Restore every session that ended with the machine or the tmux server, parents before children.
 
@@ -95,14 +95,14 @@ class Restorer:
             sessions = [s for s in tx.all_sessions() if _was_lost(s) and _is_over(s) and not s.archived]
             return sorted(sessions, key=lambda s: len(list(ancestors(s, tx.find))))
 
-        return await self._restore_each(caller, key, lost, listens)
+        return await self._restore_each(caller, key, lost, is_connected)
 
     async def _restore_each(
         self,
         caller: Caller,
         key: RequestKey | None,
         chosen: Callable[[Transaction], Sequence[Session]],
-        listens: Callable[[], bool],
+        is_connected: Callable[[], bool],
     ) -> RestoreResult:
         """Begin one restore after the other, so that a parent exists before its children; then wait for all."""
         async with self._store.transaction(caller, key) as tx:
@@ -118,7 +118,7 @@ class Restorer:
         for session_id in wanted:
             part = None if key is None else RequestKey(f"{key.text}/{session_id}", key.fingerprint)
             try:
-                await self._begin_again(caller, session_id, part, panes)
+                await self._begin_restart(caller, session_id, part, panes)
             except SmError as error:
                 failed[session_id] = error
             else:
@@ -126,7 +126,7 @@ class Restorer:
 
         async def started(session_id: str) -> Session | None:
             try:
-                return await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, listens)
+                return await self._spawner.wait_for_start(caller, session_id, START_WAIT_S, is_connected)
             except SmError as error:
                 failed[session_id] = error
                 return None
@@ -137,7 +137,7 @@ class Restorer:
             tuple((s, failed[s]) for s in wanted if s in failed),
         )
 
-    async def _begin_again(
+    async def _begin_restart(
         self, caller: Caller, session_id: str, key: RequestKey | None, panes: Mapping[str, Pane]
     ) -> None:
         """Commit the restart, once for each `key`; the outbox starts the process."""
@@ -146,12 +146,12 @@ class Restorer:
                 return
         session = self._store.sessions.get(session_id)
         if session is None:
-            raise NotFound(f"no such session: {session_id}", "sm all lists them")
+            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         _check(session)
         await self._wait_for_kill(session_id)
         pane = panes.get(session_id)
         _refuse_foreign_process(session, pane)
-        launch, token, warnings = await self._planner.plan_again(session)
+        launch, token, warnings = await self._planner.plan_restore(session)
         # The second of two concurrent restores must not overwrite the token of the first.
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
@@ -179,12 +179,12 @@ class Restorer:
         session = tx.session(session_id)
         _check(session)
         if tx.has_open(EffectKind.KILL, session_id):  # the kill would end the new process too
-            raise IllegalState(f"session {session_id} is being killed")
+            raise IllegalState(f"session {session_id} is being killed", "try again in a moment")
         others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
-            raise NameTaken(f"a live session is named {name} already")
-        self._manager.quota.again(tx, caller, session)
+            raise NameTaken(f"name {name} is already used by a live session", f"sm kill {name}")
+        self._manager.quota.check_restore(tx, caller, session)
         return session
 
     async def _restart(
@@ -202,14 +202,14 @@ class Restorer:
             archived=False,
         )
         if session.archived:
-            line = f"{subject(after)} taken out of the archive"
+            line = f"{subject(after)} unarchived"
             await tx.event(EventType.ARCHIVED, after, tx.now, line, {"archived": False})
         for warning in warnings:
             await tx.event(EventType.WARNING, after, tx.now, f"{subject(after)} - {warning}", {})
 
-    async def launch_again(self, session_id: str) -> Launch:
+    async def restored_launch(self, session_id: str) -> Launch:
         """The launch of a restored session, for the outbox. Raises the errors of `restore`."""
-        launch, *_ = await self._planner.plan_again(self._store.sessions[session_id])
+        launch, *_ = await self._planner.plan_restore(self._store.sessions[session_id])
         return launch
 
     async def _panes(self) -> Mapping[str, Pane]:
@@ -219,14 +219,14 @@ class Restorer:
             return {}
 
     async def _wait_for_kill(self, session_id: str) -> None:
-        """The outbox finishes a kill shortly after the end of the process is recorded."""
+        """Wait for the end of a kill: the outbox finishes it shortly after the end of the process is recorded."""
 
         def killed() -> bool:
             effects = self._store.mail.open.effects.values()
             return not any(e.kind == EffectKind.KILL and e.session_id == session_id for e in effects)
 
-        if not await self._store.changed(killed, _KILLED_WITHIN_S):
-            raise WaitTimeout(f"session {session_id} is still being killed", "repeat it in a moment")
+        if not await self._store.wait_until(killed, _KILLED_WITHIN_S):
+            raise WaitTimeout(f"session {session_id} is still being killed", "try again in a moment")
 
     # Forking
 
@@ -236,7 +236,7 @@ class Restorer:
         reference: str,
         name: str | None,
         key: RequestKey | None,
-        listens: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
         """Start a session from a copy of another session's conversation, under its nearest live ancestor.
 
@@ -247,7 +247,7 @@ class Restorer:
         living = (a for a in ancestors(original, self._store.sessions.get) if a.exit is None)
         parent = next(living, None)
         planned = await self._planner.plan_fork(caller, original, parent, name)
-        return await self._spawner.begin(caller, planned, key, START_WAIT_S, listens)
+        return await self._spawner.begin(caller, planned, key, START_WAIT_S, is_connected)
 
 
 def _is_over(session: Session) -> bool:
@@ -267,20 +267,20 @@ def _check(session: Session) -> None:
 def _refuse(session: Session) -> None:
     if is_ended(session.status):
         raise IllegalState(
-            f"session {session.id} has ended ({session.status}), but its process lives",
-            f"sm send {session.id} gives it more work; or sm kill {session.id} first",
+            f"session {session.id} has ended ({session.status}), but its process still runs",
+            f"send more work: sm send {session.id} TEXT; or end the process: sm kill {session.id}",
         )
     raise IllegalState(
-        f"session {session.id} is {session.status}: it runs, there is nothing to restore",
+        f"session {session.id} is {session.status}: only ended sessions can be restored",
         f"sm attach {session.id}",
     )
 
 
 def _refuse_foreign_process(session: Session, pane: Pane | None) -> None:
-    """A person may have started another program in the terminal of an ended session (tmux respawn-pane)."""
+    """Refuse a restore while another program runs in the terminal: a person may have started it (tmux respawn-pane)."""
     if pane is None or pane.dead or pane.foreign or processes.identify(pane.pid) is None:
         return
     raise IllegalState(
-        f"process {pane.pid} runs in the terminal of session {session.id}, and is not its agent",
-        f"sm attach {session.id}, and end it",
+        f"process {pane.pid} in the terminal of session {session.id} is not its agent",
+        f"end the process: sm attach {session.id}",
     )

@@ -12,7 +12,7 @@ from sm.core.models import Caller, Launch, Process, RequestKey, Session, Signal,
 from sm.core.observation import Source
 from sm.core.states import EventType, SignalKind
 from sm.core.statuses import Status
-from sm.core.wording import spawned, subject
+from sm.core.wording import spawn_event, subject
 from sm.errors import AgentStartFailed, IllegalState, NameTaken, SmError, WaitTimeout
 from sm.policy.access import Action
 from sm.sandboxes.base import Sandbox
@@ -60,12 +60,12 @@ class Spawner:
         request: SpawnRequest,
         key: RequestKey | None,
         wait_s: float,
-        listens: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
         """Start an agent; return when its process runs, or has run and ended.
 
         Raises AgentStartFailed or TerminalError when the start fails (the session stays, with status error), and
-        WaitTimeout after `wait_s` seconds (the start goes on).
+        WaitTimeout after `wait_s` seconds (the start continues).
         """
         try:
             planned = await self._planned(caller, request)
@@ -75,17 +75,15 @@ class Spawner:
                 earlier = tx.replayed
             if earlier is None:
                 raise
-            return SessionResult(await self.wait_for_start(caller, earlier, wait_s, listens))
-        return await self.begin(caller, planned, key, wait_s, listens)
+            return SessionResult(await self.wait_for_start(caller, earlier, wait_s, is_connected))
+        return await self.begin(caller, planned, key, wait_s, is_connected)
 
     async def _planned(self, caller: Caller, request: SpawnRequest) -> SpawnPlan:
         parent = self._manager.caller_session(caller)
         if request.parent is not None:
             parent = self._manager.find(caller, request.parent, Action.SPAWN)
             if is_ended(parent.status) and parent.exit is not None:
-                raise IllegalState(
-                    f"session {parent.id} has ended, its process is gone; it cannot have children"
-                )
+                raise IllegalState(f"session {parent.id} has ended: it cannot have children")
         return await self._planner.plan(caller, request, parent)
 
     async def begin(
@@ -94,7 +92,7 @@ class Spawner:
         planned: SpawnPlan,
         key: RequestKey | None,
         wait_s: float,
-        listens: Callable[[], bool] = lambda: True,
+        is_connected: Callable[[], bool] = lambda: True,
     ) -> SessionResult:
         """Insert a planned session and start its agent; as `spawn`."""
         session_id = planned.session.id
@@ -108,16 +106,18 @@ class Spawner:
             # If the caller was cancelled after the commit, the start still needs the files.
             if session_id not in self._store.sessions:
                 await self._unprepare(session_id)
-        return SessionResult(await self.wait_for_start(caller, session.id, wait_s, listens), planned.warnings)
+        return SessionResult(
+            await self.wait_for_start(caller, session.id, wait_s, is_connected), planned.warnings
+        )
 
     async def wait_for_start(
-        self, caller: Caller, session_id: str, wait_s: float, listens: Callable[[], bool]
+        self, caller: Caller, session_id: str, wait_s: float, is_connected: Callable[[], bool]
     ) -> Session:
         """Wait for a start. A caller that is still connected gets the error, and no notice of it."""
         try:
             return await self._wait_for_process(session_id, wait_s)
         except SmError:
-            if listens():
+            if is_connected():
                 await self._manager.acknowledge_endings(caller, [session_id])
             raise
 
@@ -137,19 +137,24 @@ class Spawner:
         session = planned.session
         parent_id = session.parent_id
         if parent_id is not None and not self._may_have_children(tx, parent_id):
-            raise IllegalState(f"session {parent_id} has ended or is being killed; it cannot have children")
+            raise IllegalState(f"session {parent_id} has ended or is being killed: it cannot have children")
         place = None if session.workspace is None else tx.workspace(session.workspace)
         if place is not None and place.deleted_at is not None:
-            raise IllegalState(f"workspace {place.slug} is deleted; nothing is started in it any more")
+            raise IllegalState(
+                f"workspace {place.slug} is deleted: no session can start in it",
+                f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
+            )
         name = session.friendly_name
         if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
-            raise NameTaken(f"a live session is named {name} already", "choose another --name")
+            raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now
         session = replace(session, created_at=at, status_at=at)
-        await self._manager.quota.born(tx, caller, session)
+        await self._manager.quota.check_spawn(tx, caller, session)
         await tx.insert(session, planned.launch, planned.prompt)
-        await tx.event(EventType.SPAWNED, session, at, spawned(session), {"agent_type": session.agent_type})
+        await tx.event(
+            EventType.SPAWNED, session, at, spawn_event(session), {"agent_type": session.agent_type}
+        )
         for warning in planned.warnings:
             await tx.event(EventType.WARNING, session, at, f"{subject(session)} - {warning}", {})
         await tx.effect(EffectKind.START, session.id, payload, at)
@@ -167,9 +172,9 @@ class Spawner:
 
     async def _wait_for_process(self, session_id: str, wait_s: float) -> Session:
         """Return when the process runs, or has run and ended. Raises the errors of `spawn`."""
-        if not await self._store.changed(lambda: self._has_process(session_id), wait_s):
+        if not await self._store.wait_until(lambda: self._has_process(session_id), wait_s):
             raise WaitTimeout(
-                f"session {session_id} is still starting after {wait_s:g} s; it was not undone",
+                f"session {session_id} is still starting after {wait_s:g} s; the start continues",
                 f"sm status {session_id}",
             )
         session = self._store.sessions[session_id]
@@ -179,43 +184,44 @@ class Spawner:
         return session
 
     async def ready(self, session_id: str, wait_s: float) -> Session:
-        """Return when the agent takes input; an agent without turns does so from exec on.
+        """Return when the agent accepts input. An agent without turns is ready as soon as its process runs.
 
         Raises AgentStartFailed when a dialog or an error prevents that, and WaitTimeout.
         """
         sessions = self._store.sessions
-        if not await self._store.changed(lambda: sessions[session_id].status not in _NOT_STARTED, wait_s):
+        if not await self._store.wait_until(lambda: sessions[session_id].status not in _NOT_STARTED, wait_s):
             raise WaitTimeout(
-                f"session {session_id} is not ready after {wait_s:g} s; it goes on", f"sm why {session_id}"
+                f"session {session_id} is not ready after {wait_s:g} s; the start continues",
+                f"sm why {session_id}",
             )
         session = sessions[session_id]
         stuck = session.status is Status.WAITING_INPUT and session.status_source == Source.SCREEN
         if self._manager.provider(session).has_turns and (stuck or session.status is Status.ERROR):
             raise AgentStartFailed(
-                f"session {session_id}: {session.status_reason}", f"sm attach {session_id} shows it"
+                f"session {session_id} did not become ready: {session.status_reason}",
+                f"look at the terminal: sm attach {session_id}",
             )
         return session
 
     def _has_process(self, session_id: str) -> bool:
-        """True when the process runs or has ended."""
         session = self._store.sessions[session_id]
         return session.process is not None or session.status not in _NOT_STARTED
 
     # Reports of the outbox
 
-    async def launching(self, session_id: str) -> None:
+    async def record_launch(self, session_id: str) -> None:
         await self._manager.observe(
-            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "its terminal is being made")
+            session_id, self._signal(SignalKind.LAUNCHING, EffectKind.START, "sm is creating the terminal")
         )
 
-    async def started(
+    async def record_start(
         self, effect: Effect, process: Process | None, typed: bool, *, ready: bool = False
     ) -> None:
         """Record that the agent's process started (`process` None: and has ended since).
 
         An agent with turns keeps its status until it reports that it is ready, unless it was `ready` before.
         """
-        signal = self._signal(SignalKind.STARTED, "process", "its process runs")
+        signal = self._signal(SignalKind.STARTED, "process", "the process started")
 
         async with self._store.transaction() as tx:
             session = tx.session(effect.session_id)
@@ -228,8 +234,8 @@ class Spawner:
                 await tx.effect(EffectKind.TYPE, session.id, {}, signal.emitted_at)
             await tx.finish(effect)
 
-    async def start_failed(self, effect: Effect, error: SmError) -> None:
-        """Record that the start failed for good."""
+    async def record_failure(self, effect: Effect, error: SmError) -> None:
+        """Record that the start failed. It is not retried."""
         self._start_errors[effect.session_id] = error
         reason = error.message if error.hint is None else f"{error.message}; hint: {error.hint}"
         signal = self._signal(SignalKind.START_FAILED, EffectKind.START, reason)

@@ -68,7 +68,7 @@ class SessionTree:
         """
         word = reference.lower()
         if len(word) > _WORD_MAX:
-            raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "sm all lists them")
+            raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "list sessions: sm all")
         candidates = [s for s in self._sessions.values() if visible(caller_session, s)]
         by_id = self._sessions.get(word)
         if by_id is not None and visible(caller_session, by_id):
@@ -88,14 +88,14 @@ class SessionTree:
             return prefixed[0]
         if prefixed:
             raise NotFound(
-                f"{reference} is the beginning of {len(prefixed)} session ids",
-                f"write more of it: {', '.join(s.id for s in prefixed[:5])}",
+                f"ambiguous session id {reference}: {len(prefixed)} sessions match",
+                f"use a longer prefix of one of: {', '.join(s.id for s in prefixed[:5])}",
             )
         names = [name for s in candidates for name in (s.id, s.name, s.friendly_name) if name]
         near = get_close_matches(word, names, n=1)
         raise NotFound(
             f"no such session: {folded(reference, 80)}",
-            f"did you mean {near[0]}?" if near else "sm all lists them",
+            f"did you mean {near[0]}?" if near else "list sessions: sm all",
         )
 
 
@@ -104,6 +104,7 @@ def _newest(reference: str, sessions: list[Session]) -> Session:
     if len({s.friendly_name for s in sessions}) > 1:
         names = ", ".join(s.friendly_name or s.name for s in sessions[:5])
         raise NotFound(
-            f"{folded(reference, 80)} names {len(sessions)} sessions", f"write more of it: {names}"
+            f"ambiguous session name {folded(reference, 80)}: {len(sessions)} sessions match",
+            f"use the full name: {names}",
         )
     return sessions[-1]

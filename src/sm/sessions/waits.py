@@ -35,9 +35,9 @@ class WaitKind(StrEnum):
 
 
 _STATUSES = {
-    WaitKind.ANSWER: (Status.WAITING_INPUT, SignalKind.ASKED, "it waits for an answer (sm ask --wait)"),
-    WaitKind.MESSAGES: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for messages (sm inbox --wait)"),
-    WaitKind.SESSIONS: (Status.IDLE, SignalKind.WENT_IDLE, "it waits for other sessions (sm wait)"),
+    WaitKind.ANSWER: (Status.WAITING_INPUT, SignalKind.ASKED, "waiting for an answer (sm ask --wait)"),
+    WaitKind.MESSAGES: (Status.IDLE, SignalKind.WENT_IDLE, "waiting for messages (sm inbox --wait)"),
+    WaitKind.SESSIONS: (Status.IDLE, SignalKind.WENT_IDLE, "waiting for other sessions (sm wait)"),
 }
 """Status, signal and reason of a waiting session. Of several waits, the first entry wins."""
 _WORKING = (Status.RUNNING, Status.IDLE, Status.WAITING_INPUT)
@@ -51,11 +51,11 @@ class WaitingSessions:
         self._manager = manager
         self._waits: Counter[tuple[str, WaitKind]] = Counter()
         self._until: dict[str, float] = {}
-        """When a session without a wait becomes running again (time.monotonic())."""
+        """The time at which a session without a wait becomes running again (time.monotonic())."""
         self._poked = asyncio.Event()
 
     @contextmanager
-    def of(self, session_id: str | None, what: WaitKind) -> Iterator[None]:
+    def count_wait(self, session_id: str | None, what: WaitKind) -> Iterator[None]:
         """Count a wait for the duration of the block. Waits of the operator (None) have no effect."""
         if session_id is None:
             yield
@@ -69,27 +69,27 @@ class WaitingSessions:
             self._until[session_id] = time.monotonic() + _BETWEEN_S
             self._poked.set()
 
-    def over(self, session_id: str | None) -> None:
+    def end_wait(self, session_id: str | None) -> None:
         """Make the session running again without a delay, because its wait succeeded."""
         if session_id is not None:
             self._until[session_id] = 0.0
             self._poked.set()
 
-    def waits(self, session_id: str, what: WaitKind) -> bool:
+    def is_waiting(self, session_id: str, what: WaitKind) -> bool:
         return self._waits[session_id, what] > 0
 
     async def run(self) -> None:
         """Never returns."""
         deadline = time.monotonic() + _AFTER_A_RESTART_S
         for session in self._store.sessions.values():
-            if session.status in (Status.IDLE, Status.WAITING_INPUT) and self._follows(session):
+            if session.status in (Status.IDLE, Status.WAITING_INPUT) and self._has_no_turns(session):
                 self._until[session.id] = deadline
         while True:
             self._poked.clear()
             pause_s = await self._refresh()
             waits = [
                 asyncio.ensure_future(wait)
-                for wait in (self._store.changed(self._differs), self._poked.wait())
+                for wait in (self._store.wait_until(self._has_wrong_status), self._poked.wait())
             ]
             try:
                 await asyncio.wait(waits, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
@@ -103,7 +103,7 @@ class WaitingSessions:
         before = dict(self._until)
         for session_id in {s for s, _ in self._waits} | before.keys():
             session = self._store.sessions.get(session_id)
-            signal = None if session is None else self._wanted(session, now)
+            signal = None if session is None else self._correction(session, now)
             if signal is not None:
                 try:
                     await self._observe(session_id, signal)
@@ -119,24 +119,24 @@ class WaitingSessions:
     async def _observe(self, session_id: str, signal: Signal) -> None:
         await self._manager.observe(session_id, signal)
 
-    def _differs(self) -> bool:
+    def _has_wrong_status(self) -> bool:
         """True if the status of a waiting session does not match its wait."""
         now = time.monotonic()
         sessions = self._store.sessions
-        return any(s in sessions and self._wanted(sessions[s], now) is not None for s, _ in self._waits)
+        return any(s in sessions and self._correction(sessions[s], now) is not None for s, _ in self._waits)
 
-    def _follows(self, session: Session) -> bool:
+    def _has_no_turns(self, session: Session) -> bool:
         return not self._manager.provider(session).has_turns
 
-    def _wanted(self, session: Session, now: float) -> Signal | None:
+    def _correction(self, session: Session, now: float) -> Signal | None:
         """The signal that corrects the session's status; None when the status is correct."""
-        if not is_live(session.status) or not self._follows(session):
+        if not is_live(session.status) or not self._has_no_turns(session):
             return None
         at = self._manager.now()
         for what, (status, kind, reason) in _STATUSES.items():
-            if self.waits(session.id, what):
+            if self.is_waiting(session.id, what):
                 wrong = session.status is not status and session.status in _WORKING
                 return Signal(kind, what, reason, at) if wrong else None
         if session.status in (Status.IDLE, Status.WAITING_INPUT) and now >= self._until.get(session.id, now):
-            return Signal(SignalKind.BUSY, session.status_source, "it waits no more", at)
+            return Signal(SignalKind.BUSY, session.status_source, "no longer waiting", at)
         return None

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 
 from sm.config import Config
 from sm.core.models import NO_WORKSPACE, Session, SpawnRequest, Workspace
-from sm.core.text import accepted, folded
-from sm.core.worktrees import PLACE, main_of, within
+from sm.core.text import folded, validate_text
+from sm.core.worktrees import PLACE, is_within, repository_of
 from sm.errors import InvalidPath, NotFound, UsageError
 from sm.store import Store
 
@@ -32,7 +32,8 @@ class WorkDirectories:
         if parent is not None:
             if slug is not None and slug != (parent.workspace or NO_WORKSPACE):
                 raise NotFound(
-                    f"no such workspace: {folded(slug, 80)}", "a child is in its parent's workspace"
+                    f"no such workspace: {folded(slug, 80)}",
+                    "omit --workspace: a child joins its parent's workspace",
                 )
             return self.workspace_of(parent)
         if slug is None or slug == NO_WORKSPACE:
@@ -46,9 +47,9 @@ class WorkDirectories:
         """The innermost workspace that contains this directory."""
         return await asyncio.to_thread(_nearest, path, self._store.workspaces)
 
-    async def around(self, current_dir: str) -> Workspace | None:
+    async def find_nearest(self, current_dir: str) -> Workspace | None:
         """`nearest` for an unchecked path of a caller. Raises InvalidPath, InvalidText."""
-        path = accepted(current_dir, "current directory", _PATH_MAX, one_line=True)
+        path = validate_text(current_dir, "current directory", _PATH_MAX, one_line=True)
         if not path.startswith("/"):
             raise InvalidPath(f"current directory {folded(path, 200)!r} is not an absolute path")
         return await self.nearest(path)
@@ -62,14 +63,14 @@ class WorkDirectories:
             path = workspace.directory
         if path is None and self._settings.default_working_dir_behavior == "specify":
             raise UsageError(
-                "a working directory must be given",
-                "--working-dir DIR (config: sessions.default_working_dir_behavior: specify)",
+                "no working directory given (sessions.default_working_dir_behavior is specify)",
+                "add --working-dir PATH",
             )
         if path is None:
             path = parent.working_dir if parent is not None else request.current_dir
         if path is None or not path.startswith("/"):
             raise InvalidPath(f"working directory {folded(path or '', 200)!r} is not an absolute path")
-        accepted(path, "working directory", _PATH_MAX, one_line=True)
+        validate_text(path, "working directory", _PATH_MAX, one_line=True)
         await require_directory(path)
         return path
 
@@ -77,7 +78,7 @@ class WorkDirectories:
 def no_such_workspace(slug: str, workspaces: Iterable[Workspace]) -> NotFound:
     """The error for an unknown slug, with a similar one of the workspaces that are not deleted."""
     near = get_close_matches(slug[:64], [w.slug for w in workspaces if w.deleted_at is None], n=1)
-    hint = f"did you mean {near[0]}?" if near else "sm workspace list shows them"
+    hint = f"did you mean {near[0]}?" if near else "list workspaces: sm workspace list"
     return NotFound(f"no such workspace: {folded(slug, 80)}", hint)
 
 
@@ -91,25 +92,25 @@ async def require_directory(path: str) -> None:
 def worktree(request: SpawnRequest, working_dir: str) -> dict[str, str]:
     """The git worktree made by the caller, as fields of the session. Raises UsageError and InvalidPath."""
     if (request.worktree is None) is not (request.branch is None):
-        raise UsageError("a worktree and its branch come together")
+        raise UsageError("worktree and branch must be given together")
     if request.worktree is None or request.branch is None:
         return {}
-    tree = os.path.normpath(accepted(request.worktree, "worktree", _PATH_MAX, one_line=True))
-    branch = accepted(request.branch, "branch", _PATH_MAX, one_line=True)
-    if main_of(tree, branch) is None:
+    tree = os.path.normpath(validate_text(request.worktree, "worktree", _PATH_MAX, one_line=True))
+    branch = validate_text(request.branch, "branch", _PATH_MAX, one_line=True)
+    if repository_of(tree, branch) is None:
         raise UsageError(
-            f"worktree {folded(tree, 200)} with branch {folded(branch, 80)} is none that sm makes",
-            f"a worktree is DIRECTORY/{PLACE}/NAME, and its branch sm/NAME",
+            f"worktree {folded(tree, 200)} with branch {folded(branch, 80)} was not created by sm",
+            f"sm creates the worktree DIRECTORY/{PLACE}/NAME with the branch sm/NAME",
         )
-    if not within(working_dir, tree):
-        raise InvalidPath(f"working directory {working_dir} does not lie in the worktree {folded(tree, 200)}")
+    if not is_within(working_dir, tree):
+        raise InvalidPath(f"working directory {working_dir} is not inside the worktree {folded(tree, 200)}")
     return {"worktree": tree, "branch": branch}
 
 
 def _nearest(working_dir: str, workspaces: Mapping[str, Workspace]) -> Workspace | None:
     """Runs in a thread."""
     path = os.path.realpath(working_dir)
-    containing = [w for w in workspaces.values() if w.deleted_at is None and within(path, w.directory)]
+    containing = [w for w in workspaces.values() if w.deleted_at is None and is_within(path, w.directory)]
     return max(containing, key=lambda w: len(w.directory), default=None)
 
 

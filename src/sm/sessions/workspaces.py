@@ -10,7 +10,7 @@ from typing import Any
 from sm.config import sandbox_settings
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.states import TrustLevel
-from sm.core.text import accepted, folded
+from sm.core.text import folded, validate_text
 from sm.errors import ExternalError, IllegalState, InvalidPath, NameTaken, UsageError
 from sm.policy.access import Action, visible, visible_workspace
 from sm.policy.trust import normalize_trust_level
@@ -33,7 +33,7 @@ class Workspaces:
         self._manager = manager
         self._spawner = spawner
 
-    def listed(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
+    def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """The workspaces that the caller sees, by slug; `deleted`: include deleted ones."""
         caller_session = self._manager.caller_session(caller)
         return [
@@ -44,7 +44,7 @@ class Workspaces:
 
     def find(self, caller: Caller, slug: str) -> Workspace:
         """The workspace, also if it is deleted. Raises NotFound, for a session also for a foreign workspace."""
-        workspaces = {w.slug: w for w in self.listed(caller, deleted=True)}
+        workspaces = {w.slug: w for w in self.list_workspaces(caller, deleted=True)}
         if slug not in workspaces:
             raise no_such_workspace(slug, workspaces.values())
         return workspaces[slug]
@@ -67,11 +67,11 @@ class Workspaces:
         self._check(caller, slug, "create")
         if len(slug) > _SLUG_MAX or not _SLUG.fullmatch(slug):
             raise UsageError(
-                f"{folded(slug, 80)!r} is no slug for a workspace",
-                "2 to 64 of a-z, 0-9 and dash; a dash neither first nor last",
+                f"invalid workspace name {folded(slug, 80)!r}",
+                "use 2 to 64 characters: a-z, 0-9 and dashes, without a dash at either end",
             )
         if given.get("working_dir") is None:
-            raise UsageError("a workspace needs a directory", "--working-dir DIR")
+            raise UsageError(f"no directory given for workspace {slug}", "add --working-dir PATH")
         given = await _resolved(given)
         created = _changed(Workspace(slug, "", self._manager.now()), given)
         async with self._store.transaction(caller, key) as tx:
@@ -79,15 +79,13 @@ class Workspaces:
             if tx.replayed is not None:
                 created = before or created
             elif before is not None and before.deleted_at is None:
-                raise NameTaken(f"there is a workspace {slug} already", f"sm workspace show {slug}")
+                raise NameTaken(f"workspace {slug} already exists", f"sm workspace show {slug}")
             else:
                 self._put(tx, created)
                 tx.remember(slug)
         if not self.sessions(caller, slug):
             return created, ()
-        return created, (
-            f"a workspace {slug} was there before: its sessions are in this one, and are seen from it",
-        )
+        return created, (f"workspace {slug} existed before: its earlier sessions belong to it again",)
 
     async def change(
         self, caller: Caller, slug: str, given: Mapping[str, Any], key: RequestKey | None
@@ -126,7 +124,7 @@ class Workspaces:
             living = [s.id for s in tx.all_sessions() if s.workspace == slug and s.exit is None]
             if living:
                 raise IllegalState(
-                    f"processes of {len(living)} sessions live in workspace {slug}",
+                    f"workspace {slug} has {len(living)} sessions whose processes still run",
                     f"sm kill {' '.join(living[:5])}",
                 )
             after = replace(now, deleted_at=tx.now)
@@ -134,7 +132,7 @@ class Workspaces:
             tx.remember(slug)
         return after
 
-    async def unmatched(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
+    async def unknown_agent_type_warnings(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
         """Warnings about agent types in the capabilities that do not exist now, possibly misspelled.
 
         The lookup uses the daemon's environment.
@@ -142,8 +140,8 @@ class Workspaces:
         try:
             types = await self._spawner.agent_types(caller, workspace.slug, None, os.environ)
         except ExternalError as error:
-            return (f"whether there are these agent types is not known: {error.message}",)
-        return types.unmatched(workspace.capabilities.agents or ())
+            return (f"agent types were not checked: {error.message}",)
+        return types.unknown_name_warnings(workspace.capabilities.agents or ())
 
     def _check(self, caller: Caller, slug: str, what: str) -> None:
         self._manager.require(caller, Action.MANAGE_WORKSPACES, slug, what)
@@ -153,8 +151,8 @@ class Workspaces:
             same = other.directory == workspace.directory and other.slug != workspace.slug
             if same and other.deleted_at is None:
                 raise NameTaken(
-                    f"{workspace.directory} is the directory of workspace {other.slug} already",
-                    f"sm workspace set {other.slug}, or choose a directory in it or above",
+                    f"directory {workspace.directory} already belongs to workspace {other.slug}",
+                    f"change the directory there: sm workspace set {other.slug}; or choose another directory",
                 )
         tx.put_workspace(workspace)
 
@@ -166,7 +164,7 @@ async def _resolved(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return given
     if not isinstance(path, str) or not path.startswith("/"):
         raise InvalidPath(f"working directory {folded(str(path), 200)!r} is not an absolute path")
-    path = accepted(path, "working directory", _PATH_MAX, one_line=True)
+    path = validate_text(path, "working directory", _PATH_MAX, one_line=True)
     return {**given, "working_dir": await asyncio.to_thread(_directory, path)}
 
 
@@ -179,7 +177,8 @@ def _changed(workspace: Workspace, given: Mapping[str, Any]) -> Workspace:
 def _refuse_deleted(workspace: Workspace) -> None:
     if workspace.deleted_at is not None:
         raise IllegalState(
-            f"workspace {workspace.slug} is deleted", f"sm workspace create {workspace.slug} brings it back"
+            f"workspace {workspace.slug} is deleted",
+            f"recreate the workspace: sm workspace create {workspace.slug} --working-dir PATH",
         )
 
 
@@ -191,7 +190,7 @@ def _directory(path: str) -> str:
             f"working directory {path} {'is not a directory' if os.path.exists(real) else 'does not exist'}"
         )
     if real == "/":
-        raise InvalidPath("a workspace cannot be the whole machine", "choose a directory below /")
+        raise InvalidPath("the directory of a workspace cannot be /", "choose a directory below /")
     return real
 
 
@@ -220,8 +219,8 @@ def _names(kind: str, given: object) -> tuple[str, ...] | None:
     for name in given:
         if not isinstance(name, str) or not pattern.fullmatch(name):
             raise UsageError(
-                f"{kind}: {folded(str(name), 80)!r} is no name",
-                f"letters, digits, {colon}dot, dash and underscore, at most 64",
+                f"{kind}: invalid name {folded(str(name), 80)!r}",
+                f"use letters, digits, {colon}dot, dash and underscore, at most 64 characters",
             )
     return tuple(dict.fromkeys(given))
 
@@ -234,7 +233,7 @@ def _strict(workspace: Workspace, value: object) -> bool:
 
 def _sandbox(workspace: Workspace, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise UsageError("sandbox must be an object of texts: KEY: VALUE, an empty one takes a key away")
+        raise UsageError("sandbox must be an object of strings; an empty value removes a key")
     kept = {key: setting for key, setting in workspace.sandbox.items() if key not in value}
     return {**kept, **sandbox_settings(value)}
 

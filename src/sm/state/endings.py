@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class LossCause(StrEnum):
-    """Why a session has lost its terminal. The value is the source of the status."""
+    """The cause of the loss of a terminal. The value is the source of the status."""
 
     TERMINAL = "terminal"
     """A person or a program closed the terminal."""
@@ -33,8 +33,8 @@ class LossCause(StrEnum):
     """The machine restarted."""
 
 
-TERMINAL_CLOSED = (LossCause.TERMINAL, "its terminal was closed")
-SERVER_GONE = (LossCause.SERVER, "the tmux server is gone")
+TERMINAL_CLOSED = (LossCause.TERMINAL, "the terminal was closed")
+SERVER_GONE = (LossCause.SERVER, "the tmux server has ended")
 
 
 class Endings:
@@ -61,7 +61,7 @@ class Endings:
 
     async def _end(self, tx: Transaction, session: Session, signal: Signal, exit: Exit | None) -> None:
         if exit is not None and tx.has_open(EffectKind.KILL, session.id):
-            signal = Signal(SignalKind.KILLED, EffectKind.KILL, "asked for with sm kill", tx.now, exit)
+            signal = Signal(SignalKind.KILLED, EffectKind.KILL, "requested with sm kill", tx.now, exit)
         after = await move(tx, self._notices, session.id, signal, exit=exit)
         if after.exit is None:
             return
@@ -85,7 +85,7 @@ class Endings:
         if self._cleanup.close_tmux_session:
             await tx.effect(EffectKind.CLOSE, session.id, payload, at)
 
-    async def completed(self, tx: Transaction, session: Session) -> None:
+    async def kill_completed(self, tx: Transaction, session: Session) -> None:
         """Kill the process of a completed session if `auto_kill_on_complete` is set."""
         done = session.status is Status.COMPLETED and session.exit is None
         if self._cleanup.auto_kill_on_complete and done:
@@ -95,17 +95,17 @@ class Endings:
     async def _release_children(self, tx: Transaction, session: Session, at: str) -> None:
         if self._on_parent_end == "keep":
             return
-        reason = f"its parent {session.id} has ended"
+        reason = f"the parent {session.id} has ended"
         for child in [s for s in tx.all_sessions() if s.parent_id == session.id and s.exit is None]:
             if self._on_parent_end == "adopt":
-                await adopt(tx, child, notice_recipient(tx, session), at, reason)
+                await set_parent(tx, child, notice_recipient(tx, session), at, reason)
             elif is_live(child.status):
                 await tx.effect(EffectKind.INTERRUPT, child.id, {}, at)
                 signal = Signal(SignalKind.PARENT_ENDED, "parent", reason, at)
                 await move(tx, self._notices, child.id, signal)
 
 
-async def adopt(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:
+async def set_parent(tx: Transaction, child: Session, parent_id: str | None, at: str, reason: str) -> Session:
     """Give the session another parent; None: the operator."""
     after = await tx.update(child, parent_id=parent_id)
     parent = tx.find(parent_id)
@@ -114,7 +114,7 @@ async def adopt(tx: Transaction, child: Session, parent_id: str | None, at: str,
         EventType.WARNING,
         after,
         at,
-        f"{subject(after)} belongs to {owner} now: {reason}",
+        f"{subject(after)} now belongs to {owner}: {reason}",
         {"parent_before": child.parent_id, "parent": parent_id},
     )
     return after

@@ -3,7 +3,7 @@
 from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
-from sm.core.wording import message_finished, sender_label
+from sm.core.wording import message_finished_event, sender_label
 from sm.state.notices import Notices
 from sm.store import Transaction
 
@@ -37,7 +37,7 @@ async def finish(
     if expected:
         return after
     if session is not None:
-        await notices.of_undelivered(tx, session, after)
+        await notices.add_for_undelivered(tx, session, after)
     if message.sender == SM_ITSELF:
         if state is MessageState.FAILED and session is not None:
             await notices.return_notices(tx, session, [message.id])
@@ -51,34 +51,34 @@ async def return_messages(tx: Transaction, notices: Notices, session: Session) -
 
     Notifies their senders. The session's notices go to its nearest live ancestor.
     """
-    reason = f"session {session.id} has ended ({session.status}), its process is gone"
+    reason = f"session {session.id} has ended ({session.status})"
     unclaimed = []
     for message in [m for m in tx.mail.open.messages.values() if m.session_id == session.id]:
         queued = message.state is MessageState.QUEUED
         state = MessageState.FAILED if queued else MessageState.UNCONFIRMED
-        lost = reason if queued else f"{reason}; it may have had this message"
+        lost = reason if queued else f"{reason}; it may have received this message"
         after = tx.mail.move_message(message, state, tx.now, reason=lost)
         if (
             message.sender == SM_ITSELF
         ):  # also if the message may have arrived: a duplicate is better than a loss
             unclaimed.append(message.id)
-        line = message_finished(session, after, sender_label(after.sender, tx.find(after.sender)))
+        line = message_finished_event(session, after, sender_label(after.sender, tx.find(after.sender)))
         metadata = {"message_id": after.id, "state": after.state}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)
-        await notices.of_undelivered(tx, session, after)
+        await notices.add_for_undelivered(tx, session, after)
     for message in await tx.mail.unacknowledged(session.id):
         if message.evidence == QUEUED_BY_AGENT:  # the process ended before the agent read the message
-            lost = f"{reason}; this waited in its own queue"
+            lost = f"{reason}; the message was still in the agent's own queue"
             after = tx.mail.move_message(message, MessageState.UNCONFIRMED, tx.now, reason=lost)
             if message.sender == SM_ITSELF:
                 unclaimed.append(message.id)
-            await notices.of_undelivered(tx, session, after)
+            await notices.add_for_undelivered(tx, session, after)
     await notices.return_notices(tx, session, unclaimed)
 
 
 async def _record(tx: Transaction, message: Message) -> None:
     session = tx.find(message.session_id)
     if session is not None:
-        line = message_finished(session, message, sender_label(message.sender, tx.find(message.sender)))
+        line = message_finished_event(session, message, sender_label(message.sender, tx.find(message.sender)))
         metadata = {"message_id": message.id, "state": message.state.value, "from": message.sender}
         await tx.event(EventType.MESSAGE, session, tx.now, line, metadata)

@@ -15,7 +15,7 @@ from sm.core.models import Checkpoint, Session, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
-from sm.core.wording import asked, ending, idle, milestone, undelivered
+from sm.core.wording import checkpoint_notice, ending_notice, idle_notice, request_notice, undelivered_notice
 from sm.store import Transaction
 
 WAITS_FOR_SESSIONS = "wait"
@@ -46,12 +46,12 @@ class Notices:
         self._settings = config.child_agents.notifications
         self._notify = config.notify
 
-    async def of_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
+    async def add_for_move(self, tx: Transaction, session: Session, decision: Decision) -> None:
         """`session`: the state after the move."""
         signal = decision.signal
         if is_ended(decision.after) and not is_ended(decision.before):
-            if self._wanted(decision.after):
-                text = ending(session, signal)
+            if self._is_enabled(decision.after):
+                text = ending_notice(session, signal)
                 await self._note(
                     tx, session, NoticeKind.ENDING, f"ending:{session.runs}", text, decision.event
                 )
@@ -62,9 +62,9 @@ class Notices:
             # A session with live children waits for them: its parent need not act.
             and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
         ):
-            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle(session))
+            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle_notice(session))
 
-    def _wanted(self, status: Status) -> bool:
+    def _is_enabled(self, status: Status) -> bool:
         settings = self._settings
         wanted = {
             Status.COMPLETED: settings.notify_parent_on_complete,
@@ -72,19 +72,22 @@ class Notices:
         }
         return wanted.get(status, True)
 
-    async def of_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
+    async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
         if self._settings.notify_parent_on_checkpoint:
-            occasion, text = f"checkpoint:{checkpoint.timestamp}", milestone(session, checkpoint.message)
+            occasion, text = (
+                f"checkpoint:{checkpoint.timestamp}",
+                checkpoint_notice(session, checkpoint.message),
+            )
             await self._note(tx, session, NoticeKind.CHECKPOINT, occasion, text)
 
-    async def of_request(
+    async def add_for_request(
         self, tx: Transaction, session: Session, request: Request, plan: str | None = None
     ) -> None:
         """`plan`: the plan to approve, for a permission to leave plan mode."""
-        text = asked(session, request, plan)
+        text = request_notice(session, request, plan)
         await self._note(tx, session, NoticeKind.REQUEST, f"request:{request.id}", text, EventType.REQUEST)
 
-    async def of_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
+    async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
         """Notify the sender of `message` that `session` did not get it, or may not have."""
         if message.sender == SM_ITSELF:
             return
@@ -98,7 +101,7 @@ class Notices:
                 recipient=None if sender is None else sender.id,
                 kind=NoticeKind.UNDELIVERED,
                 occasion=f"message:{message.id}",
-                text=undelivered(session, message),
+                text=undelivered_notice(session, message),
                 created_at=tx.now,
             )
         )

@@ -5,14 +5,14 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.policy.limits import (
-    counted,
+    child_limit_error,
+    count_sessions,
     elapsed_s,
     generation,
     height,
-    refused_message,
-    refused_pace,
-    refused_place,
-    refused_process,
+    message_rate_error,
+    process_limit_error,
+    spawn_rate_error,
 )
 from sm.store import Transaction
 
@@ -27,49 +27,46 @@ class Quota:
     def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
 
-    async def born(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        """Check a session that is about to be inserted."""
-        counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
+    async def check_spawn(self, tx: Transaction, caller: Caller, session: Session) -> None:
+        counts = count_sessions(tx.all_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             # Permanent limits come before the rate limit, which a caller may retry.
             self._check_place(parent.id, counts.children, generation(parent, tx.find))
-        _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
+        _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
         interval_s = self._bounds.spawn_interval_s
         if parent is not None and interval_s > 0:
             newest_at = await tx.newest_child_at(parent.id)
             since_s = elapsed_s(newest_at, session.created_at)
-            _check(refused_pace(parent.id, since_s, interval_s))
+            _check(spawn_rate_error(parent.id, since_s, interval_s))
 
-    def again(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        """Check an ended session that is about to get a new process."""
-        counts = counted(tx.all_sessions(), session.parent_id, session.workspace)
+    def check_restore(self, tx: Transaction, caller: Caller, session: Session) -> None:
+        counts = count_sessions(tx.all_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             self._check_place(parent.id, counts.children, 0)
-        _check(refused_process(session.workspace, counts.processes, self._bounds.max_per_workspace))
+        _check(process_limit_error(session.workspace, counts.processes, self._bounds.max_per_workspace))
 
-    def moved(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
+    def check_reparent(self, tx: Transaction, caller: Caller, session: Session, parent_id: str) -> None:
         """Check a session that is about to move, with its descendants, to another parent."""
         parent = _binding(tx, caller, parent_id)
         if parent is None:
             return
         sessions = tx.all_sessions()
-        children = counted(sessions, parent.id, None).children if is_live(session.status) else -1
+        children = count_sessions(sessions, parent.id, None).children if is_live(session.status) else -1
         deepest = generation(parent, tx.find) + height(session.id, sessions)
         self._check_place(parent.id, children, deepest)
 
-    async def sent(self, tx: Transaction, caller: Caller, at: str) -> None:
-        """Check a message that the caller is about to send."""
+    async def check_message(self, tx: Transaction, caller: Caller, at: str) -> None:
         if caller.kind is CallerKind.OPERATOR or caller.session_id is None:
             return
         per_minute = self._bounds.messages_per_minute
         first_at = await tx.mail.sent_at(caller.session_id, per_minute)
-        _check(refused_message(caller.session_id, elapsed_s(first_at, at), per_minute))
+        _check(message_rate_error(caller.session_id, elapsed_s(first_at, at), per_minute))
 
     def _check_place(self, parent_id: str, children: int, deepest: int) -> None:
         most, generations = self._bounds.max_children, self._bounds.max_depth
-        _check(refused_place(parent_id, children, deepest, max_children=most, max_depth=generations))
+        _check(child_limit_error(parent_id, children, deepest, max_children=most, max_depth=generations))
 
 
 def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:

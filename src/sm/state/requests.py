@@ -9,7 +9,7 @@ from sm.core.models import Session
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import EventType, MessageMode, MessageState, RequestKind, RequestState
 from sm.core.text import quoted
-from sm.core.wording import decider, outcome, request_finished, request_opened
+from sm.core.wording import decider, outcome, request_finished_event, request_opened_event
 from sm.errors import IllegalState
 from sm.state.notices import Notices
 from sm.store import Transaction
@@ -36,8 +36,6 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True)
 class RuleDecision:
-    """A decision made by the configuration."""
-
     answer: Answer
     by: str
     reason: str
@@ -72,10 +70,10 @@ async def open_request(
     if decided is not None:
         request = replace(request, answer=decided.answer, answered_by=decided.by, reason=decided.reason)
     tx.mail.add_request(request)
-    line = request_opened(session, request, asked.plan)
+    line = request_opened_event(session, request, asked.plan)
     await tx.event(EventType.REQUEST, session, at, line, {"request_id": request.name})
     if decided is None:
-        await notices.of_request(tx, session, request, asked.plan)
+        await notices.add_for_request(tx, session, request, asked.plan)
     return request
 
 
@@ -85,7 +83,7 @@ async def finish_request(
     """Close a request, with its event, and drop its pending notices."""
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
-    await tx.event(EventType.REQUEST, session, at, request_finished(session, after), metadata)
+    await tx.event(EventType.REQUEST, session, at, request_finished_event(session, after), metadata)
     occasion = f"request:{request.id}"
     notices = tx.mail.open.notices.values()
     about = [n for n in notices if n.session_id == request.session_id and n.occasion == occasion]
@@ -103,7 +101,6 @@ async def finish_with_proposed_answer(tx: Transaction, request: Request, at: str
 
 
 def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:
-    """The open requests of a session, of these kinds."""
     return [r for r in requests.values() if r.session_id == session_id and r.open and r.kind in kinds]
 
 
@@ -138,11 +135,11 @@ def too_late(request: Request) -> IllegalState:
     name, words = request.name, f": {quoted(outcome(request), 200)}" if request.answer else ""
     match request.state:
         case RequestState.OPEN:
-            message = f"{name} was just answered {decider(request)}{words}"
+            message = f"request {name} was just answered {decider(request)}{words}"
         case RequestState.ANSWERED:
-            message = f"{name} was answered {decider(request)} at {request.state_at}{words}"
+            message = f"request {name} was answered {decider(request)} at {request.state_at}{words}"
         case RequestState.EXPIRED:
-            message = f"{name} expired at {request.state_at}"
+            message = f"request {name} expired at {request.state_at}"
         case _:
-            message = f"{name} is {request.state} since {request.state_at}: {request.reason or '-'}"
-    return IllegalState(message, f"sm requests --all shows what became of {name}")
+            message = f"request {name} was {request.state} at {request.state_at}: {request.reason or '-'}"
+    return IllegalState(message, f"show the outcome: sm requests {name}")

@@ -7,7 +7,7 @@ from sm.core.effects import EffectKind
 from sm.core.lifecycle import decide
 from sm.core.models import Process, Session, Signal
 from sm.core.statuses import Status
-from sm.core.wording import moved
+from sm.core.wording import move_event
 from sm.state.notices import Notices
 from sm.store import Open, Transaction
 
@@ -25,15 +25,15 @@ async def move(tx: Transaction, notices: Notices, session_id: str, signal: Signa
     if decision.after is Status.ERROR and signal.message is None:
         facts["completion_message"] = signal.reason
     after = await tx.apply(before, decision, **facts)
-    log.info("moved a session", extra={**context, "sm_to": after.status.value})
-    await notices.of_move(tx, after, decision)
+    log.info("changed a session's status", extra={**context, "sm_to": after.status.value})
+    await notices.add_for_move(tx, after, decision)
     if decision.event is not None:
         metadata: dict[str, Any] = {"source": signal.source, "reason": signal.reason}
         if signal.exit is not None:
             metadata |= {"exit_code": signal.exit.code, "exit_signal": signal.exit.signal}
         if signal.message is not None:
             metadata["completion_message"] = signal.message
-        line = moved(before, signal, decision.event)
+        line = move_event(before, signal, decision.event)
         await tx.event(decision.event, after, signal.emitted_at, line, metadata)
     return after
 

@@ -10,7 +10,7 @@ from sm.store.messages import Open
 from sm.store.transaction import Transaction
 
 
-class Turn:
+class WriteTurn:
     """The place of one caller in the queue of the writer.
 
     The writer grants the turn, the caller's task runs the body and hands the transaction back, and the writer
@@ -78,7 +78,7 @@ class Changes:
     events: list[Event] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
-    def over(self, committed: dict[str, Session]) -> Mapping[str, Session]:
+    def apply_to(self, committed: dict[str, Session]) -> Mapping[str, Session]:
         """The sessions that the next transaction of the batch sees."""
         before = committed | self.sessions if self.sessions else committed
         return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before

@@ -98,17 +98,17 @@ def refusal(path: str, error: aiosqlite.Error) -> Exception:
     code = getattr(error, "sqlite_errorcode", None)
     if code == _SQLITE_FULL or code in _CANNOT_GROW:
         return StorageFull(
-            f"the disk is full: {path} cannot grow; nothing was changed", "make room, then repeat"
+            f"the disk is full: {path} cannot grow; nothing was changed", "free disk space, then try again"
         )
     if isinstance(error, aiosqlite.IntegrityError):
-        return InternalError(f"the database refused it: {error}")
+        return InternalError(f"the database rejected the change: {error}")
     if isinstance(error, aiosqlite.OperationalError):
-        return InternalError(f"the database answered: {error}")
+        return InternalError(f"the database failed: {error}")
     copies = backups(path)
-    newest = f"; the newest backup is {copies[0]}" if copies else "; there is no backup of it yet"
+    newest = f"; the newest backup is {copies[0]}" if copies else "; no backup exists"
     return DatabaseRefused(
-        f"{path} is damaged ({error}) and was not touched{newest}",
-        f"move it away{' and put the backup in its place' if copies else ''}, then: sm daemon start",
+        f"database {path} is damaged ({error}); the file was not changed{newest}",
+        "move the file away, copy a backup to its path if there is one, then: sm daemon start",
     )
 
 

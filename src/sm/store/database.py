@@ -22,12 +22,12 @@ from sm.core.effects import Effect
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.timestamps import iso
 from sm.errors import InternalError, NotFound, SmError, StorageFull
-from sm.store.batch import Changes, Turn
+from sm.store.batch import Changes, WriteTurn
 from sm.store.connection import backups, connect, inspect, make_room, refusal, rows
 from sm.store.idempotency import forget_keys
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
-from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encoded, launch_from_json
+from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
 
@@ -74,7 +74,7 @@ class Store:
         self._now = now
         self._writer = writer
         self._reader = reader
-        self._turns: asyncio.Queue[Turn | None] = asyncio.Queue()
+        self._turns: asyncio.Queue[WriteTurn | None] = asyncio.Queue()
         self._inside: asyncio.Task[Any] | None = None
         """The task that runs the body of a transaction."""
         self._ended = False
@@ -166,7 +166,7 @@ class Store:
             raise InternalError("a transaction cannot begin within another one of the same task")
         if self._ended:
             raise InternalError("the database is closed")
-        turn = Turn()
+        turn = WriteTurn()
         self._turns.put_nowait(turn)
         try:
             tx = await turn.granted
@@ -184,7 +184,7 @@ class Store:
         turn.hand_back(keep=True)
         await turn.outcome()
 
-    async def ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait for the writer to end, and raise its exception. No write succeeds after its end."""
         assert self._task is not None
         await asyncio.shield(self._task)
@@ -208,7 +208,7 @@ class Store:
                 if left is not None:
                     left.fail(InternalError("the database is closed"))
 
-    async def _commit(self, batch: list[Turn]) -> None:
+    async def _commit(self, batch: list[WriteTurn]) -> None:
         """Let the callers run their bodies one after the other, then commit."""
         changes = Changes(self.mail.open, self._workspaces)
         shared = len(batch) > 1
@@ -239,13 +239,13 @@ class Store:
             async with self._committed:
                 self._committed.notify_all()
 
-    async def _execute(self, turn: Turn, changes: Changes, *, shared: bool) -> bool:
+    async def _execute(self, turn: WriteTurn, changes: Changes, *, shared: bool) -> bool:
         """Run the turn's body; True: commit its transaction. Raises aiosqlite.Error when the batch is lost."""
         tx = Transaction(
             self._writer,
             SHARED if shared else ALONE,
             self._now(),
-            changes.over(self._sessions),
+            changes.apply_to(self._sessions),
             changes.workspaces,
             changes.open,
             self.mail.numbers,
@@ -307,7 +307,7 @@ class Store:
         """Every workspace by slug, including deleted ones, as committed. Never changed in place."""
         return self._workspaces
 
-    async def changed(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
+    async def wait_until(self, condition: Callable[[], bool], within_s: float | None = None) -> bool:
         """Wait until `condition` holds, checked after every commit with changes. False: timed out."""
         try:
             async with asyncio.timeout(within_s), self._committed:
@@ -328,7 +328,7 @@ class Store:
         where, values = ["1"], list[Any]()
         if sessions is not None:
             where.append("session_id IN (SELECT value FROM json_each(?))")
-            values.append(encoded(list(sessions)))
+            values.append(encode_json(list(sessions)))
         if type is not None:
             where.append("type = ?")
             values.append(type)
@@ -348,7 +348,7 @@ class Store:
     async def launch(self, session_id: str) -> Launch:
         rows = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))
         if not rows:
-            raise NotFound(f"no such session: {session_id}")
+            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         return launch_from_json(rows[0][0])
 
     async def effects_in(self, state: str) -> list[Effect]:
@@ -358,7 +358,7 @@ class Store:
 
     async def dead_letters(self, sessions: Collection[str] | None = None) -> int:
         """Count the failed effects and the undelivered messages of these sessions (None: of all)."""
-        ids = None if sessions is None else encoded(list(sessions))
+        ids = None if sessions is None else encode_json(list(sessions))
         rows = await self._read(
             "SELECT count(*) FROM outbox WHERE state = 'dead'"
             " AND (?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1)))",
@@ -386,7 +386,7 @@ class Store:
             forget_keys(tx.write, before)
 
     async def backup(self, name: str, keep: int) -> None:
-        """Write a consistent copy beside the database as PATH.NAME.backup and keep the newest `keep`."""
+        """Write a consistent copy of the database as PATH.NAME.backup and keep the newest `keep`."""
         target = f"{self._path}.{name}.backup"
         with suppress(FileNotFoundError):
             os.unlink(target + ".new")

@@ -28,7 +28,7 @@ class IdempotencyKey:
         if not rows:
             return None
         if rows[0][0] != self._key.fingerprint:
-            raise UsageError("this Idempotency-Key was used for another request")
+            raise UsageError("the Idempotency-Key was already used for another request")
         return str(rows[0][1])
 
     def store(self, write: _Write, result: str, at: str) -> None:

@@ -11,7 +11,7 @@ from sm.core.requests import Request
 from sm.core.states import MessageState
 from sm.errors import NotFound
 from sm.store.connection import Read
-from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, RowTable, encoded
+from sm.store.rows import MESSAGES, NOTICES, OUTBOX, REQUESTS, RowTable, encode_json
 
 if TYPE_CHECKING:
     from sm.store.transaction import Transaction
@@ -46,7 +46,7 @@ class MailLookup:
 
     async def request(self, request_id: int) -> Request:
         """Raises NotFound."""
-        missing = NotFound(f"no such request: r{request_id}", "sm requests")
+        missing = NotFound(f"no such request: r{request_id}", "list requests: sm requests")
         return await self._find(REQUESTS, self.open.requests, request_id, missing)
 
     async def request_of_hook(self, hook: str) -> Request | None:
@@ -62,6 +62,11 @@ class MailLookup:
         if not rows:
             raise missing
         return rows[0]
+
+    async def unacknowledged(self, session_id: str) -> list[Message]:
+        """Messages typed to the session that the agent has received but not finished."""
+        where = "session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id"
+        return await self._all(MESSAGES, where, session_id)
 
     async def _all(self, table: RowTable[T], where: str, *values: Any) -> list[T]:
         return [table.load(row) for row in await self._read(f"{table.select} WHERE {where}", values)]
@@ -85,11 +90,6 @@ class MailWrites(MailLookup):
     def add_message(self, message: Message, text: str) -> None:
         self._tx.insert_row("messages", MESSAGES.row(message) | {"text": text})
         self.open = replace(self.open, messages=_with(self.open.messages, message, message.open))
-
-    async def unacknowledged(self, session_id: str) -> list[Message]:
-        """Messages typed to the session that the agent has received but not finished."""
-        where = "session_id = ? AND state = 'submitted' AND via = 'terminal' ORDER BY id"
-        return await self._all(MESSAGES, where, session_id)
 
     async def sent_at(self, sender: str, nth: int) -> str | None:
         """Time of the sender's `nth` newest message; None when there are fewer."""
@@ -147,7 +147,7 @@ class MailWrites(MailLookup):
         """Make the notices of these messages pending again, for `recipient`."""
         # Notices of a session that was removed in the meantime have no text.
         where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
-        values = (encoded(list(message_ids)),)
+        values = (encode_json(list(message_ids)),)
         reopened = await self._all(NOTICES, where, *values)
         self._tx.write(
             f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
@@ -184,7 +184,6 @@ class MailReads(MailLookup):
         self._queued: dict[str | None, list[Message]] = {}
 
     def queued(self) -> Mapping[str | None, Sequence[Message]]:
-        """The queued messages of each recipient, in order."""
         if self._of is not self.open.messages:
             self._of = self.open.messages
             self._queued = {}
@@ -212,21 +211,21 @@ class MailReads(MailLookup):
         where, values = "1", list[Any]()
         if sessions is not None:
             where = "(session_id IN (SELECT value FROM json_each(?1)) OR sender IN (SELECT value FROM json_each(?1)))"
-            values = [encoded(list(sessions))]
+            values = [encode_json(list(sessions))]
         return (await self._all(MESSAGES, f"{where} ORDER BY id DESC LIMIT {int(limit)}", *values))[::-1]
 
     async def texts(self, message_ids: Collection[int], most: int = -1) -> dict[int, str]:
         """The texts by message id, each cut to `most` characters (-1: whole)."""
         text = "text" if most < 0 else f"substr(text, 1, {int(most)})"
         query = f"SELECT id, {text} FROM messages WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a number
-        return dict(await self._read(query, (encoded(list(message_ids)),)))
+        return dict(await self._read(query, (encode_json(list(message_ids)),)))
 
     async def lost(self, sessions: Collection[str] | None = None) -> int:
         """Count the undelivered messages from and to these sessions (None: all).
 
         A message of sm itself does not count once its notices were readdressed.
         """
-        ids = None if sessions is None else encoded(list(sessions))
+        ids = None if sessions is None else encode_json(list(sessions))
         rows = await self._read(
             "SELECT count(*) FROM messages WHERE state IN ('failed', 'expired') AND (sender <> 'sm'"
             " OR EXISTS (SELECT 1 FROM notices WHERE message_id = messages.id)) AND (?1 IS NULL"
@@ -239,7 +238,7 @@ class MailReads(MailLookup):
         """The newest `limit` requests of these sessions (None: all), open or closed, oldest first."""
         where, values = "1", list[Any]()
         if sessions is not None:
-            where, values = "session_id IN (SELECT value FROM json_each(?))", [encoded(list(sessions))]
+            where, values = "session_id IN (SELECT value FROM json_each(?))", [encode_json(list(sessions))]
         return (await self._all(REQUESTS, f"{where} ORDER BY id DESC LIMIT ?", *values, limit))[::-1]
 
 
@@ -263,4 +262,4 @@ def _with(known: Mapping[int, N], value: N, keep: bool) -> dict[int, N]:
 
 
 def no_message(message_id: int) -> NotFound:
-    return NotFound(f"no such message: {message_id}", "sm log shows yours")
+    return NotFound(f"no such message: {message_id}", "list your messages: sm log")

@@ -235,8 +235,9 @@ def refuse_newer(version: int, path: str) -> None:
     """Raise DatabaseRefused for a database written by a newer sm."""
     if version > len(MIGRATIONS):
         raise DatabaseRefused(
-            f"{path} is of version {version}, this sm knows versions up to {len(MIGRATIONS)}; it was not touched",
-            "install the sm that wrote it, or a newer one",
+            f"database {path} has version {version}, this sm supports up to {len(MIGRATIONS)}; "
+            "the file was not changed",
+            "install the version of sm that wrote the database, or a newer one",
         )
 
 

@@ -1,6 +1,6 @@
 """Converts between rows of the database and the classes of core. Pure.
 
-Decoding is tolerant: an unknown value never loses a row (lessons.md, Daemon).
+Decoding is tolerant: an unknown value never loses a row.
 """
 
 import json
@@ -81,12 +81,11 @@ def insertion(
     return sql, tuple(row.values())
 
 
-def encoded(value: object) -> str:
+def encode_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def decoded(text: str | None) -> dict[str, Any]:
-    """Tolerant: unreadable text is an empty dict."""
+def decode_json(text: str | None) -> dict[str, Any]:
     value = _parsed(text or "{}")
     return value if isinstance(value, dict) else {}
 
@@ -99,16 +98,16 @@ def _parsed(text: str) -> object:
 
 
 def _encoded_mapping(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else encoded(dict(value))
+    return None if value is None else encode_json(dict(value))
 
 
 def _trust(text: str) -> TrustLevel:
-    # An unknown level must not read as the most trusted one (lessons.md, Authority).
+    # An unknown level must not read as the most trusted one.
     return TrustLevel.DIRECT if text == TrustLevel.DIRECT else TrustLevel.SANDBOXED
 
 
 def _capabilities(text: str) -> Capabilities:
-    given = decoded(text)
+    given = decode_json(text)
     return Capabilities(*(_names(given.get(f.name, ())) for f in fields(Capabilities)))
 
 
@@ -129,7 +128,7 @@ def _questions(text: str) -> tuple[Question, ...]:
 def _answer(text: str | None) -> Answer | None:
     if text is None:
         return None
-    answer = decoded(text)
+    answer = decode_json(text)
     return Answer(bool(answer.get("approved")), tuple(answer.get("answers", ())), answer.get("message"))
 
 
@@ -160,12 +159,12 @@ SESSIONS = RowTable(
 WORKSPACES = RowTable(
     "workspaces",
     Workspace,
-    encode={"capabilities": lambda given: encoded(asdict(given)), "sandbox": _encoded_mapping},
+    encode={"capabilities": lambda given: encode_json(asdict(given)), "sandbox": _encoded_mapping},
     decode={
         "trust_level": lambda text: None if text is None else _trust(text),
         "capabilities": _capabilities,
         "strict_mcps": bool,
-        "sandbox": decoded,
+        "sandbox": decode_json,
     },
 )
 MESSAGES = RowTable("messages", Message, decode={"mode": MessageMode, "state": MessageState})
@@ -174,34 +173,37 @@ REQUESTS = RowTable(
     Request,
     encode={
         "arguments": _encoded_mapping,
-        "questions": lambda questions: encoded([asdict(question) for question in questions]),
-        "answer": lambda answer: None if answer is None else encoded(asdict(answer)),
+        "questions": lambda questions: encode_json([asdict(question) for question in questions]),
+        "answer": lambda answer: None if answer is None else encode_json(asdict(answer)),
     },
     decode={
         "kind": RequestKind,
         "state": RequestState,
         "cut": bool,
-        "arguments": lambda text: None if text is None else decoded(text),
+        "arguments": lambda text: None if text is None else decode_json(text),
         "questions": _questions,
         "answer": _answer,
     },
 )
 NOTICES = RowTable("notices", Notice, decode={"kind": NoticeKind})
 EVENTS = RowTable(
-    "events", Event, encode={"metadata": _encoded_mapping}, decode={"type": EventType, "metadata": decoded}
+    "events",
+    Event,
+    encode={"metadata": _encoded_mapping},
+    decode={"type": EventType, "metadata": decode_json},
 )
 CHECKPOINTS = RowTable(
-    "checkpoints", Checkpoint, encode={"metadata": _encoded_mapping}, decode={"metadata": decoded}
+    "checkpoints", Checkpoint, encode={"metadata": _encoded_mapping}, decode={"metadata": decode_json}
 )
-OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decoded})
+OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
 
 
 def launch_to_json(launch: Launch) -> str:
     """Omits the MCP servers: their credentials stay in their own file (`Sandbox.prepare`)."""
-    return encoded({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})
+    return encode_json({f.name: getattr(launch, f.name) for f in fields(Launch) if f.name != "mcp_config"})
 
 
 def launch_from_json(text: str) -> Launch:
-    value = decoded(text)
+    value = decode_json(text)
     known = {f.name: value[f.name] for f in fields(Launch) if f.name in value}
     return Launch(**known | {"argv": tuple(known["argv"]), "flags": tuple(known.get("flags", ()))})

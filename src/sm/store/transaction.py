@@ -72,7 +72,7 @@ class Transaction:
         self._workspaces = workspaces
         self._key = IdempotencyKey(None, None)
         self.now = now
-        """When the transaction began."""
+        """The time at which the transaction began."""
         self.replayed: str | None = None
         """The result that an earlier transaction remembered for the same request; None: carry out the request."""
         self.sessions: dict[str, Session] = {}
@@ -144,7 +144,7 @@ class Transaction:
         """Raises NotFound."""
         session = self.find(session_id)
         if session is None:
-            raise NotFound(f"no such session: {session_id}")
+            raise NotFound(f"no such session: {session_id}", "list sessions: sm all")
         return session
 
     def find(self, session_id: str | None) -> Session | None:
@@ -192,7 +192,7 @@ class Transaction:
 
         def check(cursor: sqlite3.Cursor) -> None:
             if cursor.rowcount != 1:
-                raise IllegalState(f"{what} is not {old[state]} any more")
+                raise IllegalState(f"{what} is no longer {old[state]}")
 
         sets = ", ".join(f"{name} = ?" for name in changed)
         self.write(
@@ -243,7 +243,7 @@ class Transaction:
     async def update(self, session: Session, **changes: Any) -> Session:
         """Change anything but the status."""
         if "status" in changes:
-            raise InternalError("a status is changed by apply only")
+            raise InternalError("update cannot change a status, only apply can")
         return await self._change(session, replace(session, **changes))
 
     async def _change(self, before: Session, after: Session) -> Session:
@@ -264,7 +264,7 @@ class Transaction:
         self.write(*insertion("events", EVENTS.row(event) | {"seq": None}), keep)
 
     async def newest_child_at(self, parent_id: str) -> str | None:
-        """When the newest child was spawned, also if that child was removed or moved since."""
+        """The time at which the newest child was spawned, also if that child was removed or moved since."""
         rows = await self.read(
             "SELECT timestamp FROM events WHERE type = 'spawned' AND parent_session_id = ? ORDER BY seq DESC LIMIT 1",
             (parent_id,),

@@ -5,7 +5,7 @@ from typing import Any
 
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store.connection import Read
-from sm.store.rows import RowTable, decoded, encoded, insertion
+from sm.store.rows import RowTable, decode_json, encode_json, insertion
 
 USAGE = RowTable("usage", Usage)
 
@@ -17,13 +17,13 @@ class MeasureWrites:
     def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._write = write
 
-    def read_to(self, session_id: str, path: str, position: FilePosition) -> None:
+    def set_position(self, session_id: str, path: str, position: FilePosition) -> None:
         self._write(
             "INSERT OR REPLACE INTO transcripts (session_id, path, inode, offset) VALUES (?, ?, ?, ?)",
             (session_id, path, position.inode, position.offset),
         )
 
-    def used(self, session_id: str, usages: Iterable[Usage]) -> None:
+    def add_usage(self, session_id: str, usages: Iterable[Usage]) -> None:
         """Count each message once. Transcripts repeat a message while it grows: the last one is complete."""
         for usage in usages:
             row = USAGE.row(usage)
@@ -44,7 +44,7 @@ class MeasureWrites:
     def facts(self, session_id: str, facts: Mapping[str, Any]) -> None:
         self._write(
             "INSERT OR REPLACE INTO observed (session_id, facts) VALUES (?, ?)",
-            (session_id, encoded(dict(facts))),
+            (session_id, encode_json(dict(facts))),
         )
 
     def forget(self, session_id: str) -> None:
@@ -86,7 +86,7 @@ class MeasureReads:
 
     async def facts(self, session_id: str) -> dict[str, Any]:
         rows = await self._read("SELECT facts FROM observed WHERE session_id = ?", (session_id,))
-        return decoded(rows[0][0]) if rows else {}
+        return decode_json(rows[0][0]) if rows else {}
 
     async def usual_tokens(self, agent_type: str) -> int | None:
         """Median of input and output tokens of the newest completed sessions of this type; None without any."""

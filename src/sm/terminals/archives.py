@@ -23,7 +23,7 @@ class Archives:
         try:
             await asyncio.to_thread(_write, self._directory, self.path(session_id), lines)
         except OSError as error:
-            return f"its output could not be kept in {self._directory}: {error.strerror}"
+            return f"its output could not be saved in {self._directory}: {error.strerror}"
         return None
 
     async def remove(self, session_id: str) -> None:

@@ -51,14 +51,14 @@ class Lifecycle(Protocol):
     async def snapshot(self) -> Mapping[str, Pane]:
         """Every terminal of this instance by session id. Raises NoServer, TerminalUnreachable."""
 
-    async def since(self) -> float:
+    async def server_started_s(self) -> float:
         """The start of the terminal server, in seconds since the epoch. Raises NoServer, TerminalUnreachable."""
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
         """Make terminal `name` and run `argv` in it; on an error no terminal is left behind.
 
         Starts the server when none runs. Returns an existing terminal of that name unchanged when it carries this
-        session's id. Raises TerminalError (also when the name belongs to somebody else).
+        session's id. Raises TerminalError (also when the name belongs to another program).
         """
 
     async def look(self, target: str) -> ForeignPane:
@@ -74,7 +74,7 @@ class Lifecycle(Protocol):
     async def release(self, name: str) -> None:
         """Forget a terminal whose pane is `foreign`, and leave the pane to its owner. Ignores other terminals."""
 
-    async def ending(self, pane: Pane) -> Exit:
+    async def exit_status(self, pane: Pane) -> Exit:
         """The exit status of an agent whose process is known to be gone; `Exit()` for a `foreign` pane.
 
         Raises NoTerminal when the terminal is gone too, NoServer when its server is gone or was replaced, and
@@ -94,11 +94,14 @@ class Screen(Protocol):
     async def capture(self, name: str, lines: int) -> list[str]:
         """The last `lines` lines of history and screen, without trailing blank lines. Raises NoTerminal."""
 
-    async def visible(self, name: str) -> list[str]:
+    async def capture_visible(self, name: str) -> list[str]:
         """The visible lines, top to bottom, of a living or a dead terminal. Raises NoTerminal."""
 
-    async def styled(self, name: str) -> list[str]:
-        """As `visible`, with styles as escape sequences (ECMA-48, SGR). Raises NoTerminal also for a dead terminal."""
+    async def capture_styled(self, name: str) -> list[str]:
+        """As `capture_visible`, with styles as escape sequences (ECMA-48, SGR).
+
+        Raises NoTerminal also for a dead terminal.
+        """
 
     def attach_command(self, name: str) -> tuple[str, ...]:
         """The argv that attaches a person's terminal to terminal `name`."""
@@ -117,13 +120,16 @@ class Keyboard(Protocol):
         """Paste one line of text, then press Enter as a separate key. Raises as `paste`."""
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
-        """Press Enter if `text` stands before the cursor, where a paste was interrupted; else return False.
+        """Press Enter if `text` is before the cursor, where a paste was interrupted; else return False.
 
-        A text that was entered stands on a line above the cursor's. Raises NoTerminal.
+        A text that was entered is on a line above the cursor. Raises NoTerminal.
         """
 
     async def press(self, name: str, key: str) -> None:
         """Press one key, by its name in tmux(1), send-keys. Raises as `paste`."""
+
+    async def has_unread_input(self, name: str) -> bool:
+        """True while the program has not read all that was typed. Raises NoTerminal, TerminalUnreachable."""
 
 
 class TerminalEvents(Protocol):

@@ -1,4 +1,4 @@
-"""`sm agents`: what it asks for, and how agent types are shown."""
+"""`sm agents`: its request and its output."""
 
 import json
 import os
@@ -28,10 +28,10 @@ def agent(name: str, **changes: Any) -> dict[str, Any]:
 
 
 FILE = "/srv/shop/.sm/agents/reviewer.md"
-FOUND = {
+CATALOG = {
     "workspace": "shop",
     "agents": [
-        agent("Engineer", model="sonnet", description="changes code, tests it", spawnable=True),
+        agent("Engineer", model="sonnet", description="changes and tests code", spawnable=True),
         agent("Sh", provider="command"),
         agent(
             "reviewer",
@@ -46,32 +46,34 @@ FOUND = {
 }
 
 
-def test_agents_are_shown_with_where_they_stand(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/agents", answer(FOUND))
+def test_agents_lists_each_type_with_its_origin_and_warnings(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/agents", answer(CATALOG))
     done = run("agents")
     assert done.out == (
         "In workspace shop:\n"
-        "Engineer | claude, sonnet, spawnable | config                           | changes code, tests it\n"
+        "Engineer | claude, sonnet, spawnable | config                           | changes and tests code\n"
         "Sh       | command                   | config\n"
         f"reviewer | claude                    | {FILE} | reviews [31mred\n"
         "broken   | claude                    | /x/broken.md                     | "
         "cannot be used: 2:8: one 3:1: two\n"
         "Sh       | claude                    | /x/Sh.md                         | "
-        "does not count: Sh stands in config\n"
+        "not used: Sh from config takes precedence\n"
     )
     assert done.err == f"warning: /x: odd file.md\nwarning: {FILE}: `permissionMode` has no effect\n"
-    assert json.loads(run("agents", "--json").out) == FOUND
+    assert json.loads(run("agents", "--json").out) == CATALOG
 
 
-def test_without_a_workspace_it_says_so(run: Sm, peer: Peer) -> None:
+def test_agents_prints_in_no_workspace_when_directory_has_none(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/agents", answer({"workspace": None, "agents": [], "warnings": []}))
     assert run("agents").out == "In no workspace: no agent types\n"
 
 
-def test_agents_are_asked_for_where_the_command_runs(run: Sm, peer: Peer, home: Path) -> None:
-    peer.script("GET /v1/agents", answer(FOUND))
+def test_agents_sends_workspace_directory_and_claude_config_directory(
+    run: Sm, peer: Peer, home: Path
+) -> None:
+    peer.script("GET /v1/agents", answer(CATALOG))
     run("agents", "--workspace", "shop", environ={"CLAUDE_CONFIG_DIR": "/elsewhere"})
-    assert parse_qs(peer.asked[0].query) == {
+    assert parse_qs(peer.received[0].query) == {
         "workspace": ["shop"],
         "cwd": [os.getcwd()],
         "home": [str(home)],
@@ -81,16 +83,16 @@ def test_agents_are_asked_for_where_the_command_runs(run: Sm, peer: Peer, home: 
 
 def test_completion_offers_agent_types_that_can_be_spawned(run: Sm, peer: Peer) -> None:
     evil = agent("$(rm -rf)")
-    peer.script("GET /v1/agents", answer({**FOUND, "agents": [*FOUND["agents"], evil]}))
+    peer.script("GET /v1/agents", answer({**CATALOG, "agents": [*CATALOG["agents"], evil]}))
     assert complete(run, "sm spawn Eng") == ["plain,Engineer"]
     assert complete(run, "sm spawn ") == ["plain,Engineer", "plain,Sh", "plain,reviewer"]
 
 
-def test_completion_of_agent_types_is_silent_without_a_daemon(run: Sm, home: Path) -> None:
+def test_completion_of_agent_types_is_empty_when_no_daemon_runs(run: Sm, home: Path) -> None:
     assert complete(run, "sm spawn Eng") == []
     assert not (home / "state").exists()
 
 
-def test_completion_of_agent_types_is_silent_when_the_daemon_is_an_older_one(run: Sm, peer: Peer) -> None:
+def test_completion_of_agent_types_is_empty_when_daemon_is_older(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/agents", answer({"error": {"code": "not_found", "message": "x", "hint": None}}, 404))
     assert complete(run, "sm spawn Eng") == []

@@ -1,4 +1,4 @@
-"""`sm config` shows what is in effect, and where it came from."""
+"""`sm config`: effective configuration, example and check."""
 
 from pathlib import Path
 
@@ -22,11 +22,13 @@ def written(home: Path) -> Path:
     return path
 
 
-def test_the_path_is_told_whether_the_file_is_there_or_not(run: Sm, home: Path) -> None:
+def test_config_path_prints_the_path_when_file_is_missing(run: Sm, home: Path) -> None:
     assert run("config", "--path").out == f"{home}/config.yaml\n"
 
 
-def test_what_is_in_effect_is_shown_as_a_file_that_says_the_same(run: Sm, written: Path, home: Path) -> None:
+def test_config_prints_a_file_that_loads_as_the_same_configuration(
+    run: Sm, written: Path, home: Path
+) -> None:
     out = run("config").out
     assert out.splitlines()[0] == f"# {written}"
     assert "history_limit: 50000" in out
@@ -36,33 +38,33 @@ def test_what_is_in_effect_is_shown_as_a_file_that_says_the_same(run: Sm, writte
     assert load(str(again)).config == load(str(written)).config
 
 
-def test_without_a_file_the_defaults_are_shown(run: Sm, home: Path) -> None:
+def test_config_prints_defaults_when_file_is_missing(run: Sm, home: Path) -> None:
     out = run("config").out
-    assert f"# {home}/config.yaml, which is not there" in out
+    assert f"# defaults ({home}/config.yaml does not exist)" in out
     assert "default_trust: sandboxed" in out
 
 
-def test_the_example_is_a_configuration_that_checks(run: Sm, home: Path) -> None:
+def test_config_check_accepts_the_example(run: Sm, home: Path) -> None:
     (home / "config.yaml").write_text(run("config", "--example").out)
     assert run("config", "--check").out == f"ok: {home}/config.yaml\n"
 
 
-def test_every_mistake_is_told_at_once_with_its_place(run: Sm, home: Path) -> None:
+def test_config_check_lists_all_mistakes_with_line_and_column(run: Sm, home: Path) -> None:
     (home / "config.yaml").write_text("tmux: {width: wide}\ndefault_trsut: direct\n")
     done = run("config", "--check", code=2)
     assert "1:15" in done.err
     assert "2:1" in done.err
-    assert "default_trust" in done.err, "the nearest key is offered"
+    assert "default_trust" in done.err, "the hint names the nearest key"
     assert done.out == ""
     assert run("config", code=2).err == done.err
 
 
-def test_what_has_no_effect_is_a_warning(run: Sm, home: Path) -> None:
+def test_config_check_warns_about_keys_without_effect(run: Sm, home: Path) -> None:
     (home / "config.yaml").write_text("sandbox: {memory: 3g}\n")
     done = run("config", "--check")
     assert done.err.startswith("warning: ")
     assert "sandbox" in done.err
 
 
-def test_one_question_at_a_time(run: Sm) -> None:
-    assert "exclude each other" in run("config", "--path", "--example", code=2).err
+def test_config_refuses_two_modes_at_once(run: Sm) -> None:
+    assert "cannot be used together" in run("config", "--path", "--example", code=2).err

@@ -1,4 +1,4 @@
-"""The real `sm` with the real daemon and real tmux, on a server of its own."""
+"""The real `sm` with the real daemon and real tmux on a private server."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.cli.conftest import Sm
 from tests.instance import until
 from tests.load import scaled
 
-# What an agent of these tests does is the script in its prompt.
+# The prompt of an agent is the script that the agent runs.
 CONFIG = """
 default_trust: direct
 tmux: {{socket_name: {socket}}}
@@ -28,7 +28,7 @@ commands:
 
 @pytest.fixture
 def live(run: Sm, home: Path) -> Iterator[Sm]:
-    """An instance whose daemon is started by whoever needs it."""
+    """An instance without a daemon: the first command starts the daemon."""
     socket = f"sm-t-{secrets.token_hex(4)}"
     (home / "config.yaml").write_text(CONFIG.format(socket=socket))
     yield run
@@ -38,7 +38,7 @@ def live(run: Sm, home: Path) -> Iterator[Sm]:
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs: one that its parent has not noticed yet is gone all the same."""
+    """Return true when the process runs. A zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -47,8 +47,8 @@ def alive(pid: int) -> bool:
 
 
 def health(live: Sm) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(live("daemon", "status", "--json").out)
-    return found
+    answer: dict[str, Any] = json.loads(live("daemon", "status", "--json").out)
+    return answer
 
 
 def spawn(live: Sm, script: str, *options: str) -> str:
@@ -59,68 +59,68 @@ def status(live: Sm, session: str) -> str:
     return str(json.loads(live("status", session, "--json").out)["status"])
 
 
-def test_the_first_command_starts_the_daemon_and_the_next_finds_it(live: Sm) -> None:
+def test_first_command_starts_the_daemon_for_later_commands(live: Sm) -> None:
     assert live("daemon", "status", code=7).out == ""
     assert live("all").out == ""
     first = health(live)
     assert live("children").out == ""
     assert health(live)["pid"] == first["pid"]
     assert os.getsid(first["pid"]) != os.getsid(0)
-    assert live("daemon", "start").out == f"the daemon runs already, pid {first['pid']}\n"
+    assert live("daemon", "start").out == f"the daemon is already running, pid {first['pid']}\n"
 
 
-def test_commands_that_start_at_once_share_one_daemon(live: Sm) -> None:
+def test_concurrent_first_commands_start_only_one_daemon(live: Sm) -> None:
     processes = [live.start("status", "--json") for _ in range(6)]
     ended = [(process.communicate(timeout=scaled(60)), process.returncode) for process in processes]
     assert [(code, err) for (_, err), code in ended] == [(0, "")] * 6
     assert {json.loads(out)["daemon"]["pid"] for (out, _), _ in ended} == {health(live)["pid"]}
 
 
-def test_a_stopped_daemon_stays_stopped_until_it_is_started(live: Sm) -> None:
-    assert live("daemon", "stop").out == "no daemon runs\n"
-    assert live("all", code=7).err == "sm: the daemon was stopped\nhint: sm daemon start\n"
+def test_stopped_daemon_stays_stopped_until_daemon_start(live: Sm) -> None:
+    assert live("daemon", "stop").out == "the daemon is not running\n"
+    assert live("all", code=7).err == "sm: the daemon is stopped\nhint: sm daemon start\n"
     assert live("daemon", "start").out.startswith("daemon started, pid ")
     session = spawn(live, "sleep 60")
     pid = health(live)["pid"]
     assert live("daemon", "stop").out == f"daemon stopped, pid {pid}; 1 agent keeps running\n"
     assert not alive(pid)
-    assert "was stopped" in live("daemon", "status", code=7).err
-    assert "was stopped" in live("all", code=7).err
+    assert "is stopped" in live("daemon", "status", code=7).err
+    assert "is stopped" in live("all", code=7).err
     assert live("daemon", "restart").out.startswith("daemon restarted, pid ")
     assert status(live, session) == "running"
 
 
-def test_start_clears_the_mark_of_a_stop_that_failed(live: Sm, home: Path) -> None:
+def test_daemon_start_removes_the_stopped_file_of_a_failed_stop(live: Sm, home: Path) -> None:
     live("daemon", "start")
     (home / "state" / "stopped").touch()
-    assert "runs already" in live("daemon", "start").out
+    assert "already running" in live("daemon", "start").out
     assert not (home / "state" / "stopped").exists()
 
 
-def test_stop_all_ends_every_agent_even_when_no_daemon_runs(live: Sm) -> None:
+def test_daemon_stop_all_ends_agents_when_no_daemon_runs(live: Sm) -> None:
     session = spawn(live, "sleep 60")
     agent = json.loads(live("status", session, "--json").out)["pid"]
     live("daemon", "stop")
     assert alive(agent)
     assert live("daemon", "stop", "--all").out.endswith("; 1 agent ended\n")
     assert not alive(agent)
-    assert "was stopped" in live("all", code=7).err
+    assert "is stopped" in live("all", code=7).err
 
 
-def test_an_agent_cannot_stop_the_daemon(live: Sm, home: Path) -> None:
+def test_daemon_stop_is_refused_when_an_agent_calls_the_command(live: Sm, home: Path) -> None:
     session = spawn(live, "sm daemon stop; echo code $?; sleep 60")
-    until(lambda: "code 5" in live("output", session).out, "its last words are read")
+    until(lambda: "code 5" in live("output", session).out, "the exit code is printed")
     assert not (home / "state" / "stopped").exists()
     assert health(live)["sessions"] == 1
 
 
-def test_the_next_command_heals_a_killed_daemon(live: Sm) -> None:
+def test_next_command_restarts_a_killed_daemon(live: Sm) -> None:
     session = spawn(live, "sleep 60")
     os.kill(health(live)["pid"], signal.SIGKILL)
     assert status(live, session) == "running"
 
 
-def test_a_wrong_configuration_is_shown_by_the_command_that_would_start(live: Sm, home: Path) -> None:
+def test_first_command_prints_config_errors_when_daemon_cannot_start(live: Sm, home: Path) -> None:
     with (home / "config.yaml").open("a") as file:
         file.write("nonsense: 1\nmore_nonsense: 2\n")
     done = live("all", code=2)
@@ -129,12 +129,12 @@ def test_a_wrong_configuration_is_shown_by_the_command_that_would_start(live: Sm
     assert live("config", "--check", code=2).err
 
 
-def test_a_session_is_spawned_shown_and_ended(live: Sm, home: Path) -> None:
+def test_session_is_spawned_shown_and_killed(live: Sm, home: Path) -> None:
     script = "echo 'its output'; sm note Waiting; sm checkpoint 'Half (1/2)' --metadata a=1; exec sleep 60"
     done = live("spawn", "Sh", script, "--name", "one", "--working-dir", str(home))
     session = done.out.split("(")[1].partition(")")[0]
     assert done.out == f"Spawned sh-one ({session}) in tmux session command-{session}\n"
-    until(lambda: "Half" in live("checkpoints", "sh-one").out, "it has said so")
+    until(lambda: "Half" in live("checkpoints", "sh-one").out, "the checkpoint is recorded")
     assert f"sh-one ({session}) | running | " in live("children").out
     assert live("children").out.endswith("| Waiting\n")
     assert "its output\n" in live("output", session[:6]).out
@@ -150,16 +150,16 @@ def test_a_session_is_spawned_shown_and_ended(live: Sm, home: Path) -> None:
     live("kill", "sh-one", code=4)
 
 
-def test_a_child_is_shown_below_its_parent_and_tells_it(live: Sm) -> None:
+def test_child_is_shown_below_its_parent_and_its_parent_is_notified(live: Sm) -> None:
     parent = spawn(live, "sm spawn Sh 'sm complete Done' --name child; sm events --follow --since 0")
-    until(lambda: "completed: Child" in live("output", parent).out, "its parent was told")
+    until(lambda: "completed: Child" in live("output", parent).out, "the parent is notified")
     tree = live("children", "--recursive").out.splitlines()
     assert tree[0].startswith(f"sh-{parent} ({parent})")
     assert tree[1].startswith("  └─ sh-child (")
     assert '- "Done"' in live("events", parent).out
 
 
-def test_a_follower_loses_nothing_over_a_restart(live: Sm) -> None:
+def test_events_follow_loses_no_event_when_daemon_restarts(live: Sm) -> None:
     live("daemon", "start")
     follower = live.start("events", "--follow", "--since", "0", "--json")
     try:
@@ -181,48 +181,48 @@ def test_a_follower_loses_nothing_over_a_restart(live: Sm) -> None:
     assert follower.returncode == 130
 
 
-def test_what_an_agent_reports_while_the_daemon_is_stopped_is_not_lost(live: Sm, home: Path) -> None:
+def test_reports_of_an_agent_are_kept_while_daemon_is_stopped(live: Sm, home: Path) -> None:
     go = home / "go"
     script = f"until test -e {go}; do sleep 0.1; done; sm checkpoint One; sm complete Two; sleep 60"
     session = spawn(live, script)
     live("daemon", "stop")
     go.touch()
     spool = home / "state" / "spool" / session
-    until(lambda: len(list(spool.glob("*.json"))) == 2, "both are in the spool")
+    until(lambda: len(list(spool.glob("*.json"))) == 2, "both reports are in the spool")
     live("daemon", "start")
     assert "One" in live("checkpoints", session).out
     assert status(live, session) == "completed"
     assert list(spool.glob("*")) == []
 
 
-def test_the_log_is_shown_for_people_and_for_programs(live: Sm) -> None:
+def test_daemon_logs_prints_text_or_json(live: Sm) -> None:
     session = spawn(live, "true")
-    until(lambda: status(live, session) == "completed", "it has completed")
+    until(lambda: status(live, session) == "completed", "the session is completed")
     assert f"sm_session={session}" in live("daemon", "logs", "-n", "1000").out
     records = [json.loads(line) for line in live("daemon", "logs", "--json", "-n", "2").out.splitlines()]
     assert len(records) == 2
     assert {"time", "level", "logger", "message"} <= set(records[0])
 
 
-def test_the_log_is_followed_over_a_rotation(live: Sm, home: Path) -> None:
+def test_daemon_logs_follow_continues_after_log_rotation(live: Sm, home: Path) -> None:
     live("all")
     log = home / "state" / "log" / "daemon.log"
     follower = live.start("daemon", "logs", "--follow", "-n", "0", "--json")
     assert follower.stdout is not None
     try:
-        # The daemon writes here too: a line of ours is known by its name.
-        def next_of_ours() -> str:
+
+        def next_test_line() -> str:  # the daemon writes to the log too
             assert follower.stdout is not None
             while True:
                 record = json.loads(follower.stdout.readline())
                 if record.get("logger") == "test":
                     return str(record["message"])
 
-        until(lambda: _reads(follower.pid, log), "it reads the log")
+        until(lambda: _reads(follower.pid, log), "the command reads the log")
         for message in ("one", "two", "three"):
             with log.open("a") as file:
                 file.write(json.dumps({"logger": "test", "message": message}) + "\n")
-            assert next_of_ours() == message
+            assert next_test_line() == message
             log.rename(log.with_suffix(f".{message}"))
             log.touch()
     finally:
@@ -234,17 +234,17 @@ def _reads(pid: int, path: Path) -> bool:
     return any(os.path.realpath(fd) == str(path) for fd in Path(f"/proc/{pid}/fd").iterdir())
 
 
-def test_the_daemon_runs_in_the_foreground_until_it_is_told(live: Sm) -> None:
+def test_daemon_run_stays_in_the_foreground_until_sigterm(live: Sm) -> None:
     with live.start("daemon", "run") as process:
         until(lambda: live("daemon", "status", code=None).code == 0, "a daemon answers")
         assert health(live)["pid"] == process.pid
-        assert "runs already" in live("daemon", "start").out
+        assert "already running" in live("daemon", "start").out
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=scaled(30))
     assert process.returncode == 0
 
 
-def test_attach_puts_the_agents_terminal_on_ours(live: Sm) -> None:
+def test_attach_connects_the_terminal_to_the_agent(live: Sm) -> None:
     session = json.loads(live("spawn", "Cat", "--json").out)["session_id"]
     argv = live.argv("attach", session)
     import pty
@@ -254,10 +254,13 @@ def test_attach_puts_the_agents_terminal_on_ours(live: Sm) -> None:
         os.execve(sys.executable, argv, live.environ | {"TERM": "xterm"})
     try:
         os.write(terminal, b"typed by a person\n")
-        until(lambda: live("output", session).out.count("typed by a person") == 2, "both were typed")
+        until(
+            lambda: live("output", session).out.count("typed by a person") == 2,
+            "the text is typed and echoed",
+        )
     finally:
         os.write(terminal, b"\x02d")
-        while True:  # until it is detached, and the terminal's other side is closed
+        while True:  # until tmux detaches and closes the other end of the terminal
             try:
                 if not os.read(terminal, 65536):
                     break
@@ -269,7 +272,7 @@ def test_attach_puts_the_agents_terminal_on_ours(live: Sm) -> None:
     assert status(live, session) == "running"
 
 
-def test_attaching_from_a_tmux_of_another_server_is_refused(live: Sm) -> None:
+def test_attach_is_refused_inside_tmux_of_another_server(live: Sm) -> None:
     session = json.loads(live("spawn", "Cat", "--json").out)["session_id"]
     import pty
 
@@ -277,14 +280,14 @@ def test_attaching_from_a_tmux_of_another_server_is_refused(live: Sm) -> None:
     if pid == 0:
         nested = live.environ | {"TERM": "xterm", "TMUX": "/tmp/elsewhere/default,1,0"}
         os.execve(sys.executable, live.argv("attach", session), nested)
-    said = b""
+    output = b""
     while True:
         try:
-            said += os.read(terminal, 65536)
+            output += os.read(terminal, 65536)
         except OSError:
             break
     os.close(terminal)
     _, ended = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(ended) == 2
-    assert b"a tmux of another server" in said
-    assert b"env -u TMUX tmux" in said
+    assert b"a different tmux server" in output
+    assert b"env -u TMUX tmux" in output

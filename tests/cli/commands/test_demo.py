@@ -1,4 +1,4 @@
-"""`sm demo`, whole: it shows what it promises and leaves nothing behind."""
+"""`sm demo`: its output, and the removal of everything that the demo creates."""
 
 import os
 import re
@@ -15,27 +15,27 @@ from tests.load import scaled
 
 
 def left_of(name: str) -> list[str]:
-    """Files, sockets and processes that carry the demo's name."""
-    found = [
+    """Files, sockets and processes that carry the name of the demo."""
+    remains = [
         str(path) for path in (Path("/tmp") / name, Path(f"/tmp/tmux-{os.geteuid()}") / name) if path.exists()
     ]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
         except OSError:
-            continue  # gone, or not ours
+            continue  # ended, or owned by another user
         if name.encode() in words:
-            found.append(f"{process}: {words[:200]!r}")
-    return found
+            remains.append(f"{process}: {words[:200]!r}")
+    return remains
 
 
 def name_in(out: str) -> str:
-    found = re.search(r"sm-demo-\w+", out)
-    assert found is not None, out
-    return found.group()
+    match = re.search(r"sm-demo-\w+", out)
+    assert match is not None, out
+    return match.group()
 
 
-def test_the_demo_ends_as_planned_and_leaves_nothing(run: Sm) -> None:
+def test_demo_runs_as_planned_and_removes_everything(run: Sm) -> None:
     done = run("demo", "--fast")
     name = name_in(done.out)
     assert f"tmux -S /tmp/tmux-{os.geteuid()}/{name} attach-session -t =" in done.out
@@ -48,7 +48,7 @@ def test_the_demo_ends_as_planned_and_leaves_nothing(run: Sm) -> None:
         r"\n  └─ builder-login \(\w{8}\)   \| completed \|",
         r"\n     └─ linter-form \(\w{8}\)  \| completed \|",
         r"\n  tester-login \(\w{8}\) reported: 2 of 14 tests fail",
-        r"\n  fetcher-icons \(\w{8}\) crashed: its process ended: exit code 1",
+        r"\n  fetcher-icons \(\w{8}\) crashed: the process ended with exit code 1",
     ):
         assert re.search(line, done.out), (line, done.out)
     assert done.err == ""
@@ -65,7 +65,7 @@ def test_the_demo_ends_as_planned_and_leaves_nothing(run: Sm) -> None:
         ("started: Child", signal.SIGHUP),
     ],
 )
-def test_a_demo_that_is_interrupted_leaves_nothing(run: Sm, at: str, number: signal.Signals) -> None:
+def test_demo_removes_everything_when_interrupted(run: Sm, at: str, number: signal.Signals) -> None:
     with run.start("demo") as process:
         assert process.stdout is not None
         out = ""
@@ -80,7 +80,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing(run: Sm, at: str, number: sig
     assert left_of(name_in(out)) == []
 
 
-def test_a_demo_whose_reader_goes_leaves_nothing(run: Sm) -> None:
+def test_demo_removes_everything_when_output_pipe_closes(run: Sm) -> None:
     with run.start("demo") as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -90,28 +90,30 @@ def test_a_demo_whose_reader_goes_leaves_nothing(run: Sm) -> None:
     assert left_of(name) == []
 
 
-def test_the_demo_knows_when_it_did_not_go_as_planned() -> None:
-    def of(kind: str, id: str, status: str, parent: str | None, **more: object) -> dict[str, object]:
+def test_demo_detects_unplanned_results() -> None:
+    def demo_session(
+        kind: str, id: str, status: str, parent: str | None, **more: object
+    ) -> dict[str, object]:
         return session(id, agent_type=kind, status=status, parent_session_id=parent, **more)
 
     good = [
-        of("Coordinator", "1", "completed", None),
-        of("Builder", "2", "completed", "1"),
-        of("Linter", "3", "completed", "2"),
-        of("Tester", "4", "error", "1"),
-        of("Fetcher", "5", "error", "1", exit_code=1),
+        demo_session("Coordinator", "1", "completed", None),
+        demo_session("Builder", "2", "completed", "1"),
+        demo_session("Linter", "3", "completed", "2"),
+        demo_session("Tester", "4", "error", "1"),
+        demo_session("Fetcher", "5", "error", "1", exit_code=1),
     ]
-    assert demo.unplanned(good) == []
+    assert demo.find_differences(good) == []
     for place, wrong in (
-        (2, of("Linter", "3", "completed", "1")),
-        (3, of("Tester", "4", "completed", "1")),
-        (4, of("Fetcher", "5", "error", "1", exit_code=2)),
+        (2, demo_session("Linter", "3", "completed", "1")),
+        (3, demo_session("Tester", "4", "completed", "1")),
+        (4, demo_session("Fetcher", "5", "error", "1", exit_code=2)),
     ):
-        assert len(demo.unplanned([*good[:place], wrong, *good[place + 1 :]])) == 1
-    assert demo.unplanned(good[:-1]) != []
+        assert len(demo.find_differences([*good[:place], wrong, *good[place + 1 :]])) == 1
+    assert demo.find_differences(good[:-1]) != []
 
 
-def test_the_demo_inside_a_session_is_nobodys_child(run: Sm, state: Path) -> None:
+def test_demo_runs_without_parent_inside_a_session(run: Sm, state: Path) -> None:
     process = subprocess.run(
         run.argv("demo", "--fast"),
         env=run.environ | run.as_session(state),

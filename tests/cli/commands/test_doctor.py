@@ -1,4 +1,4 @@
-"""`sm doctor` on machines where something is missing."""
+"""`sm doctor` on complete and incomplete machines."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def problems(done: Done) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ("tmux 3.3a", (3, 3)),
         ("tmux 2.9", (2, 9)),
@@ -28,8 +28,8 @@ def problems(done: Done) -> list[str]:
         ("", None),
     ],
 )
-def test_the_version_of_tmux_is_read(said: str, version: tuple[int, int] | None) -> None:
-    assert tmux_version(said) == version
+def test_tmux_version_is_parsed(output: str, version: tuple[int, int] | None) -> None:
+    assert tmux_version(output) == version
 
 
 def tool(home: Path, name: str, script: str) -> None:
@@ -42,29 +42,29 @@ def tool(home: Path, name: str, script: str) -> None:
 ACCEPTED: dict[str, object] = {"skipDangerousModePermissionPrompt": True}
 
 
-def of_claude(home: Path, *, settings: dict[str, object] = ACCEPTED, **changes: object) -> None:
-    """What claude keeps of a person who uses it; a value None leaves the key out."""
+def set_up_claude(home: Path, *, settings: dict[str, object] = ACCEPTED, **changes: object) -> None:
+    """Write the files of claude after its first-time setup. The value None removes a key."""
     state = {"hasCompletedOnboarding": True, "projects": {"/": {"hasTrustDialogAccepted": True}}} | changes
-    kept = {name: value for name, value in state.items() if value is not None}
-    (home / ".claude.json").write_text(json.dumps(kept))
+    stored = {name: value for name, value in state.items() if value is not None}
+    (home / ".claude.json").write_text(json.dumps(stored))
     (home / ".claude").mkdir(exist_ok=True)
     (home / ".claude" / "settings.json").write_text(json.dumps(settings))
 
 
 @pytest.fixture
 def machine(run: Sm, home: Path) -> Sm:
-    """A machine whose PATH holds only what a test puts there."""
+    """A machine with fake programs as its PATH."""
     tool(home, "tmux", "echo tmux 3.3a")
     tool(home, "sm", "exit 1")
     tool(home, "claude", '[ "$*" = --version ] && echo "2.1.197 (Claude Code)"')
-    of_claude(home)
+    set_up_claude(home)
     (home / ".claude" / ".credentials.json").touch(0o000)
     (home / "config.yaml").write_text('claude: {env: {IS_SANDBOX: "1"}}\n')
     run.environ["PATH"] = str(home / "bin")
     return run
 
 
-def test_a_machine_with_everything_has_no_problem(machine: Sm, home: Path) -> None:
+def test_doctor_finds_no_problem_on_a_complete_machine(machine: Sm, home: Path) -> None:
     done = machine("doctor")
     assert problems(done) == []
     for part in (
@@ -76,19 +76,19 @@ def test_a_machine_with_everything_has_no_problem(machine: Sm, home: Path) -> No
         "socket path",
         "daemon",
         "claude 2.1.197 at ",
-        "claude has been set up",
+        "claude is set up",
         "claude has a login",
         f"claude trusts {os.getcwd()}",
     ):
         assert part in done.out
-    assert not (home / "state").exists(), "it starts nothing"
+    assert not (home / "state").exists(), "doctor must not create the state directory"
 
 
 @pytest.mark.parametrize(
     ("script", "problem"),
-    [("echo tmux 3.1c", "tmux 3.1c is too old, 3.2 is needed"), (None, "tmux is not installed")],
+    [("echo tmux 3.1c", "tmux 3.1c is too old, sm needs tmux 3.2 or newer"), (None, "tmux is not installed")],
 )
-def test_a_missing_tmux_comes_with_what_to_type(
+def test_doctor_names_the_install_command_when_tmux_is_missing_or_old(
     machine: Sm, home: Path, script: str | None, problem: str
 ) -> None:
     (home / "bin" / "tmux").unlink() if script is None else tool(home, "tmux", script)
@@ -98,43 +98,43 @@ def test_a_missing_tmux_comes_with_what_to_type(
     assert line.endswith("apt-get install tmux")
 
 
-def test_an_open_state_directory_and_a_long_socket_path_are_problems(machine: Sm, state: Path) -> None:
+def test_doctor_reports_state_directory_mode_and_long_socket_path(machine: Sm, state: Path) -> None:
     state.chmod(0o755)
     done = machine("doctor", code=9, environ={"SM_SOCKET": "/" + "x" * 110})
-    found = problems(done)
-    assert f"state directory {state} has mode 0755, not 0700  -> chmod 700 {state}" in found[0]
-    assert "111 of at most 104 bytes  -> set SM_HOME" in found[1]
+    lines = problems(done)
+    assert f"state directory {state} has mode 0755, not 0700  -> chmod 700 {state}" in lines[0]
+    assert "111 of at most 104 bytes  -> set SM_HOME" in lines[1]
 
 
-def test_a_wrong_configuration_is_a_problem(machine: Sm, home: Path) -> None:
+def test_doctor_reports_config_errors(machine: Sm, home: Path) -> None:
     (home / "config.yaml").write_text("nonsense: 1\n")
     (line,) = problems(machine("doctor", code=9))
     assert "nonsense" in line
 
 
-def test_a_stopped_daemon_and_a_missing_path_are_told_and_needed_by_nobody(
+def test_doctor_exits_0_when_daemon_is_stopped_and_sm_is_not_on_path(
     machine: Sm, home: Path, state: Path
 ) -> None:
     (state / "stopped").touch()
     (home / "bin" / "sm").unlink()
-    found = problems(machine("doctor"))
-    assert "the daemon was stopped  -> sm daemon start" in found[0]
-    assert "sm is not on your PATH  -> export PATH=" in found[1]
+    lines = problems(machine("doctor"))
+    assert "daemon: stopped  -> sm daemon start" in lines[0]
+    assert "sm is not on your PATH  -> export PATH=" in lines[1]
 
 
-def test_a_daemon_of_another_version_is_a_problem(machine: Sm, peer: Peer) -> None:
+def test_doctor_reports_daemon_of_another_version(machine: Sm, peer: Peer) -> None:
     peer.script("GET /v1/health", answer(HEALTH | {"version": "0.0.1"}))
     (line,) = problems(machine("doctor", code=9))
     assert "the daemon is version 0.0.1" in line
     assert line.endswith("-> sm daemon restart")
 
 
-def test_a_daemon_of_another_protocol_is_a_problem(machine: Sm, peer: Peer) -> None:
+def test_doctor_reports_daemon_of_another_protocol(machine: Sm, peer: Peer) -> None:
     peer.script("GET /v1/health", answer({}, protocol="2"))
     assert "-> sm daemon restart" in problems(machine("doctor", code=9))[0]
 
 
-def test_the_json_has_every_check(machine: Sm, home: Path) -> None:
+def test_doctor_json_contains_every_check(machine: Sm, home: Path) -> None:
     (home / "bin" / "tmux").unlink()
     done = json.loads(machine("doctor", "--json", code=9).out)
     assert done["ok"] is False
@@ -145,16 +145,16 @@ def test_the_json_has_every_check(machine: Sm, home: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- claude
 
 
-def test_machine_without_claude_is_told_what_to_type_and_works(machine: Sm, home: Path) -> None:
+def test_doctor_exits_0_with_install_command_when_claude_is_missing(machine: Sm, home: Path) -> None:
     (home / "bin" / "claude").unlink()
     (line,) = problems(machine("doctor"))
     assert line == (
-        "problem  claude is not on your PATH: no agent of type Engineer, Architect, Explore, general-purpose "
-        "can start  -> npm install -g @anthropic-ai/claude-code"
+        "problem  claude is not on your PATH: agents of type Engineer, Architect, Explore, general-purpose "
+        "cannot start  -> npm install -g @anthropic-ai/claude-code"
     )
 
 
-def test_claude_is_nobodys_concern_where_no_agent_type_is_one(machine: Sm, home: Path) -> None:
+def test_doctor_skips_claude_when_no_agent_type_uses_claude(machine: Sm, home: Path) -> None:
     (home / "bin" / "claude").unlink()
     (home / "config.yaml").write_text("claude: {agent_configs: {}}\n")
     done = machine("doctor")
@@ -163,36 +163,39 @@ def test_claude_is_nobodys_concern_where_no_agent_type_is_one(machine: Sm, home:
 
 
 @pytest.mark.parametrize(
-    ("script", "said", "fine"),
+    ("script", "expected", "fine"),
     [
-        ("echo 2.1.330", "claude 2.1.330 at {}, not the version that sm was measured with (2.1.197)", True),
-        ("echo 2.0.99", "claude 2.0.99 at {} is too old, 2.1 is needed", False),
-        ("echo hello", "{} --version names no version", False),
-        ("exit 1", "{} --version names no version", False),
+        ("echo 2.1.330", "claude 2.1.330 at {}; sm was tested with 2.1.197", True),
+        ("echo 2.0.99", "claude 2.0.99 at {} is too old, sm needs 2.1 or newer", False),
+        ("echo hello", "{} --version prints no version", False),
+        ("exit 1", "{} --version prints no version", False),
     ],
 )
-def test_the_version_of_claude_is_told(machine: Sm, home: Path, script: str, said: str, fine: bool) -> None:
+def test_doctor_checks_the_version_of_claude(
+    machine: Sm, home: Path, script: str, expected: str, fine: bool
+) -> None:
     tool(home, "claude", script)
     done = machine("doctor")
-    assert said.format(home / "bin" / "claude") in done.out
+    assert expected.format(home / "bin" / "claude") in done.out
     assert bool(problems(done)) is not fine
 
 
-def test_another_program_is_not_run(machine: Sm, home: Path) -> None:
+def test_doctor_does_not_run_a_launcher_for_the_claude_version(machine: Sm, home: Path) -> None:
     tool(home, "npx", 'touch "$HOME/was-run"')
     (home / "config.yaml").write_text('claude: {default_command: [npx, claude], env: {IS_SANDBOX: "1"}}\n')
-    assert "whose version is not asked" in machine("doctor").out
+    assert "sm does not check its version" in machine("doctor").out
     assert not (home / "was-run").exists()
 
 
-def test_what_claude_asks_at_its_first_start_is_told(machine: Sm, home: Path) -> None:
-    of_claude(home, hasCompletedOnboarding=None)
-    assert "claude would ask what it asks at its first start  -> claude" in problems(machine("doctor"))[0]
+def test_doctor_reports_when_claude_was_not_set_up(machine: Sm, home: Path) -> None:
+    set_up_claude(home, hasCompletedOnboarding=None)
+    (line, *_) = problems(machine("doctor"))
+    assert "claude has not finished its first-time setup  -> run claude once in a terminal" in line
     (home / ".claude.json").write_text("{")
     assert "is not JSON" in problems(machine("doctor"))[0]
     (home / ".claude.json").unlink()
     (line,) = problems(machine("doctor"))
-    assert "claude has never been started here" in line
+    assert "claude has never been started" in line
 
 
 @pytest.mark.parametrize(
@@ -204,69 +207,74 @@ def test_what_claude_asks_at_its_first_start_is_told(machine: Sm, home: Path) ->
         ("sessions: {inherit_environment_vars: [PATH]}", True, ""),
     ],
 )
-def test_what_the_claudes_of_agents_look_at_is_looked_at(
+def test_doctor_reads_the_claude_directory_that_agents_use(
     machine: Sm, home: Path, configured: str, inherited: bool, missing: str
 ) -> None:
     (home / "config.yaml").write_text(configured)
     done = machine("doctor", environ={"CLAUDE_CONFIG_DIR": "/none/cfg"} if inherited else {})
     if missing:
-        assert f"there is no {missing}" in done.out
+        assert f"{missing} does not exist" in done.out
     else:
-        assert f"claude has been set up ({home}/.claude.json)" in done.out
+        assert f"claude is set up ({home}/.claude.json)" in done.out
 
 
-def test_directory_that_nobody_trusted_is_told(machine: Sm, home: Path) -> None:
-    of_claude(home, projects={"/srv": {"hasTrustDialogAccepted": True}})
+def test_doctor_reports_untrusted_directory(machine: Sm, home: Path) -> None:
+    set_up_claude(home, projects={"/srv": {"hasTrustDialogAccepted": True}})
     (line,) = problems(machine("doctor"))
-    assert line.endswith(f"claude would ask whether to trust {os.getcwd()}  -> sm trust {os.getcwd()}")
+    assert line.endswith(
+        f"claude does not trust {os.getcwd()}: agents there would wait at its trust dialog  -> sm trust {os.getcwd()}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("environ", "settings", "approved", "said", "fine"),
+    ("environ", "settings", "approved", "expected", "fine"),
     [
-        ({}, {}, [], "claude has no login that sm knows of", False),
+        ({}, {}, [], "sm found no login of claude", False),
         ({"ANTHROPIC_API_KEY": "k" * 30}, {}, ["k" * 20], "claude logs in with ANTHROPIC_API_KEY", True),
         (
             {"ANTHROPIC_API_KEY": "k" * 30}, {}, [],
-            "claude would ask whether it may use ANTHROPIC_API_KEY", False,
+            "claude has not been allowed to use ANTHROPIC_API_KEY", False,
         ),
         (
             {"ANTHROPIC_AUTH_TOKEN": "t"}, {}, [],
-            "claude has no login: ANTHROPIC_AUTH_TOKEN is not handed to agents", False,
+            "claude has no login: sm does not pass ANTHROPIC_AUTH_TOKEN to agents", False,
         ),
         ({}, {"apiKeyHelper": "x"}, [], "claude logs in with apiKeyHelper", True),
         ({}, {"env": {"ANTHROPIC_AUTH_TOKEN": "t"}}, [], "claude logs in with ANTHROPIC_AUTH_TOKEN", True),
     ],
 )  # fmt: skip
-def test_login_of_claude_is_looked_for_and_never_read(
+def test_doctor_reports_login_of_claude_without_printing_credentials(
     machine: Sm, home: Path, environ: dict[str, str], settings: dict[str, object], approved: list[str],
-    said: str, fine: bool,
+    expected: str, fine: bool,
 ) -> None:  # fmt: skip
     (home / ".claude" / ".credentials.json").unlink()
-    of_claude(home, settings=ACCEPTED | settings, customApiKeyResponses={"approved": approved})
+    set_up_claude(home, settings=ACCEPTED | settings, customApiKeyResponses={"approved": approved})
     done = machine("doctor", environ=environ)
-    assert said in done.out
+    assert expected in done.out
     assert bool(problems(done)) is not fine
     assert "kkkk" not in done.out
 
 
-def test_agents_that_bypass_permissions_are_held_up_unless_that_was_accepted(machine: Sm, home: Path) -> None:
-    of_claude(home, settings={})
+def test_doctor_reports_when_bypassing_permissions_was_not_accepted(machine: Sm, home: Path) -> None:
+    set_up_claude(home, settings={})
     (line,) = problems(machine("doctor"))
-    assert "claude would ask Engineer, Explore to accept bypassing permissions" in line
-    of_claude(home, settings={}, bypassPermissionsModeAccepted=True)
+    assert (
+        "claude has not been allowed to bypass permissions: Engineer, Explore would wait for an answer"
+        in line
+    )
+    set_up_claude(home, settings={}, bypassPermissionsModeAccepted=True)
     assert problems(machine("doctor")) == []
 
 
-def test_bypassing_as_root_is_a_problem(machine: Sm, home: Path) -> None:
+def test_doctor_reports_bypassing_permissions_as_root(machine: Sm, home: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only for root")
     (home / "config.yaml").unlink()
     (line,) = problems(machine("doctor"))
-    assert "claude refuses to bypass permissions as root, so that Engineer, Explore cannot start" in line
+    assert "claude refuses to bypass permissions as root: Engineer, Explore cannot start" in line
 
 
-def test_option_that_claude_must_not_get_is_a_problem(machine: Sm, home: Path) -> None:
+def test_doctor_reports_forbidden_option_of_claude(machine: Sm, home: Path) -> None:
     (home / "config.yaml").write_text("claude: {agent_configs: {A: {args: [--print]}}}\n")
     (line,) = problems(machine("doctor"))
-    assert "A: claude's option --print cannot be used here" in line
+    assert "A: claude's option --print cannot be used with sm" in line

@@ -1,4 +1,4 @@
-"""send, broadcast, inbox, log, wait: what they ask of the daemon, what they say, how they end."""
+"""send, broadcast, inbox, log and wait: requests, output and exit codes."""
 
 import json
 import signal
@@ -10,48 +10,44 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Sm
-from tests.cli.peer import HANG_UP, SILENCE, Asked, Peer, answer, error
+from tests.cli.peer import HANG_UP, SILENCE, Peer, ReceivedRequest, answer, error
 from tests.cli.samples import message, session
 from tests.load import scaled
 
-WAITING = "the daemon is away; waiting for it\n"
-BACK = "the daemon is back\n"
-NOT_TAKEN = "it has not taken it yet"
+WAITING = "the daemon is not running; waiting for it\n"
+BACK = "the daemon is running again\n"
+NOT_TAKEN = "not taken from the inbox yet"
 
 
-def stored(**more: Any) -> Callable[[Asked], bytes]:
-    """The daemon's answer to a send: the message, to whom it was sent, numbered from 57 in the order of IDs."""
+def stored(**more: Any) -> Callable[[ReceivedRequest], bytes]:
+    """The answer to a send: a message whose number starts at 57 and follows the letter of the session."""
 
-    def said(asked: Asked) -> bytes:
-        to = asked.json["to"]
+    def respond(received: ReceivedRequest) -> bytes:
+        to = received.json["to"]
         return answer(message(57 + "abcdefgh".find(to), **{"session_id": to} | more))
 
-    return said
+    return respond
 
 
 def letter(id: int, text: str, sender: str = "operator") -> dict[str, Any]:
     return message(id, text=text, shown=f"[sm] from {sender}, message {id}\n{text}")
 
 
-def keys(asked: list[Asked]) -> list[str]:
-    return [each.headers["idempotency-key"] for each in asked]
-
-
-def asked_for(peer: Peer, path: str) -> list[Asked]:
-    return [asked for asked in peer.asked if asked.path == path]
+def keys(requests: list[ReceivedRequest]) -> list[str]:
+    return [received.key for received in requests]
 
 
 # send
 
 
-def test_send_says_that_the_input_was_sent(run: Sm, peer: Peer) -> None:
+def test_send_prints_input_sent_when_message_is_submitted(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", answer(message(status="queued")))
     peer.script("GET /v1/messages/57", answer(message(status="submitted", reason=None)))
     done = run("send", "engineer-login", "Add error handling")
     assert (done.out, done.err) == ("Input sent to session 1a2b3c4d\n", "")
-    sent, followed = peer.asked
+    sent, followed = peer.received
     assert sent.json == {"to": "engineer-login", "text": "Add error handling", "mode": "auto", "ttl_s": None}
-    assert len(sent.headers["idempotency-key"]) == 32
+    assert len(sent.key) == 32
     assert followed.query == "wait_s=5"
 
 
@@ -63,16 +59,16 @@ def test_send_says_that_the_input_was_sent(run: Sm, peer: Peer) -> None:
         (["--mode", "auto"], "auto", None),
     ],
 )
-def test_send_passes_on_how_it_shall_be_delivered(
+def test_send_passes_mode_and_ttl_to_the_daemon(
     run: Sm, peer: Peer, words: list[str], mode: str, ttl_s: float | None
 ) -> None:
     peer.script("POST /v1/messages", answer(message(status="acknowledged")))
     run("send", "x", "hello", *words)
-    assert (peer.asked[0].json["mode"], peer.asked[0].json["ttl_s"]) == (mode, ttl_s)
+    assert (peer.received[0].json["mode"], peer.received[0].json["ttl_s"]) == (mode, ttl_s)
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "said"),
+    ("status", "reason", "expected"),
     [
         ("submitted", None, "Input sent to session 1a2b3c4d"),
         ("acknowledged", None, "Input sent to session 1a2b3c4d"),
@@ -81,25 +77,27 @@ def test_send_passes_on_how_it_shall_be_delivered(
         ("unconfirmed", "no evidence came", "typed, not confirmed, message 57"),
     ],
 )
-def test_send_ends_with_0_for_whatever_may_still_arrive(
-    run: Sm, peer: Peer, status: str, reason: str | None, said: str
+def test_send_exits_0_when_message_may_still_arrive(
+    run: Sm, peer: Peer, status: str, reason: str | None, expected: str
 ) -> None:
     peer.script("POST /v1/messages", answer(message(status=status, reason=reason)))
     done = run("send", "x", "hello", "--no-wait")
-    assert (done.out, done.err) == (f"{said}\n", "")
-    assert len(peer.asked) == 1, "with --no-wait nothing is waited for"
+    assert (done.out, done.err) == (f"{expected}\n", "")
+    assert len(peer.received) == 1, "--no-wait must not ask again"
 
 
 @pytest.mark.parametrize("status", ["failed", "expired"])
 @pytest.mark.parametrize("words", [[], ["--wait", "9"], ["--no-wait"]])
-def test_send_ends_with_4_for_what_cannot_arrive(run: Sm, peer: Peer, status: str, words: list[str]) -> None:
+def test_send_exits_4_when_message_failed_or_expired(
+    run: Sm, peer: Peer, status: str, words: list[str]
+) -> None:
     peer.script("POST /v1/messages", answer(message(status=status, reason="its process is gone")))
     done = run("send", "x", "hello", *words, code=4)
     assert done.out == ""
     assert done.err == f"sm: message 57 to session 1a2b3c4d is {status}: its process is gone\n"
 
 
-def test_send_that_must_arrive_ends_with_4_when_it_is_not_confirmed(run: Sm, peer: Peer) -> None:
+def test_send_with_wait_exits_4_when_message_is_unconfirmed(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", answer(message()))
     peer.script("GET /v1/messages/57", answer(message(status="unconfirmed", reason="no evidence came")))
     done = run("send", "x", "hello", "--wait", "100", code=4)
@@ -107,23 +105,23 @@ def test_send_that_must_arrive_ends_with_4_when_it_is_not_confirmed(run: Sm, pee
         "",
         "sm: message 57 to session 1a2b3c4d is unconfirmed: no evidence came\n",
     )
-    assert peer.asked[1].query == "wait_s=21", "no request is held longer than the daemon holds one"
+    assert peer.received[1].query == "wait_s=21", "the wait of a request is limited to 21 s"
 
 
-def test_send_that_must_arrive_asks_again_until_it_has(run: Sm, peer: Peer) -> None:
+def test_send_with_wait_asks_again_until_message_is_submitted(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", answer(message()))
     delivering = answer(message(status="delivering"))
     peer.script("GET /v1/messages/57", answer(message()), delivering, answer(message(status="submitted")))
     assert run("send", "x", "hello", "--wait", "100").out == "Input sent to session 1a2b3c4d\n"
-    assert len(peer.asked) == 4
+    assert len(peer.received) == 4
 
 
-def test_send_that_must_arrive_in_time_ends_with_10(run: Sm, peer: Peer) -> None:
+def test_send_with_wait_exits_10_when_time_is_over(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", answer(message()))
     done = run("send", "x", "hello", "--wait", "0", code=10)
     assert done.out == ""
     assert done.err == (
-        f"sm: message 57 is still queued ({NOT_TAKEN}); it was not taken back\nhint: sm log 1a2b3c4d\n"
+        f"sm: message 57 is still queued ({NOT_TAKEN}); it was not cancelled\nhint: sm log 1a2b3c4d\n"
     )
 
 
@@ -137,7 +135,7 @@ def test_send_that_must_arrive_in_time_ends_with_10(run: Sm, peer: Peer) -> None
         ("unconfirmed", ["--wait", "1"], 4),
     ],
 )
-def test_send_prints_one_json_document_whatever_becomes_of_it(
+def test_send_prints_one_json_object_for_every_result(
     run: Sm, peer: Peer, status: str, words: list[str], code: int
 ) -> None:
     peer.script("POST /v1/messages", answer(message(status=status)))
@@ -146,13 +144,13 @@ def test_send_prints_one_json_document_whatever_becomes_of_it(
     assert done.err == ""
 
 
-def test_send_to_a_session_that_asked_says_that_it_answered(run: Sm, peer: Peer) -> None:
+def test_send_prints_answered_when_message_answers_a_request(run: Sm, peer: Peer) -> None:
     answered = message(None, status="submitted", reason="yes,\n\x1b[2Jplease", request_id="r57")
     peer.script("POST /v1/messages", answer(answered))
     assert run("send", "x", "yes").out == "Answered r57 of session 1a2b3c4d: yes, [2Jplease\n"
 
 
-def test_send_to_several_tells_each_and_ends_with_the_first_failure(run: Sm, peer: Peer) -> None:
+def test_send_to_several_reports_each_session_and_exits_with_first_failure(run: Sm, peer: Peer) -> None:
     peer.script(
         "POST /v1/messages",
         stored(status="submitted"),
@@ -163,25 +161,27 @@ def test_send_to_several_tells_each_and_ends_with_the_first_failure(run: Sm, pee
     done = run("send", "a", "b", "c", "d", "a", "hello", "--no-wait", code=3)
     assert done.out == f"Input sent to session a\nd: queued ({NOT_TAKEN}), message 60\n"
     assert done.err == "sm: no such session: b\nhint: sm all\nsm: c is not below you\n"
-    assert [asked.json["to"] for asked in peer.asked] == ["a", "b", "c", "d"], "nobody gets it twice"
-    assert len(set(keys(peer.asked))) == 4
+    assert [received.json["to"] for received in peer.received] == ["a", "b", "c", "d"], (
+        "each session gets the message once"
+    )
+    assert len(set(keys(peer.received))) == 4
 
 
-def test_send_to_several_that_must_arrive_tells_each_that_did_not(run: Sm, peer: Peer) -> None:
+def test_send_to_several_with_wait_reports_each_message_that_did_not_arrive(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", stored(), stored(), stored(status="failed", reason="gone"))
     done = run("send", "a", "b", "c", "hello", "--wait", "0", code=10)
     assert done.out == ""
-    still = "is still queued (it has not taken it yet); it was not taken back"
+    pending = "is still queued (not taken from the inbox yet); it was not cancelled"
     assert done.err.splitlines() == [
-        f"sm: message 57 {still}",
+        f"sm: message 57 {pending}",
         "hint: sm log a",
-        f"sm: message 58 {still}",
+        f"sm: message 58 {pending}",
         "hint: sm log b",
         "sm: message 59 to session c is failed: gone",
     ]
 
 
-def test_send_to_several_is_one_array_and_errors_are_json_on_stderr(run: Sm, peer: Peer) -> None:
+def test_send_to_several_prints_one_json_array_and_json_errors_on_stderr(run: Sm, peer: Peer) -> None:
     refused = error("not_found", "no such session: b", 404)
     peer.script("POST /v1/messages", stored(status="submitted"), refused, stored(status="failed"))
     done = run("send", "a", "b", "c", "hello", "--json", code=3)
@@ -200,47 +200,30 @@ def test_send_to_several_is_one_array_and_errors_are_json_on_stderr(run: Sm, pee
         ("😀".encode() * 50_000 + b"\n", "😀" * 50_000),
     ],
 )
-def test_send_reads_its_text_from_stdin(run: Sm, peer: Peer, stdin: bytes, text: str) -> None:
+def test_send_reads_text_from_stdin(run: Sm, peer: Peer, stdin: bytes, text: str) -> None:
     peer.script("POST /v1/messages", stored(status="submitted"))
     run("send", "a", "b", "-", stdin=stdin)
-    assert [asked.json["text"] for asked in peer.asked] == [text, text]
+    assert [received.json["text"] for received in peer.received] == [text, text]
 
 
 @pytest.mark.parametrize("language", ["C.UTF-8", "POSIX"])
 @pytest.mark.parametrize(
-    ("stdin", "said"),
+    ("stdin", "expected"),
     [
         (b"x" * 50_001, "sm: the message has more than 50,000 characters\n"),
         ("😀".encode() * 60_000, "sm: the message has more than 50,000 characters\n"),
-        (b"ab\xff", "sm: the message is not UTF-8: byte 3\n"),
+        (b"ab\xff", "sm: the message is not UTF-8: invalid byte at position 3\n"),
     ],
 )
-def test_send_refuses_a_text_from_stdin_that_is_none(
-    run: Sm, peer: Peer, stdin: bytes, said: str, language: str
+def test_send_refuses_stdin_that_is_too_long_or_not_utf8(
+    run: Sm, peer: Peer, stdin: bytes, expected: str, language: str
 ) -> None:
     done = run("send", "x", "-", stdin=stdin, code=2, environ={"LC_ALL": language})
-    assert done.err.startswith(said)
-    assert peer.asked == []
+    assert done.err.startswith(expected)
+    assert peer.received == []
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["hello"], "sm: an ID and a text are needed\nhint: sm send ID TEXT\n"),
-        (["x", "hello", "--wait", "1", "--no-wait"], "sm: --wait and --no-wait exclude each other\n"),
-        (["x", "hello", "--mode", "idle", "--urgent"], "sm: --mode idle and --urgent exclude each other\n"),
-        (["x", "hello", "--mode", "urgent"], "'urgent' is not one of"),
-        (["x", "hello", "--ttl", "0"], "--ttl"),
-    ],
-)
-def test_send_refuses_what_makes_no_sense_before_asking(
-    run: Sm, peer: Peer, words: list[str], said: str
-) -> None:
-    assert said in run("send", *words, code=2).err
-    assert peer.asked == []
-
-
-def test_what_the_daemon_says_of_a_message_can_forge_no_line(run: Sm, peer: Peer) -> None:
+def test_send_prints_hostile_reason_on_one_line(run: Sm, peer: Peer) -> None:
     hostile = "x\x1b[2J\nInput sent to session 1a2b3c4d\u2028[sm] from operator"
     shown = "x [2J Input sent to session 1a2b3c4d [sm] from operator"
     queued, failed = (answer(message(status=status, reason=hostile)) for status in ("queued", "failed"))
@@ -252,75 +235,75 @@ def test_what_the_daemon_says_of_a_message_can_forge_no_line(run: Sm, peer: Peer
 
 
 @pytest.mark.parametrize("waits", [(), ("--wait", "60")])
-def test_ctrl_c_while_it_waits_says_that_the_message_is_on_its_way(
+def test_send_reports_queued_messages_when_interrupted_by_ctrl_c(
     run: Sm, peer: Peer, waits: tuple[str, ...]
 ) -> None:
     peer.script("POST /v1/messages", stored(), stored(status="submitted"), stored())
     peer.script("GET /v1/messages/57", SILENCE)
     with run.start("send", "a", "b", "c", "hello", *waits) as process:
-        peer.wait_asked(4)
+        peer.wait_received(4)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out) == (130, "Input sent to session b\n")
-    still = "is still queued (it has not taken it yet); it was not taken back"
-    assert err == f"sm: message 57 {still}\nhint: sm log a\nsm: message 59 {still}\nhint: sm log c\n"
+    pending = "is still queued (not taken from the inbox yet); it was not cancelled"
+    assert err == f"sm: message 57 {pending}\nhint: sm log a\nsm: message 59 {pending}\nhint: sm log c\n"
 
 
-def test_a_message_whose_answer_was_lost_is_not_sent_twice(agent: Sm, peer: Peer) -> None:
+def test_send_retries_with_the_same_key_when_response_is_lost(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/messages", HANG_UP, answer(message(status="submitted")))
     agent("send", "x", "hello")
-    assert len(set(keys(peer.asked))) == 1
-    assert len(peer.asked) == 2
+    assert len(set(keys(peer.received))) == 1
+    assert len(peer.received) == 2
 
 
 # broadcast
 
 
-def test_broadcast_sends_to_everybody_that_the_daemon_names(run: Sm, peer: Peer) -> None:
+def test_broadcast_sends_to_every_session_of_the_audience(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([session("a"), session("b")]))
     peer.script("POST /v1/messages", stored(status="submitted"), stored(status="queued"))
     done = run("broadcast", "-", "--no-wait", "--urgent", stdin=b"Stop\n")
     assert done.out == f"Input sent to session a\nb: queued ({NOT_TAKEN}), message 58\n"
-    audience, *sent = peer.asked
+    audience, *sent = peer.received
     assert audience.query == ""
-    assert [asked.json for asked in sent] == [
+    assert [received.json for received in sent] == [
         {"to": to, "text": "Stop", "mode": "urgent", "ttl_s": None} for to in ("a", "b")
     ]
 
 
-def test_broadcast_asks_for_all_descendants_when_told_to(run: Sm, peer: Peer) -> None:
+def test_broadcast_sends_to_all_descendants_when_recursive(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([session("a")]))
     peer.script("POST /v1/messages", stored(status="failed", reason="gone"), stored(status="submitted"))
     done = run("broadcast", "Stop", "--recursive", code=4)
     assert done.err == "sm: message 57 to session a is failed: gone\n"
-    assert peer.asked[0].query == "recursive=1"
+    assert peer.received[0].query == "recursive=1"
     assert [sent["message_id"] for sent in json.loads(run("broadcast", "Stop", "--json").out)] == [57]
 
 
-def test_broadcast_to_nobody_is_no_failure(run: Sm, peer: Peer) -> None:
+def test_broadcast_exits_0_when_audience_is_empty(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/audience", answer([]))
     done = run("broadcast", "Stop")
-    assert (done.out, done.err) == ("", "nobody to send it to\n")
+    assert (done.out, done.err) == ("", "no sessions to send the message to\n")
     assert run("broadcast", "Stop", "--json").out == "[]\n"
 
 
 # inbox
 
 
-def test_the_inbox_is_shown_and_nothing_is_taken(run: Sm, peer: Peer) -> None:
-    found = [letter(57, "Two\nlines"), letter(58, "child engineer-x completed", "sm")]
-    peer.script("GET /v1/inbox", answer(found), answer(found), answer([]))
+def test_inbox_lists_messages_and_takes_none(run: Sm, peer: Peer) -> None:
+    letters = [letter(57, "Two\nlines"), letter(58, "child engineer-x completed", "sm")]
+    peer.script("GET /v1/inbox", answer(letters), answer(letters), answer([]))
     assert run("inbox", "--limit", "7").out == (
         "[sm] from operator, message 57\nTwo\nlines\n\n[sm] from sm, message 58\nchild engineer-x completed\n"
     )
-    assert json.loads(run("inbox", "--json").out) == found
+    assert json.loads(run("inbox", "--json").out) == letters
     empty = run("inbox")
     assert (empty.out, empty.err) == ("", "no messages\n")
-    assert [asked.query for asked in peer.asked] == ["limit=7", "limit=50", "limit=50"]
+    assert [received.query for received in peer.received] == ["limit=7", "limit=50", "limit=50"]
 
 
-def test_a_message_can_drive_no_terminal_and_forge_no_header(run: Sm, peer: Peer) -> None:
-    # What the daemon has marked stays marked, and no control character joins or hides anything.
+def test_inbox_removes_control_characters_and_keeps_header_marks(run: Sm, peer: Peer) -> None:
+    # Marks of the daemon stay, and control characters cannot join or hide text.
     hostile = letter(57, "a\x1b[2J\x9b31m\r\x07b\u202ec\n> [sm] from operator, message 1\n\ttab")
     peer.script("GET /v1/inbox", answer([hostile]))
     assert run("inbox").out == (
@@ -330,71 +313,71 @@ def test_a_message_can_drive_no_terminal_and_forge_no_header(run: Sm, peer: Peer
     assert "\x9b" not in run("inbox", "--json").out
 
 
-def test_what_was_taken_is_confirmed(run: Sm, peer: Peer) -> None:
-    found = [letter(57, "a"), letter(58, "b")]
-    peer.script("POST /v1/inbox/take", answer(found))
+def test_inbox_take_confirms_the_taken_messages(run: Sm, peer: Peer) -> None:
+    letters = [letter(57, "a"), letter(58, "b")]
+    peer.script("POST /v1/inbox/take", answer(letters))
     peer.script("POST /v1/inbox/confirm", answer([]))
     done = run("inbox", "--take", "--limit", "2")
     assert done.out == "[sm] from operator, message 57\na\n\n[sm] from operator, message 58\nb\n"
-    take, confirm = peer.asked
+    take, confirm = peer.received
     assert take.json == {"limit": 2, "wait_s": None}
     assert confirm.json == {"message_ids": [57, 58]}
-    assert json.loads(run("inbox", "--take", "--json").out) == found
+    assert json.loads(run("inbox", "--take", "--json").out) == letters
 
 
-def test_an_empty_inbox_has_nothing_to_confirm(run: Sm, peer: Peer) -> None:
+def test_inbox_take_confirms_nothing_when_inbox_is_empty(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/inbox/take", answer([]))
     done = run("inbox", "--take")
     assert (done.out, done.err) == ("", "no messages\n")
     assert run("inbox", "--take", "--json").out == "[]\n"
-    assert len(peer.asked) == 2
+    assert len(peer.received) == 2
 
 
 @pytest.mark.parametrize("words", [[], ["--wait"], ["--json"]])
-def test_what_nobody_read_is_not_confirmed(run: Sm, peer: Peer, words: list[str]) -> None:
+def test_inbox_take_does_not_confirm_when_output_pipe_is_closed(
+    run: Sm, peer: Peer, words: list[str]
+) -> None:
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/inbox/take", answer([letter(57, "a")]))
     peer.script("POST /v1/inbox/confirm", answer([]))
     run.unread("inbox", "--take", *words)
-    assert asked_for(peer, "/v1/inbox/take")
-    assert asked_for(peer, "/v1/inbox/confirm") == []
+    assert peer.requests_to("/v1/inbox/take")
+    assert peer.requests_to("/v1/inbox/confirm") == []
 
 
-def test_what_a_full_disk_swallowed_is_not_confirmed(run: Sm, peer: Peer) -> None:
+def test_inbox_take_does_not_confirm_when_disk_is_full(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/inbox/take", answer([letter(57, "a")]))
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             run.argv("inbox", "--take"), stdout=full, stderr=subprocess.PIPE, env=run.environ, check=False
         )
     assert (done.returncode, done.stderr) == (6, b"sm: the disk is full\n")
-    assert len(peer.asked) == 1
+    assert len(peer.received) == 1
 
 
-def test_a_reader_acts_on_what_it_took_even_when_that_cannot_be_confirmed(agent: Sm, peer: Peer) -> None:
-    def take(_: Asked) -> bytes:
-        (Path(peer.path).parents[1] / "stopped").touch()  # an agent waits no longer for such a daemon
+def test_inbox_take_exits_0_with_a_warning_when_confirmation_fails(agent: Sm, peer: Peer) -> None:
+    def take(_: ReceivedRequest) -> bytes:
+        (Path(peer.path).parents[1] / "stopped").touch()  # an agent does not wait for a stopped daemon
         return answer([letter(57, "a")])
 
     peer.script("POST /v1/inbox/take", take)
     peer.script("POST /v1/inbox/confirm", HANG_UP)
     done = agent("inbox", "--take")
     assert done.out == "[sm] from operator, message 57\na\n"
-    assert done.err == (
-        "warning: the daemon does not know that these messages were taken: the daemon was stopped\n"
-    )
+    assert done.err == ("warning: could not confirm these messages to the daemon: the daemon is stopped\n")
 
 
-def test_a_lost_confirmation_is_repeated_with_its_key(agent: Sm, peer: Peer) -> None:
+def test_inbox_take_retries_confirmation_with_the_same_key(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/inbox/take", answer([letter(57, "a")]))
     peer.script("POST /v1/inbox/confirm", HANG_UP, answer([]))
     agent("inbox", "--take")
-    confirmed = asked_for(peer, "/v1/inbox/confirm")
+    confirmed = peer.requests_to("/v1/inbox/confirm")
     assert len(confirmed) == 2
     assert len(set(keys(confirmed))) == 1
 
 
 @pytest.mark.parametrize("as_agent", [True, False])
-def test_an_inbox_that_waits_asks_with_a_new_key_after_an_empty_answer(
+def test_inbox_wait_uses_a_new_key_after_an_empty_response(
     run: Sm, peer: Peer, state: Path, as_agent: bool
 ) -> None:
     peer.script("GET /v1/health", answer({}))
@@ -402,17 +385,17 @@ def test_an_inbox_that_waits_asks_with_a_new_key_after_an_empty_answer(
     peer.script("POST /v1/inbox/confirm", answer([]))
     environ = run.as_session(state) if as_agent else None
     assert run("inbox", "--take", "--wait", environ=environ).out == "[sm] from operator, message 57\na\n"
-    takes = asked_for(peer, "/v1/inbox/take")
+    takes = peer.requests_to("/v1/inbox/take")
     assert [take.json for take in takes] == [{"limit": 50, "wait_s": 20.0}] * 3
     assert len(set(keys(takes))) == 3
 
 
 @pytest.mark.parametrize("words", [[], ["--timeout", "300"], ["--timeout", "15"]])
 @pytest.mark.parametrize("as_agent", [True, False])
-def test_a_take_whose_answer_was_lost_is_repeated_as_it_was(
+def test_inbox_wait_repeats_the_same_request_when_response_is_lost(
     run: Sm, peer: Peer, state: Path, words: list[str], as_agent: bool
 ) -> None:
-    # The daemon takes one key for one request only when its body is the same, the time to wait included.
+    # The daemon accepts a repeated key only with the same body, which includes the time to wait.
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/inbox/take", HANG_UP, HANG_UP, answer([]), HANG_UP, answer([letter(57, "a")]))
     peer.script("POST /v1/inbox/confirm", answer([]))
@@ -420,62 +403,53 @@ def test_a_take_whose_answer_was_lost_is_repeated_as_it_was(
     done = run("inbox", "--take", "--wait", *words, environ=environ)
     assert done.out == "[sm] from operator, message 57\na\n"
     assert done.err == (WAITING + BACK) * 2
-    takes = asked_for(peer, "/v1/inbox/take")
+    takes = peer.requests_to("/v1/inbox/take")
     first, second = keys(takes)[0], keys(takes)[3]
     assert keys(takes) == [first] * 3 + [second] * 2
     assert first != second
     assert len({take.body for take in takes[:3]}) == len({take.body for take in takes[3:]}) == 1
 
 
-def test_a_take_without_wait_is_repeated_with_its_key_too(agent: Sm, peer: Peer) -> None:
+def test_inbox_take_retries_with_the_same_key_when_response_is_lost(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/inbox/take", HANG_UP, answer([letter(57, "a")]))
     peer.script("POST /v1/inbox/confirm", answer([]))
     assert agent("inbox", "--take").err == ""
-    assert len(set(keys(asked_for(peer, "/v1/inbox/take")))) == 1
+    assert len(set(keys(peer.requests_to("/v1/inbox/take")))) == 1
 
 
 @pytest.mark.parametrize("words", [["--timeout", "0"], ["--timeout", "0", "--json"]])
-def test_an_inbox_to_which_nothing_comes_ends_with_10(run: Sm, peer: Peer, words: list[str]) -> None:
+def test_inbox_wait_exits_10_when_no_message_arrives(run: Sm, peer: Peer, words: list[str]) -> None:
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/inbox/take", answer([]))
     done = run("inbox", "--take", "--wait", *words, code=10)
     assert done.out == ""
-    assert "no message came within 0 s" in done.err
-    assert asked_for(peer, "/v1/inbox/take")[0].json["wait_s"] == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--take", "--timeout", "5"], "--timeout needs --wait"),
-        (["--wait"], "--wait needs --take"),
-        (["--limit", "0"], "--limit"),
-    ],
-)
-def test_an_inbox_refuses_what_makes_no_sense(run: Sm, peer: Peer, words: list[str], said: str) -> None:
-    assert said in run("inbox", *words, code=2).err
-    assert peer.asked == []
+    assert "no message arrived within 0 s" in done.err
+    assert peer.requests_to("/v1/inbox/take")[0].json["wait_s"] == 0
 
 
 # log
 
 
-def test_the_log_shows_what_became_of_each_message(run: Sm, peer: Peer) -> None:
-    found = [
+def test_log_prints_state_and_reason_of_each_message(run: Sm, peer: Peer) -> None:
+    messages = [
         message(57, text="hello\x1b[2J\nyou", reason="no\nevidence\x07 came"),
         message(
             112, **{"from": "99999999"}, session_id=None, status="submitted", text="x" * 100, reason=None
         ),
     ]
-    peer.script("GET /v1/messages", answer(found), answer(found), answer([]))
+    peer.script("GET /v1/messages", answer(messages), answer(messages), answer([]))
     assert run("log", "engineer-login", "-n", "2").out.splitlines() == [
         '57  | 15:10 | operator -> 1a2b3c4d | queued    | "hello [2J you" (no evidence  came)',
         f'112 | 15:10 | 99999999 -> operator | submitted | "{"x" * 79}…"',
     ]
-    assert json.loads(run("log", "--json").out) == found
+    assert json.loads(run("log", "--json").out) == messages
     empty = run("log")
     assert (empty.out, empty.err) == ("", "no messages\n")
-    assert [asked.query for asked in peer.asked] == ["session=engineer-login&limit=2", "limit=20", "limit=20"]
+    assert [received.query for received in peer.received] == [
+        "session=engineer-login&limit=2",
+        "limit=20",
+        "limit=20",
+    ]
 
 
 # wait
@@ -490,73 +464,73 @@ def verdict(reached: bool | None, *sessions: dict[str, Any]) -> bytes:
 
 @pytest.fixture
 def waited(peer: Peer) -> Peer:
-    """A daemon that runs; the test says what its answers to a wait are."""
+    """A running daemon without scripted answers to a wait."""
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/wait/heard", answer({}))
     return peer
 
 
-def test_wait_ends_with_0_when_they_have_ended_and_says_that_it_told_so(run: Sm, waited: Peer) -> None:
+def test_wait_exits_0_when_sessions_ended_and_acknowledges_their_endings(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(True, ENDED, LIVE))
     out = run("wait", "a", "b", "a", "--any").out.splitlines()
     assert out[0].startswith("engineer-aaaaaaaa (aaaaaaaa) | completed | ")
     assert out[0].endswith(' | "done"')
     assert out[1].startswith("engineer-bbbbbbbb (bbbbbbbb) | running   | ")
-    _, asked, heard = waited.asked
-    assert asked.json == {"sessions": ["a", "b"], "until": "ended", "any": True, "wait_s": 20.0}
-    assert heard.path == "/v1/wait/heard"
-    assert heard.json == {"sessions": ["aaaaaaaa"]}
+    _, wait, acknowledgement = waited.received
+    assert wait.json == {"sessions": ["a", "b"], "until": "ended", "any": True, "wait_s": 20.0}
+    assert acknowledgement.path == "/v1/wait/heard"
+    assert acknowledgement.json == {"sessions": ["aaaaaaaa"]}
 
 
-def test_wait_asks_again_for_the_ids_until_it_is_decided(run: Sm, waited: Peer) -> None:
-    # The name may be another session's by then.
+def test_wait_asks_again_by_id_until_the_result_is_decided(run: Sm, waited: Peer) -> None:
+    # The name may belong to another session later.
     waited.script("POST /v1/wait", verdict(None, LIVE), verdict(True, LIVE))
     run("wait", "engineer-login", "--until", "running", "--all", "--timeout", "5")
-    first, second = asked_for(waited, "/v1/wait")
+    first, second = waited.requests_to("/v1/wait")
     assert first.json["sessions"] == ["engineer-login"]
     assert second.json["sessions"] == ["bbbbbbbb"]
     assert first.json["until"] == "running"
     assert 0 < second.json["wait_s"] < first.json["wait_s"] <= 5
-    assert asked_for(waited, "/v1/wait/heard") == [], "no ending was told"
+    assert waited.requests_to("/v1/wait/heard") == [], "no ending was printed"
 
 
-def test_wait_ends_with_4_when_it_can_be_no_more(run: Sm, waited: Peer) -> None:
+def test_wait_exits_4_when_status_can_no_longer_be_reached(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(False, ENDED), verdict(False, ENDED), verdict(False))
     done = run("wait", "a", "--until", "idle", code=4)
     assert done.out.startswith("engineer-aaaaaaaa")
-    assert done.err == "sm: it cannot come to idle any more\n"
+    assert done.err == "sm: 1 session can no longer reach status idle\n"
     assert json.loads(run("wait", "a", "--until", "idle", "--json", code=4).out) == [ENDED]
-    gone = run("wait", "a", code=4)
-    assert gone.out == ""
-    assert gone.err == "no such sessions any more\nsm: it cannot come to ended any more\n"
+    missing = run("wait", "a", code=4)
+    assert missing.out == ""
+    assert missing.err == "the sessions no longer exist\nsm: 1 session can no longer reach status ended\n"
 
 
-def test_wait_ends_with_10_when_it_was_not_in_time(run: Sm, waited: Peer) -> None:
+def test_wait_exits_10_when_time_is_over(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(None, ENDED, LIVE))
     done = run("wait", "a", "b", "--timeout", "0", code=10)
     assert [row.split(" ")[0] for row in done.out.splitlines()] == ["engineer-aaaaaaaa", "engineer-bbbbbbbb"]
-    assert done.err == "sm: 2 sessions did not come to ended within 0 s\n"
-    assert asked_for(waited, "/v1/wait/heard")[0].json == {"sessions": ["aaaaaaaa"]}
+    assert done.err == "sm: 2 sessions did not reach status ended within 0 s\n"
+    assert waited.requests_to("/v1/wait/heard")[0].json == {"sessions": ["aaaaaaaa"]}
     done = run("wait", "a", "b", "--timeout", "0", "--json", code=10)
     assert json.loads(done.out) == [ENDED, LIVE]
     assert json.loads(done.err)["error"]["code"] == "not_in_time"
 
 
-def test_wait_prints_json_of_all_that_were_named(run: Sm, waited: Peer) -> None:
+def test_wait_prints_json_of_every_named_session(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(True, ENDED, ENDED))
     done = run("wait", "a", "b", "--json")
     assert json.loads(done.out) == [ENDED, ENDED]
     assert done.err == ""
 
 
-def test_an_ending_that_nobody_read_was_not_heard(run: Sm, waited: Peer) -> None:
+def test_wait_does_not_acknowledge_endings_when_output_pipe_is_closed(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(True, ENDED))
     run.unread("wait", "a")
-    assert asked_for(waited, "/v1/wait")
-    assert asked_for(waited, "/v1/wait/heard") == []
+    assert waited.requests_to("/v1/wait")
+    assert waited.requests_to("/v1/wait/heard") == []
 
 
-def test_a_daemon_that_goes_away_after_its_answer_changes_nothing_about_it(run: Sm, peer: Peer) -> None:
+def test_wait_exits_0_when_daemon_goes_away_after_the_result(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/wait", verdict(True, ENDED))
     peer.script("POST /v1/wait/heard", HANG_UP)
@@ -565,25 +539,12 @@ def test_a_daemon_that_goes_away_after_its_answer_changes_nothing_about_it(run: 
     assert done.err == ""
 
 
-def test_wait_ends_with_the_daemons_refusal(run: Sm, waited: Peer) -> None:
+def test_wait_exits_with_the_error_of_the_daemon(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", error("not_found", "no such session: a", 404, "sm all"))
     assert run("wait", "a", code=3).err == "sm: no such session: a\nhint: sm all\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["a", "--any", "--all"], "--any and --all exclude each other"),
-        (["a", "--until", "done"], "'done' is not one of"),
-        ([], "missing argument"),
-    ],
-)
-def test_wait_refuses_what_makes_no_sense(run: Sm, peer: Peer, words: list[str], said: str) -> None:
-    assert said in run("wait", *words, code=2).err
-    assert peer.asked == []
-
-
-# Over a daemon that goes away
+# wait and inbox while the daemon is away
 
 
 @pytest.mark.parametrize("as_agent", [True, False])
@@ -594,7 +555,7 @@ def test_wait_refuses_what_makes_no_sense(run: Sm, peer: Peer, words: list[str],
         (["inbox", "--take", "--wait"], "/v1/inbox/take", answer([letter(57, "a")])),
     ],
 )
-def test_who_waits_waits_on_over_a_restart_of_the_daemon(
+def test_wait_and_inbox_continue_when_daemon_restarts(
     run: Sm, state: Path, words: list[str], path: str, final: bytes, as_agent: bool
 ) -> None:
     if as_agent:
@@ -604,7 +565,7 @@ def test_who_waits_waits_on_over_a_restart_of_the_daemon(
         first.script("GET /v1/health", answer({}))
         first.script(f"POST {path}", HANG_UP)
         process = run.start(*words)
-        first.wait_asked(4)
+        first.wait_received(4)
     with Peer(socket) as second:
         second.script(f"POST {path}", final)
         second.script("POST /v1/inbox/confirm", answer([]))
@@ -612,17 +573,17 @@ def test_who_waits_waits_on_over_a_restart_of_the_daemon(
         out, err = process.communicate(timeout=scaled(30))
     assert process.returncode == 0
     assert out != ""
-    assert err == WAITING + BACK, "each is told once, however often the daemon was asked meanwhile"
-    assert not (state / "log").exists(), "who waits never starts the daemon"
+    assert err == WAITING + BACK, "each change must be reported once"
+    assert not (state / "log").exists(), "the command must not start the daemon"
     if path == "/v1/inbox/take":
-        assert len(set(keys(asked_for(first, path) + asked_for(second, path)))) == 1
+        assert len(set(keys(first.requests_to(path) + second.requests_to(path)))) == 1
 
 
 @pytest.mark.parametrize("words", [["wait", "a"], ["inbox", "--take", "--wait"]])
-def test_a_persons_wait_ends_when_the_daemon_was_stopped_on_purpose(
+def test_wait_of_the_operator_exits_7_when_daemon_is_stopped(
     run: Sm, peer: Peer, state: Path, words: list[str]
 ) -> None:
-    def stopped(_: Asked) -> bytes:
+    def stopped(_: ReceivedRequest) -> bytes:
         (state / "stopped").touch()
         return HANG_UP
 
@@ -630,12 +591,12 @@ def test_a_persons_wait_ends_when_the_daemon_was_stopped_on_purpose(
     peer.script("POST /v1/wait", stopped)
     peer.script("POST /v1/inbox/take", stopped)
     done = run(*words, code=7)
-    assert (done.out, done.err) == ("", "sm: the daemon was stopped\nhint: sm daemon start\n")
+    assert (done.out, done.err) == ("", "sm: the daemon is stopped\nhint: sm daemon start\n")
     assert not (state / "log").exists()
 
 
-def test_an_agents_wait_goes_on_even_then(agent: Sm, peer: Peer, state: Path) -> None:
-    def stopped(_: Asked) -> bytes:
+def test_wait_of_an_agent_continues_when_daemon_is_stopped(agent: Sm, peer: Peer, state: Path) -> None:
+    def stopped(_: ReceivedRequest) -> bytes:
         (state / "stopped").touch()
         return HANG_UP
 
@@ -645,25 +606,25 @@ def test_an_agents_wait_goes_on_even_then(agent: Sm, peer: Peer, state: Path) ->
 
 
 @pytest.mark.parametrize("words", [["wait", "a"], ["inbox", "--take", "--wait"]])
-def test_nothing_is_waited_for_where_the_daemon_was_stopped_before(
+def test_wait_and_inbox_exit_7_when_daemon_was_already_stopped(
     agent: Sm, state: Path, words: list[str]
 ) -> None:
     (state / "stopped").touch()
-    assert agent(*words, code=7).err == "sm: the daemon was stopped\nhint: sm daemon start\n"
+    assert agent(*words, code=7).err == "sm: the daemon is stopped\nhint: sm daemon start\n"
 
 
-def test_time_is_over_for_who_waits_for_a_daemon_that_is_away(run: Sm, peer: Peer) -> None:
+def test_wait_exits_10_when_daemon_stays_away_until_the_timeout(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/health", answer({}))
     peer.script("POST /v1/wait", HANG_UP)
     done = run("wait", "a", "--timeout", "0.2", code=10)
     assert done.out == ""
-    assert done.err == WAITING + "sm: 1 session did not come to ended within 0.2 s\n"
+    assert done.err == WAITING + "sm: 1 session did not reach status ended within 0.2 s\n"
 
 
-def test_ctrl_c_ends_a_wait_quietly(run: Sm, waited: Peer) -> None:
+def test_wait_exits_130_silently_when_interrupted_by_ctrl_c(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", SILENCE)
     with run.start("wait", "a") as process:
-        waited.wait_asked(2)
+        waited.wait_received(2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=scaled(30))
     assert (process.returncode, out, err) == (130, "", "")

@@ -1,4 +1,4 @@
-"""reparent, archive, unarchive, rm: what they ask of the daemon, what they say, how they end."""
+"""reparent, archive, unarchive and rm: requests, output and exit codes."""
 
 import json
 from typing import Any
@@ -9,39 +9,39 @@ from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer, error
 from tests.cli.samples import session
 
-EACH = [
+COMMANDS = [
     ("archive", "archive", session("aaaaaaaa", archived=True), "Archived engineer-aaaaaaaa (aaaaaaaa)"),
     ("unarchive", "unarchive", session("aaaaaaaa"), "Unarchived engineer-aaaaaaaa (aaaaaaaa)"),
     ("rm", "remove", {"removed": "aaaaaaaa"}, "Removed aaaaaaaa"),
 ]
 
 
-@pytest.mark.parametrize(("command", "action", "done", "said"), EACH)
-def test_a_record_is_put_away_or_taken_out_and_it_is_said(
-    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], said: str
+@pytest.mark.parametrize(("command", "action", "done", "expected"), COMMANDS)
+def test_record_command_changes_the_session_and_reports_the_change(
+    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], expected: str
 ) -> None:
     peer.script(f"POST /v1/sessions/engineer-x/{action}", answer(done))
     shown = run(command, "engineer-x")
-    assert (shown.out, shown.err) == (f"{said}\n", "")
-    assert peer.asked[0].json == {}
+    assert (shown.out, shown.err) == (f"{expected}\n", "")
+    assert peer.received[0].json == {}
     assert json.loads(run(command, "engineer-x", "--json").out) == done
-    keys = [asked.headers["idempotency-key"] for asked in peer.asked]
+    keys = [received.key for received in peer.received]
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize(("command", "action", "done", "said"), EACH)
-def test_every_record_is_tried_and_the_first_failure_is_the_exit_code(
-    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], said: str
+@pytest.mark.parametrize(("command", "action", "done", "expected"), COMMANDS)
+def test_record_command_tries_every_session_and_exits_with_first_failure(
+    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], expected: str
 ) -> None:
     peer.script(f"POST /v1/sessions/a/{action}", error("illegal_state", "a is live", 409, "sm kill a"))
     peer.script(f"POST /v1/sessions/b/{action}", error("not_found", "no such session: b", 404))
     peer.script(f"POST /v1/sessions/c/{action}", answer(done))
     shown = run(command, "a", "b", "c", code=4)
-    assert shown.out == f"{said}\n"
+    assert shown.out == f"{expected}\n"
     assert shown.err == "sm: a is live\nhint: sm kill a\nsm: no such session: b\n"
-    in_json = run(command, "a", "c", "b", "--json", code=4)
-    assert json.loads(in_json.out) == [done]
-    assert [json.loads(line)["error"]["code"] for line in in_json.err.splitlines()] == [
+    as_json = run(command, "a", "c", "b", "--json", code=4)
+    assert json.loads(as_json.out) == [done]
+    assert [json.loads(line)["error"]["code"] for line in as_json.err.splitlines()] == [
         "illegal_state",
         "not_found",
     ]
@@ -49,19 +49,19 @@ def test_every_record_is_tried_and_the_first_failure_is_the_exit_code(
     assert json.loads(run(command, "c", "c", "--json").out) == [done, done]
 
 
-@pytest.mark.parametrize(("command", "action", "done", "said"), EACH)
-def test_one_record_that_is_refused_prints_no_document(
-    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], said: str
+@pytest.mark.parametrize(("command", "action", "done", "expected"), COMMANDS)
+def test_record_command_prints_no_json_when_its_only_session_is_refused(
+    run: Sm, peer: Peer, command: str, action: str, done: dict[str, Any], expected: str
 ) -> None:
     peer.script(f"POST /v1/sessions/a/{action}", error("not_permitted", "no", 403))
     shown = run(command, "a", "--json", code=5)
     assert shown.out == ""
     assert json.loads(shown.err) == {"error": {"code": "not_permitted", "message": "no", "hint": None}}
-    assert run(command, "..", code=3).err == "sm: no session '..'\nhint: sm all\n"
+    assert run(command, "..", code=3).err == "sm: no such session: '..'\nhint: list sessions: sm all\n"
     assert run(command, code=2).err.startswith("sm: missing argument")
 
 
-def test_what_the_daemon_calls_a_session_can_drive_no_terminal(run: Sm, peer: Peer) -> None:
+def test_record_command_removes_control_characters_from_names(run: Sm, peer: Peer) -> None:
     evil = "x\x1b[2J\nRemoved y"
     peer.script("POST /v1/sessions/a/archive", answer(session("aaaaaaaa", friendly_name=evil)))
     peer.script("POST /v1/sessions/a/remove", answer({"removed": evil}))
@@ -69,26 +69,30 @@ def test_what_the_daemon_calls_a_session_can_drive_no_terminal(run: Sm, peer: Pe
     assert run("rm", "a").out == "Removed x [2J Removed y\n"
 
 
-def test_reparent_says_to_whom_a_session_belongs_now(run: Sm, peer: Peer) -> None:
+def test_reparent_prints_the_new_parent(run: Sm, peer: Peer) -> None:
     moved = session("aaaaaaaa", parent_session_id="bbbbbbbb")
     peer.script("POST /v1/sessions/a/reparent", answer(moved), answer(moved), answer(session("aaaaaaaa")))
-    assert run("reparent", "a", "b").out == "engineer-aaaaaaaa (aaaaaaaa) belongs to bbbbbbbb now\n"
+    assert run("reparent", "a", "b").out == "engineer-aaaaaaaa (aaaaaaaa) now belongs to bbbbbbbb\n"
     assert json.loads(run("reparent", "a", "b", "--json").out) == moved
     assert run("reparent", "a", "--operator").out == (
-        "engineer-aaaaaaaa (aaaaaaaa) belongs to the operator now\n"
+        "engineer-aaaaaaaa (aaaaaaaa) now belongs to the operator\n"
     )
-    assert [asked.json for asked in peer.asked] == [{"parent": "b"}, {"parent": "b"}, {"parent": None}]
-    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 3
+    assert [received.json for received in peer.received] == [
+        {"parent": "b"},
+        {"parent": "b"},
+        {"parent": None},
+    ]
+    assert len({received.key for received in peer.received}) == 3
 
 
 @pytest.mark.parametrize("words", [["a"], ["a", "b", "--operator"]])
-def test_reparent_wants_exactly_one_parent(run: Sm, peer: Peer, words: list[str]) -> None:
+def test_reparent_requires_exactly_one_parent(run: Sm, peer: Peer, words: list[str]) -> None:
     assert run("reparent", *words, code=2).err == (
-        "sm: either PARENT or --operator is needed\nhint: sm reparent --help\n"
+        "sm: give either PARENT or --operator\nhint: sm reparent --help\n"
     )
-    assert peer.asked == []
+    assert peer.received == []
 
 
-def test_reparent_ends_with_the_daemons_refusal(run: Sm, peer: Peer) -> None:
+def test_reparent_exits_with_the_error_of_the_daemon(run: Sm, peer: Peer) -> None:
     peer.script("POST /v1/sessions/a/reparent", error("illegal_state", "b is below a", 409))
     assert run("reparent", "a", "b", code=4).err == "sm: b is below a\n"

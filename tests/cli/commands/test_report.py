@@ -1,4 +1,4 @@
-"""What a session says of itself: checkpoint, note, complete; with and without a daemon."""
+"""checkpoint, note and complete: reports of a session with and without a daemon."""
 
 import json
 import os
@@ -21,7 +21,7 @@ REPORTS = [
 
 @pytest.fixture
 def agent(run: Sm, state: Path) -> Sm:
-    """`sm` as an agent has it: without SM_HOME, its socket says where the instance lies."""
+    """`sm` in the environment of an agent, which has SM_SOCKET instead of SM_HOME."""
     token = state / "token"
     token.write_text("s3cret\n")
     run.environ |= run.as_session(state) | {"SM_TOKEN_FILE": str(token)}
@@ -33,36 +33,34 @@ def spooled(state: Path) -> list[Path]:
     return sorted((state / "spool" / SESSION).glob("*")) if (state / "spool" / SESSION).exists() else []
 
 
-def test_a_checkpoint_is_recorded_with_its_facts(agent: Sm, peer: Peer) -> None:
+def test_checkpoint_is_recorded_with_its_metadata(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/sessions/me/checkpoints", answer(CHECKPOINT))
     assert agent("checkpoint", "Half", "--metadata", "coverage=0", "b=x=y", "--metadata", "c=").out == (
         "Checkpoint recorded\n"
     )
-    assert peer.asked[0].json == {"message": "Half", "metadata": {"coverage": "0", "b": "x=y", "c": ""}}
+    assert peer.received[0].json == {"message": "Half", "metadata": {"coverage": "0", "b": "x=y", "c": ""}}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["a", "--metadata", "novalue"], "'novalue' is not KEY=VALUE"),
         (["a", "--metadata", "=1"], "'=1' is not KEY=VALUE"),
         (["two", "words"], "sm checkpoint 'two words'"),
     ],
 )
-def test_a_checkpoint_that_makes_no_sense_is_refused(
-    agent: Sm, peer: Peer, words: list[str], said: str
-) -> None:
-    assert said in agent("checkpoint", *words, code=2).err
-    assert peer.asked == []
+def test_checkpoint_refuses_invalid_arguments(agent: Sm, peer: Peer, words: list[str], expected: str) -> None:
+    assert expected in agent("checkpoint", *words, code=2).err
+    assert peer.received == []
 
 
-def test_a_note_is_recorded(agent: Sm, peer: Peer) -> None:
+def test_note_is_recorded(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/sessions/me/note", answer(session()))
     assert agent("note", "Writing").out == "Note recorded\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "parent", "said"),
+    ("words", "status", "parent", "expected"),
     [
         ([], "completed", "99999999", "Session marked complete. Notifying parent.\n"),
         (["ok"], "completed", None, "Session marked complete.\n"),
@@ -71,40 +69,40 @@ def test_a_note_is_recorded(agent: Sm, peer: Peer) -> None:
         (["ok"], "running", "99999999", "Completion proposed; waiting for approval.\n"),
     ],
 )
-def test_complete_says_what_became_of_it(
-    agent: Sm, peer: Peer, words: list[str], status: str, parent: str | None, said: str
+def test_complete_prints_the_resulting_status(
+    agent: Sm, peer: Peer, words: list[str], status: str, parent: str | None, expected: str
 ) -> None:
     done = session(status=status, parent_session_id=parent, warnings=["1 child is still live"])
     peer.script("POST /v1/sessions/me/complete", answer(done))
     ended = agent("complete", *words)
-    assert ended.out == said
+    assert ended.out == expected
     assert ended.err == "warning: 1 child is still live\n"
 
 
 @pytest.mark.parametrize(("words", "path", "body"), REPORTS)
 @pytest.mark.parametrize("known", [True, False])
-def test_a_report_of_no_session_is_a_usage_error(
+def test_report_is_a_usage_error_when_caller_is_not_a_session(
     run: Sm, peer: Peer, state: Path, words: list[str], path: str, body: object, known: bool
 ) -> None:
     peer.script(
         f"POST /v1/sessions/me/{path}", error("not_found", "you are the operator", 404) if known else HANG_UP
     )
     done = run(*words, code=2)
-    assert f"only an agent can call sm {words[0]}" in done.err
+    assert f"only an agent can run sm {words[0]}" in done.err
     assert spooled(state) == []
 
 
-def test_an_agent_that_the_daemon_does_not_know_is_told_so(agent: Sm, peer: Peer) -> None:
+def test_report_exits_3_when_daemon_does_not_know_the_session(agent: Sm, peer: Peer) -> None:
     peer.script("POST /v1/sessions/me/note", error("not_found", "session 1a2b3c4d is not known", 404))
     assert agent("note", "x", code=3).err == "sm: session 1a2b3c4d is not known\n"
 
 
 @pytest.mark.parametrize(("words", "path", "body"), REPORTS)
-def test_a_report_while_the_daemon_is_away_is_kept(
+def test_report_is_spooled_when_daemon_is_away(
     agent: Sm, state: Path, words: list[str], path: str, body: object
 ) -> None:
     (state / "stopped").touch()
-    assert agent(*words).out == "recorded; the daemon is away\n"
+    assert agent(*words).out == "recorded; the daemon is not available\n"
     (file,) = spooled(state)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -114,7 +112,7 @@ def test_a_report_while_the_daemon_is_away_is_kept(
     assert kept == {"token": "s3cret", "action": words[0], "body": body}
 
 
-def test_reports_are_kept_in_the_order_of_emission(agent: Sm, state: Path) -> None:
+def test_reports_are_spooled_in_order(agent: Sm, state: Path) -> None:
     (state / "stopped").touch()
     for number in range(3):
         agent("checkpoint", str(number))
@@ -125,33 +123,33 @@ def test_reports_are_kept_in_the_order_of_emission(agent: Sm, state: Path) -> No
 
 @pytest.mark.parametrize(("words", "path", "body"), REPORTS)
 @pytest.mark.parametrize("breaks", [1, 3])
-def test_a_report_that_broke_off_is_repeated_with_its_key_and_not_kept(
+def test_report_is_retried_with_the_same_key_when_connection_breaks(
     agent: Sm, peer: Peer, state: Path, words: list[str], path: str, body: object, breaks: int
 ) -> None:
-    seen_in_spool: list[str] = []
+    spooled_keys: list[str] = []
 
     def look(_: object) -> bytes:
-        seen_in_spool.extend(json.loads(file.read_text())["key"] for file in spooled(state))
+        spooled_keys.extend(json.loads(file.read_text())["key"] for file in spooled(state))
         return answer(session())
 
     answers: list[Answer] = [HANG_UP] * breaks + [look]
     peer.script(f"POST /v1/sessions/me/{path}", *answers)
     assert "recorded;" not in agent(*words).out
-    keys = {asked.headers["idempotency-key"] for asked in peer.asked}
-    assert len(peer.asked) == breaks + 1
-    assert keys == set(seen_in_spool), "it was kept before the daemon was waited for, under the same key"
+    keys = {received.key for received in peer.received}
+    assert len(peer.received) == breaks + 1
+    assert keys == set(spooled_keys), "the report must be spooled under the same key before the retry"
     assert spooled(state) == []
-    assert all(asked.json == body for asked in peer.asked)
+    assert all(received.json == body for received in peer.received)
 
 
-def test_a_report_that_is_refused_after_all_is_not_kept(agent: Sm, peer: Peer, state: Path) -> None:
-    refusal = error("illegal_transition", "session 1a2b3c4d has ended already", 409)
+def test_report_is_removed_from_the_spool_when_retry_is_refused(agent: Sm, peer: Peer, state: Path) -> None:
+    refusal = error("illegal_transition", "session 1a2b3c4d has already ended", 409)
     peer.script("POST /v1/sessions/me/complete", HANG_UP, refusal)
-    assert "has ended already" in agent("complete", code=4).err
+    assert "has already ended" in agent("complete", code=4).err
     assert spooled(state) == []
 
 
-def test_a_full_spool_refuses_and_keeps_what_is_there(agent: Sm, state: Path) -> None:
+def test_report_is_refused_when_spool_is_full(agent: Sm, state: Path) -> None:
     (state / "stopped").touch()
     directory = state / "spool" / SESSION
     directory.mkdir(parents=True)
@@ -162,7 +160,7 @@ def test_a_full_spool_refuses_and_keeps_what_is_there(agent: Sm, state: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["checkpoint", "x" * 10_001], "at most 10,000"),
         (["note", "x" * 201], "at most 200"),
@@ -170,15 +168,15 @@ def test_a_full_spool_refuses_and_keeps_what_is_there(agent: Sm, state: Path) ->
         (["complete", "a\x1b[31m"], "U+001B"),
     ],
 )
-def test_what_the_daemon_would_refuse_later_is_not_recorded(
-    agent: Sm, state: Path, words: list[str], said: str
+def test_report_is_not_spooled_when_its_text_is_invalid(
+    agent: Sm, state: Path, words: list[str], expected: str
 ) -> None:
     (state / "stopped").touch()
-    assert said in agent(*words, code=2).err
+    assert expected in agent(*words, code=2).err
     assert spooled(state) == []
 
 
-def test_without_its_token_a_report_is_not_called_recorded(agent: Sm, state: Path) -> None:
+def test_report_is_not_spooled_when_token_is_missing(agent: Sm, state: Path) -> None:
     (state / "stopped").touch()
     (state / "token").unlink()
     assert "SM_TOKEN_FILE" in agent("checkpoint", "x", code=7).err
@@ -186,13 +184,13 @@ def test_without_its_token_a_report_is_not_called_recorded(agent: Sm, state: Pat
 
 
 @pytest.mark.parametrize("identity", ["../../etc", "1A2B3C4D", "1a2b3c4", ""])
-def test_an_identity_that_is_none_writes_nothing(agent: Sm, state: Path, identity: str) -> None:
+def test_report_writes_nothing_when_session_id_is_invalid(agent: Sm, state: Path, identity: str) -> None:
     (state / "stopped").touch()
     agent("checkpoint", "x", code=None, environ={"SM_SESSION_ID": identity})
     assert not (state / "spool").exists() or os.listdir(state / "spool") == []
 
 
-def test_a_report_from_a_container_is_not_left_where_nobody_looks(run: Sm, home: Path, state: Path) -> None:
+def test_report_is_not_spooled_inside_a_container(run: Sm, home: Path, state: Path) -> None:
     (state / "token").write_text("ab" * 32)
     environ = {
         "SM_SESSION_ID": SESSION,
@@ -200,5 +198,5 @@ def test_a_report_from_a_container_is_not_left_where_nobody_looks(run: Sm, home:
         "SM_TOKEN_FILE": f"{state}/token",
     }
     before = sorted(home.rglob("*"))
-    assert "no daemon listens" in run("complete", "Done", code=7, environ=environ).err
+    assert "no daemon is running" in run("complete", "Done", code=7, environ=environ).err
     assert sorted(home.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""`sm trust`: one answer is added to what claude keeps, and nothing else changes."""
+"""`sm trust` adds one entry to the file of claude and changes nothing else."""
 
 import json
 import os
@@ -23,7 +23,7 @@ KEPT = {
 
 @pytest.fixture
 def claude(home: Path) -> Path:
-    """The file of a claude that has been used."""
+    """The settings file of claude."""
     path = home / ".claude.json"
     path.write_text(json.dumps(KEPT, indent=2, ensure_ascii=False))
     path.chmod(0o600)
@@ -39,28 +39,28 @@ def project(home: Path) -> Path:
 
 def running(config: Path, pid: int, started: str | None) -> None:
     (config / "sessions").mkdir(parents=True)
-    said: dict[str, Any] = {"pid": pid, "status": "idle"}
+    state: dict[str, Any] = {"pid": pid, "status": "idle"}
     (config / "sessions" / f"{pid}.json").write_text(
-        json.dumps(said if started is None else {**said, "procStart": started})
+        json.dumps(state if started is None else {**state, "procStart": started})
     )
 
 
-def our_start() -> str:
+def own_start() -> str:
     process = identify(os.getpid())
     assert process is not None
     return process.started.rpartition("/")[2]
 
 
-def test_directory_is_added_and_all_else_stays_as_it_was(run: Sm, claude: Path, project: Path) -> None:
+def test_trust_adds_the_directory_and_keeps_everything_else(run: Sm, claude: Path, project: Path) -> None:
     done = run("trust", str(project))
-    assert done.out == f"claude trusts {project} and all below it (written to {claude})\n"
+    assert done.out == f"claude trusts {project} and all directories below it (written to {claude})\n"
     projects = {**KEPT["projects"], str(project): {"hasTrustDialogAccepted": True}}  # type: ignore[dict-item]
     assert claude.read_text() == json.dumps({**KEPT, "projects": projects}, indent=2, ensure_ascii=False)
     assert stat.S_IMODE(claude.stat().st_mode) == 0o600
     assert sorted(path.name for path in claude.parent.iterdir()) == [".claude.json", "proj"]
 
 
-def test_entry_that_is_there_keeps_its_keys_and_its_place(run: Sm, claude: Path, project: Path) -> None:
+def test_trust_keeps_keys_and_order_of_an_existing_entry(run: Sm, claude: Path, project: Path) -> None:
     entry = {"a": 1, "hasTrustDialogAccepted": False, "z": [2]}
     claude.write_text(json.dumps({"projects": {str(project): entry, "/x": {}}, "half": "\ud83d"}))
     run("trust", str(project))
@@ -74,23 +74,23 @@ def test_entry_that_is_there_keeps_its_keys_and_its_place(run: Sm, claude: Path,
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])
-def test_mode_of_the_file_is_kept(run: Sm, claude: Path, project: Path, mode: int) -> None:
+def test_trust_keeps_the_file_mode(run: Sm, claude: Path, project: Path, mode: int) -> None:
     claude.chmod(mode)
     run("trust", str(project))
     assert stat.S_IMODE(claude.stat().st_mode) == mode
 
 
-def test_directory_that_is_trusted_already_changes_nothing(run: Sm, claude: Path, project: Path) -> None:
+def test_trust_writes_nothing_when_directory_is_already_trusted(run: Sm, claude: Path, project: Path) -> None:
     (project / "sub").mkdir()
     run("trust", str(project))
     before = (claude.read_bytes(), claude.stat().st_mtime_ns, claude.stat().st_ino)
-    assert run("trust", str(project)).out == f"claude trusts {project} already (in {claude})\n"
-    by_parent = f"claude trusts {project}/sub already, because it trusts {project} (in {claude})\n"
+    assert run("trust", str(project)).out == f"claude already trusts {project} (in {claude})\n"
+    by_parent = f"claude already trusts {project}/sub, because it trusts {project} (in {claude})\n"
     assert run("trust", str(project / "sub")).out == by_parent
     assert before == (claude.read_bytes(), claude.stat().st_mtime_ns, claude.stat().st_ino)
 
 
-def test_json_says_what_became_of_it(run: Sm, claude: Path, project: Path) -> None:
+def test_trust_prints_the_result_as_json(run: Sm, claude: Path, project: Path) -> None:
     (project / "sub").mkdir()
     first = json.loads(run("trust", str(project), "--json").out)
     assert first == {
@@ -100,7 +100,9 @@ def test_json_says_what_became_of_it(run: Sm, claude: Path, project: Path) -> No
     assert second == first | {"directory": str(project / "sub"), "changed": False}
 
 
-def test_links_are_followed_and_stay(run: Sm, claude: Path, project: Path, home: Path) -> None:
+def test_trust_follows_links_and_does_not_replace_the_links(
+    run: Sm, claude: Path, project: Path, home: Path
+) -> None:
     (home / "dotfiles").mkdir()
     claude.rename(home / "dotfiles" / "claude.json")
     claude.symlink_to(home / "dotfiles" / "claude.json")
@@ -121,23 +123,23 @@ def test_links_are_followed_and_stay(run: Sm, claude: Path, project: Path, home:
         ("sessions: {inherit_environment_vars: [PATH]}", True, "."),
     ],
 )
-def test_it_is_written_where_the_claudes_of_agents_look(
+def test_trust_writes_the_claude_file_that_agents_use(
     run: Sm, claude: Path, project: Path, home: Path, configured: str, inherited: bool, where: str
 ) -> None:
     (home / "config.yaml").write_text(configured.replace("HOME/", f"{home}/"))
-    for each in ("cfg", "agents"):
-        (home / each).mkdir()
-        (home / each / ".claude.json").write_text("{}")
+    for name in ("cfg", "agents"):
+        (home / name).mkdir()
+        (home / name / ".claude.json").write_text("{}")
     environ = {"CLAUDE_CONFIG_DIR": str(home / "cfg")} if inherited else {}
     file = home / where / ".claude.json"
     assert f"(written to {file})" in run("trust", str(project), environ=environ).out
-    for each in (".", "cfg", "agents"):
-        written = str(project) in (home / each / ".claude.json").read_text()
-        assert written is (each == where), each
-    assert f"already (in {file})" in run("trust", str(project), environ=environ).out
+    for name in (".", "cfg", "agents"):
+        written = str(project) in (home / name / ".claude.json").read_text()
+        assert written is (name == where), name
+    assert f"already trusts {project} (in {file})" in run("trust", str(project), environ=environ).out
 
 
-def test_a_configuration_that_cannot_be_read_is_told_before_anything_is_written(
+def test_trust_writes_nothing_when_config_is_invalid(
     run: Sm, claude: Path, project: Path, home: Path
 ) -> None:
     (home / "config.yaml").write_text("nonsense: 1\n")
@@ -146,7 +148,7 @@ def test_a_configuration_that_cannot_be_read_is_told_before_anything_is_written(
 
 
 class Undoing:
-    """A claude that writes its own copy over the file when somebody else has written it, so many times."""
+    """A claude that overwrites changes of the file with its own copy, `times` times."""
 
     def __init__(self, path: Path, times: int) -> None:
         self._path = path
@@ -173,34 +175,34 @@ class Undoing:
                 self.done += 1
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("has_start_time", [True, False])
 @pytest.mark.parametrize("times", [0, 1, 2])
-def test_what_a_running_claude_undoes_is_written_again(
-    run: Sm, claude: Path, project: Path, home: Path, told: bool, times: int
+def test_trust_writes_the_entry_again_when_a_running_claude_removes_the_entry(
+    run: Sm, claude: Path, project: Path, home: Path, has_start_time: bool, times: int
 ) -> None:
-    running(home / ".claude", os.getpid(), our_start() if told else None)
+    running(home / ".claude", os.getpid(), own_start() if has_start_time else None)
     with Undoing(claude, times) as undoing:
         done = run("trust", str(project))
     assert undoing.done == times
-    assert f"claudes are running (pid {os.getpid()}), and the entry stands" in done.out
+    assert f"claude is running (pid {os.getpid()}) and has not overwritten the entry" in done.out
     assert json.loads(claude.read_text())["projects"][str(project)] == {"hasTrustDialogAccepted": True}
     assert "already" in run("trust", str(project)).out
 
 
-def test_what_running_claudes_undo_all_the_time_is_refused(
+def test_trust_exits_4_when_running_claude_keeps_removing_the_entry(
     run: Sm, claude: Path, project: Path, home: Path
 ) -> None:
-    running(home / ".claude", os.getpid(), our_start())
+    running(home / ".claude", os.getpid(), own_start())
     before = claude.read_bytes()
     with Undoing(claude, 10_000):
         done = run("trust", str(project), code=4)
-    assert f"the claudes that run (pid {os.getpid()}) undo it in {claude}" in done.err
-    assert "hint: end them first" in done.err
+    assert f"running claude processes (pid {os.getpid()}) keep overwriting the change to {claude}" in done.err
+    assert "hint: end these processes first" in done.err
     assert claude.read_bytes() == before
     assert sorted(path.name for path in home.iterdir() if path.is_file()) == [".claude.json"]
 
 
-def test_state_files_of_claudes_that_are_gone_hold_nothing_up(
+def test_trust_ignores_state_files_of_claude_processes_that_ended(
     run: Sm, claude: Path, project: Path, home: Path
 ) -> None:
     running(home / ".claude", os.getpid(), "1")
@@ -209,38 +211,42 @@ def test_state_files_of_claudes_that_are_gone_hold_nothing_up(
     assert "running" not in run("trust", str(project)).out
 
 
-def test_session_may_not_trust(run: Sm, claude: Path, project: Path, state: Path) -> None:
+def test_trust_is_refused_when_a_session_calls_the_command(
+    run: Sm, claude: Path, project: Path, state: Path
+) -> None:
     done = run("trust", str(project), code=5, environ=run.as_session(state))
     assert "only the operator" in done.err
     assert str(project) not in claude.read_text()
 
 
-def test_nothing_is_made_where_claude_has_never_been(run: Sm, project: Path, home: Path) -> None:
+def test_trust_creates_nothing_when_claude_was_never_started(run: Sm, project: Path, home: Path) -> None:
     done = run("trust", str(project), code=4)
     assert "has never been started" in done.err
-    assert "hint: start claude once, in a terminal" in done.err
+    assert "hint: start claude once in a terminal: claude" in done.err
     assert [path.name for path in home.iterdir()] == ["proj"]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ("{", "is not JSON"),
-        ("[1]", "holds no JSON object"),
+        ("[1]", "does not contain a JSON object"),
         ('{"projects": []}', "has an unknown form"),
         ('{"projects": {"DIR": 1}}', "has an unknown form"),
     ],
 )
-def test_file_that_is_not_understood_stays_as_it_is(
-    run: Sm, claude: Path, project: Path, content: str, said: str
+def test_trust_leaves_an_unknown_file_unchanged(
+    run: Sm, claude: Path, project: Path, content: str, expected: str
 ) -> None:
     claude.write_text(content.replace("DIR", str(project)))
     before = claude.read_bytes()
-    assert said in run("trust", str(project), code=9).err
+    assert expected in run("trust", str(project), code=9).err
     assert claude.read_bytes() == before
 
 
-@pytest.mark.parametrize(("name", "said"), [("none", "does not exist"), ("file", "is not a directory")])
-def test_only_a_directory_can_be_trusted(run: Sm, claude: Path, home: Path, name: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("none", "does not exist"), ("file", "is not a directory")])
+def test_trust_accepts_only_existing_directories(
+    run: Sm, claude: Path, home: Path, name: str, expected: str
+) -> None:
     (home / "file").touch()
-    assert said in run("trust", str(home / name), code=2).err
+    assert expected in run("trust", str(home / name), code=2).err

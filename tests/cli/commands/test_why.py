@@ -1,4 +1,4 @@
-"""`sm why`: what a status rests on."""
+"""`sm why`: the sources of a status, and the state of a request."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ def evidence(source: str, says: str, *, since: float, seen: float, **more: Any) 
     } | more
 
 
-def test_why_tells_what_each_source_says_and_who_was_believed() -> None:
+def test_why_block_lists_each_source_and_the_source_in_effect() -> None:
     sources = [
         evidence("hook", "busy", since=240, seen=240, reason="PreToolUse: Bash: npm test"),
         evidence(
@@ -55,7 +55,7 @@ def test_why_tells_what_each_source_says_and_who_was_believed() -> None:
             since=12,
             seen=1,
             believed=False,
-            why_not="the hook is believed",
+            why_not="the hook takes precedence",
             reason="idle",
         ),
         evidence("title", "busy", since=240, seen=3),
@@ -64,43 +64,46 @@ def test_why_tells_what_each_source_says_and_who_was_believed() -> None:
         "engineer-login (1a2b3c4d) | running",
         "Because:  PreToolUse: Bash: npm test (hook, 4min ago)",
         "Evidence:",
-        "  hook        says busy  4min ago               believed: PreToolUse: Bash: npm test",
-        "  state file  says idle  for 12s, seen 1s ago   not believed: the hook is believed (idle)",
-        "  title       says busy  for 4min, seen 3s ago  believed",
+        "  hook        reports busy  4min ago               believed: PreToolUse: Bash: npm test",
+        "  state file  reports idle  for 12s, seen 1s ago   not believed: the hook takes precedence (idle)",
+        "  title       reports busy  for 4min, seen 3s ago  believed",
         "Facts:",
         "  turn 4 is open",
         "  2 tools run",
     ]
 
 
-def test_who_may_not_read_a_session_is_told_who_was_believed_without_reasons() -> None:
+def test_why_block_omits_reasons_when_caller_may_not_read_the_session() -> None:
     sources = [
         evidence("hook", "blocked", since=5, seen=5, reason=None),
         evidence(
-            "title", "idle", since=5, seen=5, reason=None, believed=False, why_not="the hook is believed"
+            "title", "idle", since=5, seen=5, reason=None, believed=False, why_not="the hook takes precedence"
         ),
     ]
     assert why_block(why(evidence=sources), NOW)[3:] == [
-        "  hook   says blocked  5s ago  believed",
-        "  title  says idle     5s ago  not believed: the hook is believed",
+        "  hook   reports blocked  5s ago  believed",
+        "  title  reports idle     5s ago  not believed: the hook takes precedence",
     ]
 
 
-def test_a_stale_status_is_doubted_in_words() -> None:
+def test_why_block_expresses_doubt_when_status_is_stale() -> None:
     shown = why_block(why(status_stale=True, friendly_name=None), NOW)
     assert shown[0] == "engineer-1a2b3c4d (1a2b3c4d) | running? (4m)"
-    assert shown[2] == "Doubt:    nothing has confirmed it for too long; it may be otherwise by now"
+    assert shown[2] == "Stale:    no source has confirmed this status recently; it may have changed"
 
 
-def test_a_program_has_its_source_its_reason_and_its_age_only() -> None:
-    shown = why_block(why(status_source="process", status_reason="its process runs"), NOW)
-    assert shown == ["engineer-login (1a2b3c4d) | running", "Because:  its process runs (process, 4min ago)"]
+def test_why_block_has_only_source_reason_and_age_for_a_program() -> None:
+    shown = why_block(why(status_source="process", status_reason="the process started"), NOW)
+    assert shown == [
+        "engineer-login (1a2b3c4d) | running",
+        "Because:  the process started (process, 4min ago)",
+    ]
 
 
 EVIL = "a\x1b[2Jb\x9b31m\nc"
 
 
-def test_nothing_that_an_agent_caused_drives_the_terminal() -> None:
+def test_why_blocks_contain_no_control_characters() -> None:
     sources = [
         evidence(EVIL, EVIL, since=1, seen=1, reason=EVIL),
         evidence(EVIL, EVIL, since=1, seen=1, reason=EVIL, believed=False, why_not=EVIL),
@@ -111,21 +114,21 @@ def test_nothing_that_an_agent_caused_drives_the_terminal() -> None:
         assert not [c for c in text if c < " " or "\x7f" <= c <= "\x9f"]
 
 
-def test_why_asks_the_daemon_and_prints_json_as_it_came(run: Sm, peer: Peer) -> None:
+def test_why_prints_text_or_the_json_of_the_daemon(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/sessions/login/why", answer(why()))
     assert run("why", "login").out.startswith("engineer-login (1a2b3c4d) | running\nBecause:  PreToolUse: ")
     assert json.loads(run("why", "login", "--json").out) == why()
 
 
-def test_why_of_a_session_that_is_not_there_is_refused(run: Sm, peer: Peer) -> None:
-    peer.script("GET /v1/sessions/x/why", error("not_found", "no session x", 404, "sm all"))
-    assert run("why", "x", code=3).err == "sm: no session x\nhint: sm all\n"
+def test_why_exits_3_when_session_is_unknown(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions/x/why", error("not_found", "no such session: x", 404, "sm all"))
+    assert run("why", "x", code=3).err == "sm: no such session: x\nhint: sm all\n"
 
 
 @pytest.mark.parametrize(
     ("more", "because"),
     [
-        ({}, "nobody has answered yet (sm requests r57 shows what to type)"),
+        ({}, "not answered yet (to answer: sm requests r57)"),
         ({"answer": decision(True, "sqlite"), "state": "answered"}, "answered by operator: sqlite"),
         ({"answer": decision(), "kind": "permission", "state": "answered"}, "approved by operator"),
         (
@@ -134,7 +137,7 @@ def test_why_of_a_session_that_is_not_there_is_refused(run: Sm, peer: Peer) -> N
         ),
         (
             {"answer": decision(), "answered_by": "aaaa1111"},
-            "answered by aaaa1111; its dialog has not taken it yet",
+            "answered by aaaa1111; the dialog has not accepted the answer yet",
         ),
         (
             {
@@ -142,20 +145,20 @@ def test_why_of_a_session_that_is_not_there_is_refused(run: Sm, peer: Peer) -> N
                 "kind": "permission",
                 "state": "answered",
                 "answered_by": "rule",
-                "reason": 'auto_deny has Bash(rm *), which matches "rm x"',
+                "reason": 'auto_deny: Bash(rm *) matches "rm x"',
             },
-            'declined by a rule: auto_deny has Bash(rm *), which matches "rm x"',
+            'declined by a rule: auto_deny: Bash(rm *) matches "rm x"',
         ),
         (
             {"answer": decision(), "kind": "permission", "state": "answered", "answered_by": "terminal"},
-            "approved at its terminal",
+            "approved in the terminal",
         ),
-        ({"state": "answered", "answered_by": "terminal", "reason": "it was"}, "answered at its terminal"),
-        ({"state": "expired", "answered_by": None}, "nobody has said why"),
+        ({"state": "answered", "answered_by": "terminal", "reason": "it was"}, "answered in the terminal"),
+        ({"state": "expired", "answered_by": None}, "no reason was given"),
         ({"state": "cancelled", "reason": "the session has ended"}, "the session has ended"),
     ],
 )
-def test_why_of_a_request_tells_how_it_stands(more: dict[str, Any], because: str) -> None:
+def test_request_block_explains_the_state_of_a_request(more: dict[str, Any], because: str) -> None:
     shown = request_block(request(**{"answered_by": "operator"} | more), NOW)
     assert shown[0].startswith(f"r57 | {more.get('kind', 'question')} of engineer-login (1a2b3c4d) | ")
     assert shown[0].endswith(f"| {more.get('state', 'open')} | 10min ago")
@@ -163,7 +166,7 @@ def test_why_of_a_request_tells_how_it_stands(more: dict[str, Any], because: str
     assert len(shown) == 2
 
 
-def test_an_open_request_tells_when_it_expires(run: Sm, peer: Peer) -> None:
+def test_why_prints_the_expiry_of_an_open_request(run: Sm, peer: Peer) -> None:
     assert request_block(request(expires_at=ago(-300)), NOW)[2] == "Expires:  in 5min"
     peer.script("GET /v1/requests/r57", answer(request()))
     assert run("why", "r57").out.startswith("r57 | question of engineer-login")

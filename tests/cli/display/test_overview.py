@@ -1,4 +1,4 @@
-"""The layout of the whole system's state and of the log."""
+"""The layout of the overview and of log lines."""
 
 from datetime import UTC
 from typing import Any
@@ -14,7 +14,7 @@ EMPTY: dict[str, Any] = {
 }
 
 
-def test_the_overview_counts_and_names_the_trouble() -> None:
+def test_overview_shows_counts_inbox_and_trouble() -> None:
     status = {
         "daemon": {"pid": 7, "version": "0.1.0", "uptime_s": 7300.5},
         "sessions": {"running": 3, "error": 1, "idle": 0},
@@ -34,11 +34,11 @@ def test_the_overview_counts_and_names_the_trouble() -> None:
         "Orphans:   2",
         "Requests:  3 open (sm requests)",
         "Dead letters: 1",
-        "Trouble:   tmux does not answer",
+        "Problem:   tmux does not answer",
     ]
 
 
-def test_an_empty_overview_offers_nothing_to_type() -> None:
+def test_overview_suggests_no_command_when_empty() -> None:
     assert overview(EMPTY) == [
         "Inbox:     0",
         "Daemon:    running, pid 7, version 0.1.0, up 1s",
@@ -49,10 +49,10 @@ def test_an_empty_overview_offers_nothing_to_type() -> None:
     ]
 
 
-def test_a_line_of_the_inbox_can_forge_no_other_line_of_the_overview() -> None:
+def test_overview_prevents_forged_lines_in_inbox_text() -> None:
     forged = [
         "x\nDaemon:    running, pid 1",
-        "Trouble:   none\r",
+        "Problem:   none\r",
         "\u2028Requests:  0 open",
         "[sm] from operator",
         "",
@@ -60,14 +60,14 @@ def test_a_line_of_the_inbox_can_forge_no_other_line_of_the_overview() -> None:
     shown = overview(EMPTY | {"inbox_lines": forged})
     assert shown[1:5] == [
         "           x Daemon:    running, pid 1",
-        "           Trouble:   none",
+        "           Problem:   none",
         "           Requests:  0 open",
         "           > [sm] from operator",
     ]
     assert len("\n".join(shown).splitlines()) == len(shown) == 10
 
 
-def test_a_record_of_the_log_is_one_line_with_its_context() -> None:
+def test_log_line_shows_a_record_with_its_context() -> None:
     record = {
         "time": "2026-01-27T15:10:00.123Z",
         "level": "info",

@@ -1,4 +1,4 @@
-"""The layout of a session's progress; seed 003 shows most of it."""
+"""The layout of a session's progress."""
 
 from datetime import UTC
 
@@ -8,7 +8,7 @@ from sm.cli.display.progress import progress_block
 from tests.cli.samples import AT, ago, progress
 
 
-def test_progress_is_the_block_of_seed_003() -> None:
+def test_progress_block_matches_seed_003() -> None:
     shown = progress(
         tokens_used=2450,
         tokens_remaining_estimate=7550,
@@ -38,7 +38,7 @@ def test_progress_is_the_block_of_seed_003() -> None:
     ]
 
 
-def test_progress_shows_the_cost_the_context_and_the_list_when_they_are_known() -> None:
+def test_progress_block_shows_cost_context_and_todo_list_when_known() -> None:
     shown = progress(
         tokens_used=2450,
         subagents={"tokens": {"input": 50, "output": 1200, "cache_read": 9000, "cache_write": 1}},
@@ -73,7 +73,7 @@ def test_progress_shows_the_cost_the_context_and_the_list_when_they_are_known() 
 @pytest.mark.parametrize(
     ("done", "first", "last"), [(0, 0, 11), (2, 0, 11), (20, 18, 29), (38, 28, 39), (40, 28, 39)]
 )
-def test_of_a_long_list_the_part_is_shown_that_is_worked_at(done: int, first: int, last: int) -> None:
+def test_progress_block_shows_the_current_part_of_a_long_todo_list(done: int, first: int, last: int) -> None:
     todo = [{"status": "completed" if n < done else "pending", "text": f"task {n}"} for n in range(40)]
     head, *shown, rest = progress_block(progress(todo=todo), AT, UTC)[2:]
     assert head == f"Todo: {done} of 40 done"
@@ -81,13 +81,13 @@ def test_of_a_long_list_the_part_is_shown_that_is_worked_at(done: int, first: in
     assert rest == "  (28 more)"
 
 
-def test_what_costs_nothing_is_told_and_no_sub_agents_are_not() -> None:
+def test_progress_block_shows_zero_cost_and_omits_idle_sub_agents() -> None:
     none = {"tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0}}
     shown = progress(tokens_used=0, subagents=none, cost_usd=0.0, context_percent=0, context_window=200_000)
     assert progress_block(shown, AT, UTC)[1:] == ["Tokens: 0", "Cost: $0.00", "Context: 0% of 200,000 tokens"]
 
 
-def test_progress_of_a_program_shows_what_there_is_and_invents_nothing() -> None:
+def test_progress_block_omits_unknown_values_of_a_program() -> None:
     shown = progress(completion_percentage=60, last_output=[f"line {n}" for n in range(50)])
     block = progress_block(shown, AT, UTC)
     assert block[:2] == ["engineer-task1043 (1a2b3c4d) | working | 3min elapsed", "Done: 60%"]

@@ -1,4 +1,4 @@
-"""The layout of sessions; seed 003 shows most of it."""
+"""The layout of sessions."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,15 +10,15 @@ from sm.cli.display.overview import log_line
 from sm.cli.display.progress import progress_block
 from sm.cli.display.sessions import (
     last_words,
-    nested,
     process_of,
     session_block,
     session_table,
     status_of,
-    tree,
+    tree_rows,
+    tree_rows_of_list,
 )
 from sm.cli.display.text import event_line, plain_line
-from tests.cli.samples import AT, CLAIMS, EVIL, ago, event, progress, session
+from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event, progress, session
 
 TASK = session("abc12345", friendly_name="engineer-task1042", status="completed", status_at=ago(minutes=5))
 
@@ -27,7 +27,7 @@ def session_rows(rows: Any, now: datetime, *, with_words: bool = True) -> list[s
     return table_lines(session_table(rows, now, with_words=with_words))
 
 
-def test_children_are_aligned_as_in_seed_003() -> None:
+def test_session_table_is_aligned_as_in_seed_003() -> None:
     sessions = [
         TASK | {"completion_message": "Feature implemented"},
         session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2), note="In progress"),
@@ -46,7 +46,7 @@ def test_children_are_aligned_as_in_seed_003() -> None:
     ]
 
 
-def test_a_running_session_without_a_note_is_in_progress() -> None:
+def test_session_table_shows_in_progress_when_running_session_has_no_note() -> None:
     rows = [
         ("", session(status="running")),
         ("", session(status="running", note="reading")),
@@ -55,14 +55,14 @@ def test_a_running_session_without_a_note_is_in_progress() -> None:
     assert [row.split(" | ")[3:] for row in session_rows(rows, AT)] == [["In progress"], ["reading"], []]
 
 
-def test_the_tree_is_drawn_as_in_seed_003() -> None:
+def test_session_tree_is_drawn_as_in_seed_003() -> None:
     fix = session("aaa11111", friendly_name="engineer-fix", status="completed", status_at=ago(minutes=3))
     deep = session("bbb11111", friendly_name="x", status="idle", status_at=ago(minutes=1))
     sessions = [
         TASK | {"children": [{**fix, "children": [deep]}]},
         session("def45678", friendly_name="engineer-task1043", status_at=ago(minutes=2)),
     ]
-    assert session_rows(nested(sessions), AT, with_words=False) == [
+    assert session_rows(tree_rows(sessions), AT, with_words=False) == [
         "engineer-task1042 (abc12345) | completed | 5min ago",
         "  └─ engineer-fix (aaa11111) | completed | 3min ago",
         "     └─ x (bbb11111)         | idle      | 1min ago",
@@ -70,24 +70,24 @@ def test_the_tree_is_drawn_as_in_seed_003() -> None:
     ]
 
 
-def test_a_flat_list_becomes_a_tree_and_an_unknown_parent_makes_a_root() -> None:
+def test_tree_makes_a_root_of_a_session_whose_parent_is_unknown() -> None:
     flat = [
         session("00000001"),
         session("00000002", parent_session_id="00000001"),
         session("00000003", parent_session_id="gone0000"),
         session("00000004", parent_session_id="00000002"),
     ]
-    rows = [(indent, shown["session_id"]) for indent, shown in tree(flat)]
+    rows = [(indent, shown["session_id"]) for indent, shown in tree_rows_of_list(flat)]
     assert rows == [("", "00000001"), ("  └─ ", "00000002"), ("     └─ ", "00000004"), ("", "00000003")]
 
 
-def test_a_stale_status_shows_its_doubt_and_its_age() -> None:
+def test_stale_status_has_a_question_mark_and_an_age() -> None:
     shown = session(status_stale=True, status_at=ago(minutes=4))
     assert status_of(shown, AT) == "running? (4m)"
 
 
-def test_an_error_without_a_word_shows_the_reason() -> None:
-    assert last_words(session(status="error", status_reason="its process ended: exit code 1")).endswith(
+def test_last_words_show_the_reason_when_a_failed_session_left_no_message() -> None:
+    assert last_words(session(status="error", status_reason="the process ended with exit code 1")).endswith(
         "code 1"
     )
     assert last_words(session(status="completed", status_reason="it said so")) == ""
@@ -109,14 +109,14 @@ def test_wide_characters_take_two_columns() -> None:
         ({"pid": None}, None),
     ],
 )
-def test_the_end_of_a_process_is_told_by_its_code_or_signal(how: dict[str, Any], shown: str | None) -> None:
+def test_process_line_shows_pid_exit_code_or_signal(how: dict[str, Any], shown: str | None) -> None:
     assert process_of(session(**how)) == shown
 
 
-def test_everything_about_one_session_is_in_its_block() -> None:
+def test_session_block_shows_all_details_of_a_session() -> None:
     ended = session(
         status="error",
-        status_reason="its process ended: exit code 3",
+        status_reason="the process ended with exit code 3",
         exit_code=3,
         completion_message="no key",
         trust_level="sandboxed",
@@ -126,27 +126,27 @@ def test_everything_about_one_session_is_in_its_block() -> None:
     block = "\n".join(session_block(ended, AT))
     for part in (
         "error, 5min ago",
-        "process: its process ended",
+        "process: the process ended",
         "exit code 3",
         '"no key"',
         "99999999",
         "/work",
     ):
         assert part in block
-    assert "direct (asked for sandboxed)" in block
+    assert "direct (requested: sandboxed)" in block
     assert "sm attach 1a2b3c4d" in block
     assert "]0;evilboom" in block
     assert "\x1b" not in block
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_the_last_output_of_a_session_cannot_speak_for_the_daemon(claim: str) -> None:
-    told = f"  > {plain_line(claim)}"
-    assert session_block(session(last_output=[claim, "$"]), AT)[-2:] == [told, "  $"]
-    assert progress_block(progress(last_output=[claim, "$"]), AT, UTC)[-2:] == [told, "  $"]
+@pytest.mark.parametrize("header", FORGED_HEADERS)
+def test_last_output_marks_forged_headers(header: str) -> None:
+    marked = f"  > {plain_line(header)}"
+    assert session_block(session(last_output=[header, "$"]), AT)[-2:] == [marked, "  $"]
+    assert progress_block(progress(last_output=[header, "$"]), AT, UTC)[-2:] == [marked, "  $"]
 
 
-def test_every_text_of_a_session_is_folded() -> None:
+def test_session_views_contain_no_control_characters() -> None:
     names = ["friendly_name", "title", "agent_type", "provider", "model", "status", "status_source", "mode"]
     names += ["status_reason", "created_by", "working_dir", "workspace", "trust_level", "effective_mode"]
     texts: dict[str, Any] = dict.fromkeys([*names, "tmux_session", "completion_message", "note"], EVIL)

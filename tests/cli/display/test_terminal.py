@@ -1,4 +1,4 @@
-"""The layout of tables on a terminal, as bytes on a pseudo-terminal of a given width."""
+"""The layout of tables on a pseudo-terminal of a given width."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ from tests.cli.samples import request, session
 
 
 def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {}) -> str:
-    """The output of a command on a terminal of this width."""
+    """Return the output of a command on a terminal of this width."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     process = subprocess.Popen(
@@ -41,7 +41,7 @@ def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {
 
 
 def lines(run: Sm, *words: str, width: int = 80) -> list[str]:
-    """The same as plain lines, without the blanks at their ends."""
+    """Return the output as lines without colours and trailing blanks."""
     return [
         line.rstrip() for line in screen(run, *words, width=width, environ={"NO_COLOR": "1"}).splitlines()
     ]
@@ -66,7 +66,7 @@ def sessions(peer: Peer) -> Peer:
     return peer
 
 
-def test_rows_fit_the_width_of_the_terminal_and_cut_the_text_only(run: Sm, sessions: Peer) -> None:
+def test_table_fits_the_terminal_width_by_cutting_the_text_column(run: Sm, sessions: Peer) -> None:
     first, second = lines(run, "all")
     assert re.match(r"日本 \(abc12345\) +\| error +\| \d+d ago \| \"日", first)
     assert columns(first) in (79, 80)
@@ -76,25 +76,21 @@ def test_rows_fit_the_width_of_the_terminal_and_cut_the_text_only(run: Sm, sessi
 
 
 @pytest.mark.parametrize("width", [64, 68])
-def test_name_and_id_are_wrapped_and_never_cut_on_a_narrow_terminal(
-    run: Sm, sessions: Peer, width: int
-) -> None:
-    found = lines(run, "all", width=width)
-    assert max(map(columns, found)) <= width
-    names = "".join(line.partition("|")[0].replace(" ", "") for line in found)
+def test_table_wraps_name_and_id_on_a_narrow_terminal(run: Sm, sessions: Peer, width: int) -> None:
+    shown = lines(run, "all", width=width)
+    assert max(map(columns, shown)) <= width
+    names = "".join(line.partition("|")[0].replace(" ", "") for line in shown)
     assert names == "日本(abc12345)└─engineer-task1043(def45678)"
-    assert any("| running | " in line for line in found)
+    assert any("| running | " in line for line in shown)
 
 
-def test_lines_are_cut_at_the_edge_of_a_terminal_that_is_too_narrow_for_columns(
-    run: Sm, sessions: Peer
-) -> None:
-    found = lines(run, "all", width=40)
-    assert [columns(line) for line in found] == [40, 40]
-    assert all(line.endswith("…") for line in found)
+def test_table_cuts_lines_when_terminal_is_too_narrow_for_columns(run: Sm, sessions: Peer) -> None:
+    shown = lines(run, "all", width=40)
+    assert [columns(line) for line in shown] == [40, 40]
+    assert all(line.endswith("…") for line in shown)
 
 
-def test_columns_are_those_of_plain_text_on_a_wide_terminal(run: Sm, sessions: Peer) -> None:
+def test_table_equals_plain_text_on_a_wide_terminal(run: Sm, sessions: Peer) -> None:
     sessions.script("GET /v1/sessions/-/children", answer([session(status="idle")]))
     assert lines(run, "children", width=200) == run("children").out.splitlines()
 
@@ -102,14 +98,14 @@ def test_columns_are_those_of_plain_text_on_a_wide_terminal(run: Sm, sessions: P
 @pytest.mark.parametrize(
     ("environ", "colour"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_status_has_a_colour_where_the_terminal_takes_one(
+def test_status_is_coloured_when_terminal_supports_colours(
     run: Sm, sessions: Peer, environ: dict[str, str], colour: bool
 ) -> None:
     assert ("\x1b[31merror" in screen(run, "all", environ=environ)) is colour
     assert ("\x1b" in screen(run, "all", environ=environ)) is colour
 
 
-def test_width_of_the_terminal_wins_over_columns(run: Sm, sessions: Peer) -> None:
+def test_terminal_width_takes_precedence_over_columns_variable(run: Sm, sessions: Peer) -> None:
     assert (
         max(
             map(
@@ -121,11 +117,11 @@ def test_width_of_the_terminal_wins_over_columns(run: Sm, sessions: Peer) -> Non
     )
 
 
-def test_commands_to_type_are_wrapped_and_never_cut(run: Sm, peer: Peer) -> None:
+def test_suggested_commands_are_wrapped_and_never_cut(run: Sm, peer: Peer) -> None:
     peer.script("GET /v1/requests", answer([request()]))
-    found = lines(run, "requests", width=90)
-    assert "sm answer r57 TEXT" in " ".join(line.rpartition("|")[2].strip() for line in found)
-    assert max(map(columns, found)) <= 90
+    shown = lines(run, "requests", width=90)
+    assert "sm answer r57 TEXT" in " ".join(line.rpartition("|")[2].strip() for line in shown)
+    assert max(map(columns, shown)) <= 90
 
 
 def test_plain_output_never_loads_rich(run: Sm, sessions: Peer) -> None:

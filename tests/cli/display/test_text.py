@@ -1,4 +1,4 @@
-"""Safe lines for a person, and times."""
+"""Safe lines of text, and ages."""
 
 from datetime import UTC, timedelta, timezone
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sm.cli.display.text import age, agent_line, event_line, json_text, line, plain_line
 from sm.core.text import imitates_mark
-from tests.cli.samples import AT, CLAIMS, EVIL, ago, event
+from tests.cli.samples import AT, EVIL, FORGED_HEADERS, ago, event
 
 
 @pytest.mark.parametrize(
@@ -26,37 +26,37 @@ from tests.cli.samples import AT, CLAIMS, EVIL, ago, event
         (None, "never"),
     ],
 )
-def test_ages_are_in_whole_units_and_never_negative(when: str | None, shown: str) -> None:
+def test_age_is_in_whole_units_and_never_negative(when: str | None, shown: str) -> None:
     assert age(when, AT) == shown
 
 
-def test_an_event_is_one_line_with_the_time_of_the_place() -> None:
+def test_event_line_shows_local_time_and_message() -> None:
     shown = event(message="Child engineer-abc123 (1a2b3c4d) started")
     assert event_line(shown, UTC) == "[15:10] spawned: Child engineer-abc123 (1a2b3c4d) started"
     assert event_line(shown, timezone(timedelta(hours=-7))).startswith("[08:10]")
 
 
 @given(st.text())
-def test_a_line_never_holds_a_control_character(text: str) -> None:
+def test_line_contains_no_control_characters(text: str) -> None:
     for shown in (line(text), line(text + EVIL)):
         assert not [c for c in shown if c < " " or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066\u2028\u2029"]
         shown.encode()
 
 
 @given(st.text())
-def test_a_line_of_a_terminal_keeps_its_text_and_tabs_and_nothing_that_moves(text: str) -> None:
+def test_plain_line_keeps_tabs_and_removes_control_characters(text: str) -> None:
     shown = plain_line(f"{text}\t{EVIL}")
     assert not [c for c in shown if (c < " " and c != "\t") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066"]
     assert "\t" in shown
     shown.encode()
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_line_that_claims_to_be_the_daemons_is_shown_as_somebody_elses(claim: str) -> None:
-    assert agent_line(claim) == f"> {plain_line(claim)}"
+@pytest.mark.parametrize("header", FORGED_HEADERS)
+def test_agent_line_marks_a_forged_header(header: str) -> None:
+    assert agent_line(header) == f"> {plain_line(header)}"
 
 
-NO_CLAIMS = [
+HARMLESS = [
     "the tests [sm] are green",
     "[small] steps",
     "sm send x",
@@ -67,21 +67,21 @@ NO_CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_CLAIMS)
-def test_a_line_that_claims_nothing_is_shown_as_it_is(text: str) -> None:
+@pytest.mark.parametrize("text", HARMLESS)
+def test_agent_line_keeps_text_without_a_forged_header(text: str) -> None:
     assert agent_line(text) == text
 
 
 @given(st.text(st.sampled_from("[]\uff3b\uff3dsmSM\uff53\uff4d\u017f \t\x1b\x07\x9b\u200b\u202e\u2028x>")))
-def test_no_line_of_a_terminal_claims_to_be_the_daemons(text: str) -> None:
+def test_agent_line_marks_every_forged_header(text: str) -> None:
     shown = agent_line(text)
     assert not [part for part in shown.splitlines() if imitates_mark(part)]
 
 
-def test_an_event_cannot_speak_for_the_daemon_either() -> None:
+def test_event_line_keeps_forged_headers_on_its_line() -> None:
     shown = event_line(event(message="x\n[sm] from operator\u2028[sm]"), UTC)
     assert shown == "[15:10] spawned: x [sm] from operator [sm]"
 
 
-def test_json_from_the_daemon_is_printed_with_its_controls_escaped() -> None:
+def test_json_text_escapes_control_characters() -> None:
     assert json_text('{"a":"\x9b31m\x7fü"}') == '{"a":"\\u009b31m\\u007fü"}'

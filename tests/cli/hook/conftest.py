@@ -1,4 +1,4 @@
-"""The hook as an agent runs it."""
+"""Fixture of the hook."""
 
 from pathlib import Path
 

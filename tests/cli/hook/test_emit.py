@@ -1,4 +1,4 @@
-"""`sm hook claude`: an event reaches the daemon or the spool, and the agent never notices that it was there."""
+"""`sm hook claude`: an event reaches the daemon or the spool without any output or delay for the agent."""
 
 import contextlib
 import json
@@ -18,9 +18,9 @@ import pytest
 
 from sm.cli.hook.spool import HOOKS_MAX_BYTES
 from sm.daemon.main import write_command
-from sm.paths import Places
+from sm.paths import InstancePaths
 from tests.cli.conftest import SESSION, Sm
-from tests.cli.peer import HANG_UP, SILENCE, Answer, Asked, Peer, answer, error
+from tests.cli.peer import HANG_UP, SILENCE, Answer, Peer, ReceivedRequest, answer, error
 from tests.cli.test_startup import HEAVY
 from tests.load import factor, scaled
 
@@ -47,12 +47,12 @@ for name in ("_STDIN_S", "_LARGE_STDIN_S", "_ANSWER_S", "_ANSWER_MIN_S", "_ALL_S
     setattr(emit, name, factor * getattr(emit, name))
 main()
 """
-"""The command, whose hook has more time."""
+"""The command with longer timeouts in its hook."""
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 class Hook:
-    """`sm hook claude` as an agent runs it, in the environment of a session."""
+    """`sm hook claude` in the environment of a session."""
 
     starts_processes = True
 
@@ -66,11 +66,11 @@ class Hook:
         self._spool = state / "spool"
 
     def scale_limits(self) -> None:
-        """Give it as much more time as this machine is slower than an idle one."""
+        """Scale the timeouts of the hook by the load of this machine."""
         self.argv = [sys.executable, "-c", SCALED, str(factor()), "hook", "claude"]
 
     def __call__(self, event: object) -> None:
-        """Run it to its end: code 0 and no word."""
+        """Run the hook to its end: exit code 0 and no output."""
         raw = event if isinstance(event, bytes) else json.dumps(event, ensure_ascii=False).encode()
         self.ends_quietly(input=raw)
 
@@ -86,7 +86,7 @@ class Hook:
         assert done.stdout == done.stderr == b""
 
     def start(self, raw: bytes, *, end: bool = True, **more: Any) -> "Running":
-        """Start it with `raw`, at most 64 KiB, in the pipe that is its stdin. Without `end` nobody closes that."""
+        """Start the hook with at most 64 KiB on stdin, which stays open when `end` is false."""
         read, write = os.pipe()
         os.write(write, raw)
         if end:
@@ -98,20 +98,20 @@ class Hook:
         return Running(process, read, None if end else write)
 
     def spooled(self) -> list[Any]:
-        """What lies in the spool, whole or not, in the order of the names."""
+        """Return the files in the spool, sorted by name."""
         return [json.loads(file.read_bytes()) for file in sorted(self._spool.glob("*/[!.]*"))]
 
 
 @dataclass(frozen=True)
 class Running:
-    """A hook that may not have ended yet, with the two ends of its stdin."""
+    """A started hook with the two ends of its stdin."""
 
     process: "subprocess.Popen[bytes]"
     read: int
     write: int | None
 
     def ended(self) -> bytes:
-        """Wait until it has ended with 0 and without a word; what it has not read."""
+        """Wait for exit code 0 without output, and return the unread part of stdin."""
         out, _ = self.process.communicate(timeout=scaled(30))
         assert (self.process.returncode, out) == (0, b"")
         os.set_blocking(self.read, False)
@@ -126,35 +126,35 @@ class Running:
 
 
 @pytest.fixture
-def taken(peer: Peer, hook: Hook) -> Peer:
-    """A daemon that takes events, and a hook that has the time to hand them over."""
+def accepting(peer: Peer, hook: Hook) -> Peer:
+    """A daemon that accepts events, and a hook with longer timeouts."""
     hook.scale_limits()
     peer.script(HOOKS, answer({}))
     return peer
 
 
-def test_an_event_is_posted_as_it_came(hook: Hook, taken: Peer) -> None:
+def test_hook_posts_the_event_unchanged(hook: Hook, accepting: Peer) -> None:
     hook(EVENT)
-    (asked,) = taken.asked
-    assert asked.headers["sm-protocol"] == "1"
-    assert asked.headers["content-type"] == "application/json"
-    assert re.fullmatch("[0-9a-f]{32}", asked.headers["idempotency-key"])
-    body = asked.json
+    (received,) = accepting.received
+    assert received.headers["sm-protocol"] == "1"
+    assert received.headers["content-type"] == "application/json"
+    assert re.fullmatch("[0-9a-f]{32}", received.key)
+    body = received.json
     assert STAMP.fullmatch(body.pop("emitted_at"))
     assert body == {"provider": "claude", "payload": EVENT}
     assert hook.spooled() == []
 
 
-def test_two_events_have_two_keys_and_the_order_of_their_times(hook: Hook, taken: Peer) -> None:
+def test_hook_posts_each_event_with_its_own_key_and_a_later_time(hook: Hook, accepting: Peer) -> None:
     hook(EVENT)
     hook(EVENT)
-    first, second = taken.asked
-    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+    first, second = accepting.received
+    assert first.key != second.key
     assert first.json["emitted_at"] < second.json["emitted_at"]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         answer({}, 201),
         b"HTTP/1.1 204 No Content\r\nSM-Protocol: 1\r\n\r\n",
@@ -167,15 +167,15 @@ def test_two_events_have_two_keys_and_the_order_of_their_times(hook: Hook, taken
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
     ],
 )
-def test_what_the_daemon_has_answered_is_final(hook: Hook, peer: Peer, said: bytes) -> None:
-    peer.script(HOOKS, said)
+def test_hook_does_not_spool_when_daemon_responds(hook: Hook, peer: Peer, response: bytes) -> None:
+    peer.script(HOOKS, response)
     hook(EVENT)
-    assert len(peer.asked) == 1
+    assert len(peer.received) == 1
     assert hook.spooled() == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         HANG_UP,
         SILENCE,
@@ -186,15 +186,15 @@ def test_what_the_daemon_has_answered_is_final(hook: Hook, peer: Peer, said: byt
         error("daemon_unavailable", "it is just stopping", 503),
     ],
 )
-def test_an_event_that_the_daemon_did_not_take_is_spooled_under_its_key(
-    hook: Hook, peer: Peer, said: Answer
+def test_hook_spools_event_under_the_same_key_when_daemon_fails(
+    hook: Hook, peer: Peer, response: Answer
 ) -> None:
-    peer.script(HOOKS, said)
+    peer.script(HOOKS, response)
     hook(EVENT)
-    (asked,) = peer.asked
+    (received,) = peer.received
     (kept,) = hook.spooled()
-    assert kept["key"] == asked.headers["idempotency-key"]
-    assert kept["body"] == asked.json
+    assert kept["key"] == received.key
+    assert kept["body"] == received.json
 
 
 def no_socket(path: Path) -> None:
@@ -208,7 +208,7 @@ def no_listener(path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [no_socket, no_listener])
-def test_an_event_is_spooled_while_the_daemon_is_away(
+def test_hook_spools_event_when_daemon_is_away(
     hook: Hook, state: Path, before: Callable[[Path], None]
 ) -> None:
     before(state / "run" / "sm.sock")
@@ -225,52 +225,50 @@ def test_an_event_is_spooled_while_the_daemon_is_away(
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_daemon_that_is_too_busy_to_let_anybody_in_is_not_waited_for_for_ever(
-    hook: Hook, state: Path
-) -> None:
+def test_hook_spools_event_when_listen_backlog_is_full(hook: Hook, state: Path) -> None:
     path = str(state / "run" / "sm.sock")
     os.mkdir(state / "run")
     with socket.socket(socket.AF_UNIX) as busy, contextlib.ExitStack() as waiting:
         busy.bind(path)
         busy.listen(0)
-        with contextlib.suppress(BlockingIOError):  # when no more fit
+        with contextlib.suppress(BlockingIOError):  # until the backlog is full
             while True:
-                one = waiting.enter_context(socket.socket(socket.AF_UNIX))
-                one.setblocking(False)
-                one.connect(path)
+                client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(path)
         hook(EVENT)
     assert len(hook.spooled()) == 1
 
 
-def test_without_the_directory_of_the_state_nothing_is_spooled_elsewhere(hook: Hook, home: Path) -> None:
+def test_hook_writes_nothing_when_state_directory_is_missing(hook: Hook, home: Path) -> None:
     hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
     before = sorted(home.rglob("*"))
     hook(EVENT)
     assert sorted(home.rglob("*")) == before
 
 
-def test_an_agent_socket_is_shown_the_token(hook: Hook, home: Path, state: Path) -> None:
+def test_hook_sends_the_token_to_an_agent_socket(hook: Hook, home: Path, state: Path) -> None:
     hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
     with Peer(hook.environ["SM_SOCKET"]) as peer:
         peer.script(HOOKS, answer({}))
         hook(EVENT)
         (state / "token").unlink()
         hook(EVENT)
-    first, second = peer.asked
+    first, second = peer.received
     assert first.headers["authorization"] == "Bearer s3cret"
     assert first.json["payload"] == EVENT
     assert "authorization" not in second.headers
 
 
 @pytest.mark.parametrize("status", [408, 429, 503])
-def test_an_event_that_the_daemon_had_no_room_for_is_spooled(hook: Hook, peer: Peer, status: int) -> None:
+def test_hook_spools_event_when_daemon_is_overloaded(hook: Hook, peer: Peer, status: int) -> None:
     peer.script(HOOKS, error("limit_reached", "too much", status))
     hook(EVENT)
-    assert "authorization" not in peer.asked[0].headers
+    assert "authorization" not in peer.received[0].headers
     assert len(hook.spooled()) == 1
 
 
-def test_hooks_leave_room_in_the_spool_for_what_the_session_reports(hook: Hook, run: Sm, state: Path) -> None:
+def test_hook_leaves_space_in_the_spool_for_reports(hook: Hook, run: Sm, state: Path) -> None:
     directory = state / "spool" / SESSION
     directory.mkdir(parents=True)
     (directory / "1-aa.json").write_bytes(b"x" * (HOOKS_MAX_BYTES - 100))
@@ -281,14 +279,14 @@ def test_hooks_leave_room_in_the_spool_for_what_the_session_reports(hook: Hook, 
     assert len(list(directory.iterdir())) == 2
 
 
-def test_many_hooks_at_once_all_leave_their_events(hook: Hook) -> None:
+def test_concurrent_hooks_all_spool_their_events(hook: Hook) -> None:
     events = [json.dumps({"hook_event_name": "Stop", "cwd": str(number)}).encode() for number in range(8)]
     for running in [hook.start(event) for event in events]:
         running.ended()
     assert {kept["body"]["payload"]["cwd"] for kept in hook.spooled()} == set("01234567")
 
 
-# What may go wrong
+# Errors
 
 
 def no_token(hook: Hook, state: Path) -> None:
@@ -322,7 +320,7 @@ def socket_is_too_long(hook: Hook, state: Path) -> None:
     "wrong",
     [no_token, token_is_a_pipe, spool_is_a_file, identity_is_a_path, socket_is_a_file, socket_is_too_long],
 )
-def test_an_event_that_cannot_be_kept_is_lost_without_a_word(
+def test_hook_drops_event_silently_when_spooling_is_impossible(
     hook: Hook, state: Path, wrong: Callable[[Hook, Path], None]
 ) -> None:
     wrong(hook, state)
@@ -330,7 +328,7 @@ def test_an_event_that_cannot_be_kept_is_lost_without_a_word(
     assert list(state.parent.rglob("*.json")) == []
 
 
-def test_on_a_full_disk_nothing_is_left_half(hook: Hook, state: Path) -> None:
+def test_hook_leaves_no_partial_file_when_disk_is_full(hook: Hook, state: Path) -> None:
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
@@ -355,24 +353,24 @@ def test_on_a_full_disk_nothing_is_left_half(hook: Hook, state: Path) -> None:
     ],
     ids=lambda raw: raw[:20].decode("latin-1"),
 )
-def test_what_is_no_event_is_posted_nowhere(hook: Hook, taken: Peer, raw: bytes) -> None:
+def test_hook_ignores_stdin_that_is_not_an_event(hook: Hook, accepting: Peer, raw: bytes) -> None:
     hook(raw)
-    assert taken.asked == []
+    assert accepting.received == []
     assert hook.spooled() == []
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&- 2>&-", "<&- >&- 2>&-", "</dev/null >/dev/full 2>&1"])
-def test_closed_descriptors_are_no_error(hook: Hook, taken: Peer, closed: str) -> None:
+def test_hook_tolerates_closed_descriptors(hook: Hook, accepting: Peer, closed: str) -> None:
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *hook.argv]
     hook.ends_quietly(shell, input=STOP)
-    assert len(taken.asked) == (0 if "<" in closed else 1)
+    assert len(accepting.received) == (0 if "<" in closed else 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE])
-def test_a_signal_does_not_lose_the_event(hook: Hook, peer: Peer, number: signal.Signals) -> None:
+def test_hook_spools_event_when_a_signal_arrives(hook: Hook, peer: Peer, number: signal.Signals) -> None:
     peer.script(HOOKS, SILENCE)
     running = hook.start(STOP)
-    peer.wait_asked(1)
+    peer.wait_received(1)
     running.process.send_signal(number)
     running.ended()
     assert len(hook.spooled()) == 1
@@ -380,54 +378,52 @@ def test_a_signal_does_not_lose_the_event(hook: Hook, peer: Peer, number: signal
 
 @pytest.mark.parametrize("name", ["SM_SESSION_ID", "SM_SOCKET", "SM_TOKEN_FILE"])
 @pytest.mark.parametrize("empty", [False, True])
-def test_outside_a_session_nothing_is_done_nor_waited_for(
-    hook: Hook, taken: Peer, name: str, empty: bool
-) -> None:
+def test_hook_does_nothing_outside_a_session(hook: Hook, accepting: Peer, name: str, empty: bool) -> None:
     del hook.environ[name]
     if empty:
         hook.environ[name] = ""
-    assert hook.start(STOP, end=False).ended() == STOP, "not even read"
-    assert taken.asked == []
+    assert hook.start(STOP, end=False).ended() == STOP, "stdin must not be read"
+    assert accepting.received == []
     assert hook.spooled() == []
 
 
-def test_a_provider_that_nobody_knows_is_silence(hook: Hook, taken: Peer, run: Sm) -> None:
+def test_hook_ignores_unknown_provider(hook: Hook, accepting: Peer, run: Sm) -> None:
     assert run("hook", "nobody", stdin=b"{}").err == ""
-    assert taken.asked == []
+    assert accepting.received == []
 
 
 # stdin
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_an_event_is_taken_though_stdin_never_ends(hook: Hook, taken: Peer, end: bytes) -> None:
+def test_hook_reads_complete_event_when_stdin_stays_open(hook: Hook, accepting: Peer, end: bytes) -> None:
     hook.start(json.dumps(EVENT).encode() + end, end=False).ended()
-    assert taken.asked[0].json["payload"] == EVENT
-    assert "cut" not in taken.asked[0].json
+    assert accepting.received[0].json["payload"] == EVENT
+    assert "cut" not in accepting.received[0].json
 
 
-def test_a_stdin_that_says_nothing_is_not_waited_for_for_ever(hook: Hook, taken: Peer) -> None:
+def test_hook_times_out_when_stdin_is_silent(hook: Hook, accepting: Peer) -> None:
     hook.start(b"", end=False).ended()
-    assert taken.asked == []
+    assert accepting.received == []
 
 
-def test_incomplete_event_is_dropped_when_stdin_never_ends(hook: Hook, taken: Peer) -> None:
+def test_hook_drops_incomplete_event_when_stdin_stays_open(hook: Hook, accepting: Peer) -> None:
     hook.start(b'{"session_id": "0b6f", "hook_event_name":"Stop","prompt": "All \\"do', end=False).ended()
-    assert taken.asked == []
+    assert accepting.received == []
     assert hook.spooled() == []
 
 
-def test_a_writer_without_end_is_not_read_for_ever(hook: Hook, taken: Peer) -> None:
+def test_hook_stops_reading_when_stdin_is_endless(hook: Hook, accepting: Peer) -> None:
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as yes:
         hook.ends_quietly(stdin=yes.stdout)
         yes.kill()
-    assert taken.asked == []
+    assert accepting.received == []
 
 
 # Large events
 
 
-def test_of_a_large_event_what_means_something_is_kept(hook: Hook, taken: Peer) -> None:
+def test_hook_keeps_known_fields_of_a_large_event(hook: Hook, accepting: Peer) -> None:
     long = "x" * 100_000
     large = EVENT | {
         "last_assistant_message": long,
@@ -440,7 +436,7 @@ def test_of_a_large_event_what_means_something_is_kept(hook: Hook, taken: Peer) 
         "not_known": 1,
     }
     hook(large)
-    body = taken.asked[0].json
+    body = accepting.received[0].json
     assert body["cut"] is True
     common = ("session_id", "transcript_path", "cwd", "hook_event_name", "permission_mode", "tool_name")
     assert body["payload"] == {name: EVENT[name] for name in common} | {
@@ -453,9 +449,9 @@ def test_of_a_large_event_what_means_something_is_kept(hook: Hook, taken: Peer) 
     }
 
 
-def test_what_is_large_in_many_small_parts_is_left_out(hook: Hook, taken: Peer) -> None:
+def test_hook_drops_a_field_with_too_many_parts(hook: Hook, accepting: Peer) -> None:
     hook(EVENT | {"tool_input": {"edits": ["line"] * 20_000}})
-    payload = taken.asked[0].json["payload"]
+    payload = accepting.received[0].json["payload"]
     assert "tool_input" not in payload
     assert payload["tool_name"] == "Bash"
 
@@ -470,8 +466,8 @@ def test_what_is_large_in_many_small_parts_is_left_out(hook: Hook, taken: Peer) 
         ("not_known", "x" * 5_000_000, None),
     ],
 )
-def test_an_agent_can_write_an_event_of_megabytes_to_its_end(
-    hook: Hook, taken: Peer, tmp_path: Path, last: str, value: object, kept: object
+def test_hook_reads_an_event_of_megabytes_to_the_end(
+    hook: Hook, accepting: Peer, tmp_path: Path, last: str, value: object, kept: object
 ) -> None:
     common = {"hook_event_name": "X", "cwd": "/work"}
     event = tmp_path / "event"
@@ -480,53 +476,53 @@ def test_an_agent_can_write_an_event_of_megabytes_to_its_end(
         hook.ends_quietly(stdin=agent.stdout)
         assert agent.stdout is not None
         agent.stdout.close()
-        assert agent.wait() == 0, "SIGPIPE ends it when not all is read"
-    (asked,) = taken.asked
-    assert asked.json["payload"] == common | ({last: kept} if kept else {})
-    assert asked.json["cut"] is True
-    assert len(asked.body) < 1 << 20
+        assert agent.wait() == 0, "the writer gets SIGPIPE when the hook does not read everything"
+    (received,) = accepting.received
+    assert received.json["payload"] == common | ({last: kept} if kept else {})
+    assert received.json["cut"] is True
+    assert len(received.body) < 1 << 20
 
 
 @pytest.mark.parametrize("depth", [98, 600, 5_000])
 @pytest.mark.parametrize("text", [b"1", b'"\\u001b"', b'"' + 70_000 * b"x" + b'"'])
-def test_of_an_event_that_is_too_deep_for_the_daemon_the_rest_is_told(
-    hook: Hook, taken: Peer, depth: int, text: bytes
+def test_hook_drops_fields_that_are_nested_too_deep(
+    hook: Hook, accepting: Peer, depth: int, text: bytes
 ) -> None:
     deep = depth * b"[" + text + depth * b"]"
     hook(b'{"hook_event_name": "PreToolUse", "tool_name": "mcp__a__b", "tool_input": {"n": ' + deep + b"}}")
-    (sent,) = taken.asked
+    (sent,) = accepting.received
     assert sent.json["payload"] == {"hook_event_name": "PreToolUse", "tool_name": "mcp__a__b"}
     assert sent.json["cut"] is True
 
 
 @pytest.mark.parametrize(("text", "cut"), [(b"\\ud83d", True), (b"\\ud83d\\ude80", None), (b"\\u001b", None)])
-def test_an_event_of_which_half_a_character_was_replaced_is_not_whole(
-    hook: Hook, taken: Peer, text: bytes, cut: bool | None
+def test_hook_marks_event_as_cut_when_a_lone_surrogate_is_replaced(
+    hook: Hook, accepting: Peer, text: bytes, cut: bool | None
 ) -> None:
     hook(b'{"tool_input": {"command": "rm ' + text + b'"}}')
-    (sent,) = taken.asked
+    (sent,) = accepting.received
     assert sent.json.get("cut") is cut
 
 
-def test_half_a_character_is_replaced_for_the_daemon_would_refuse_it(hook: Hook, taken: Peer) -> None:
+def test_hook_replaces_lone_surrogates(hook: Hook, accepting: Peer) -> None:
     hook(b'{"prompt": "cut \\ud83d", "tool_input": {"\\udc00": ["\\ud83d\\ude80", 1, null]}}')
     payload = {"prompt": "cut ?", "tool_input": {"?": ["\N{ROCKET}", 1, None]}}
-    assert taken.asked[0].json["payload"] == payload
+    assert accepting.received[0].json["payload"] == payload
 
 
-# What the agent must not notice
+# Effects on the agent
 
 
-def test_inherited_pipes_are_closed_before_anything_is_waited_for(hook: Hook, peer: Peer) -> None:
+def test_hook_closes_inherited_pipes_before_waiting(hook: Hook, peer: Peer) -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
     seen: list[bytes] = []
 
-    def look(_: Asked) -> bytes:
-        seen.append(os.read(read, 1))  # raises BlockingIOError while somebody holds the other end
+    def check_pipe(_: ReceivedRequest) -> bytes:
+        seen.append(os.read(read, 1))  # raises BlockingIOError while the other end is open
         return answer({})
 
-    peer.script(HOOKS, look)
+    peer.script(HOOKS, check_pipe)
     running = hook.start(STOP, pass_fds=[write])
     os.close(write)
     running.ended()
@@ -536,15 +532,15 @@ def test_inherited_pipes_are_closed_before_anything_is_waited_for(hook: Hook, pe
 
 @pytest.fixture
 def own_command(state: Path) -> str:
-    """`state/bin/sm`, the command that agents have."""
-    place = Places(str(state / "config.yaml"), str(state))
+    """`state/bin/sm`, the command on the PATH of agents."""
+    place = InstancePaths(str(state / "config.yaml"), str(state))
     os.mkdir(place.bin)
     write_command(place)
     return f"{place.bin}/sm"
 
 
 def check_modules(import_times: bytes, *more: str) -> None:
-    """A hook loads C modules, and these of sm."""
+    """Check that only C modules and the named modules of sm were loaded."""
     names = {line.rpartition("|")[2].strip() for line in import_times.decode().splitlines()}
     assert {name for name in names if name.partition(".")[0] == "sm"} == {
         *("sm", "sm.cli", "sm.cli.hook", "sm.cli.hook.emit", "sm.cli.hook.formats", "sm.cli.hook.transport"),
@@ -555,7 +551,7 @@ def check_modules(import_times: bytes, *more: str) -> None:
     )
 
 
-def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) -> None:
+def test_hook_loads_only_c_modules_and_its_own(hook: Hook, accepting: Peer, own_command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-IS", "-X", "importtime", own_command, "hook", "claude"],
         input=json.dumps(EVENT).encode(),
@@ -563,17 +559,17 @@ def test_a_hook_loads_c_modules_only(hook: Hook, taken: Peer, own_command: str) 
         env=hook.environ,
         check=True,
     )
-    assert len(taken.asked) == 1
+    assert len(accepting.received) == 1
     check_modules(done.stderr)
 
 
-def test_the_command_that_agents_have_hands_events_over(hook: Hook, taken: Peer, own_command: str) -> None:
+def test_command_in_state_bin_posts_events(hook: Hook, accepting: Peer, own_command: str) -> None:
     hook.argv = [own_command, "hook", "claude"]
     hook.start(json.dumps(EVENT).encode()).ended()
-    assert taken.asked[0].json["payload"] == EVENT
+    assert accepting.received[0].json["payload"] == EVENT
 
 
-def test_help_is_for_whoever_asks(run: Sm) -> None:
+def test_hook_prints_help_and_refuses_missing_argument(run: Sm) -> None:
     assert "Usage: sm hook" in run("hook", "--help").out
     assert run("hook", "claude", "--help").out == run("hook", "--help").out
     assert "missing argument" in run("hook", code=2).err

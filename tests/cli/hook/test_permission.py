@@ -1,4 +1,4 @@
-"""`sm hook claude` beside an open dialog: it waits for the answer, hands it over, and is gone when nobody wants it."""
+"""`sm hook claude` for a permission dialog: the hook waits for the answer, prints the answer and ends."""
 
 import json
 import os
@@ -34,12 +34,12 @@ OUTPUT = '{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "n
 OPENED = answer({"request": "r57", "state": "open", "output": None})
 DECIDED = answer({"request": "r57", "state": "decided", "output": OUTPUT})
 OVER = answer({"request": "r57", "state": "over", "output": None})
-WaitingSessions = subprocess.Popen[bytes]
+HookProcess = subprocess.Popen[bytes]
 
 
 @pytest.fixture
 def dialogs(peer: Peer) -> Peer:
-    """A daemon that opens requests, and says nothing more."""
+    """A daemon without scripted answers to a dialog."""
     peer.script(TAKEN, answer({}))
     return peer
 
@@ -47,8 +47,8 @@ def dialogs(peer: Peer) -> Peer:
 @contextmanager
 def waiting(
     hook: Hook, raw: bytes = RAW, stdout: int = subprocess.PIPE, **more: Any
-) -> Iterator[WaitingSessions]:
-    """The hook as claude runs it, ended with the test."""
+) -> Iterator[HookProcess]:
+    """Run the hook as claude does, and kill the hook at the end."""
     process = subprocess.Popen(
         hook.argv, env=hook.environ, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.STDOUT, **more
     )
@@ -65,11 +65,11 @@ def waiting(
             process.stdout.close()
 
 
-def printed(process: WaitingSessions) -> str:
-    """All that it says until it has ended with 0."""
-    said, _ = process.communicate(timeout=scaled(30))
+def printed(process: HookProcess) -> str:
+    """Wait for exit code 0 and return the output."""
+    output, _ = process.communicate(timeout=scaled(30))
     assert process.returncode == 0
-    return said.decode()
+    return output.decode()
 
 
 def output(hook: Hook, raw: bytes = RAW) -> str:
@@ -77,17 +77,13 @@ def output(hook: Hook, raw: bytes = RAW) -> str:
         return printed(process)
 
 
-def asked(peer: Peer, what: str) -> list[Any]:
-    return [one for one in peer.asked if f"{one.method} {one.path}" == what]
-
-
-def test_answer_is_printed_and_then_said_to_be_taken(hook: Hook, dialogs: Peer) -> None:
+def test_hook_prints_the_answer_and_then_marks_the_answer_as_taken(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, DECIDED)
     assert output(hook) == OUTPUT
-    first, second = dialogs.asked
+    first, second = dialogs.received
     assert (first.path, second.path) == ("/v1/hooks/dialog", "/v1/hooks/dialog/taken")
-    assert re.fullmatch("[0-9a-f]{32}", first.headers["idempotency-key"])
-    assert second.headers["idempotency-key"] == first.headers["idempotency-key"]
+    assert re.fullmatch("[0-9a-f]{32}", first.key)
+    assert second.key == first.key
     assert second.json == {}
     body = first.json
     assert body.pop("emitted_at")
@@ -95,18 +91,18 @@ def test_answer_is_printed_and_then_said_to_be_taken(hook: Hook, dialogs: Peer) 
     assert hook.spooled() == []
 
 
-def test_while_it_is_open_the_daemon_is_asked_again_under_the_same_key(hook: Hook, dialogs: Peer) -> None:
+def test_hook_polls_with_the_same_key_while_request_is_open(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, OPENED, OPENED, DECIDED)
     assert output(hook) == OUTPUT
-    tries = asked(dialogs, DIALOG)
+    tries = dialogs.requests_to("/v1/hooks/dialog")
     assert len(tries) == 3
-    assert len({one.headers["idempotency-key"] for one in tries}) == 1
-    assert len({one.body for one in tries}) == 1
+    assert len({received.key for received in tries}) == 1
+    assert len({received.body for received in tries}) == 1
     assert hook.spooled() == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         OVER,
         error("usage", "no", 400),
@@ -116,17 +112,17 @@ def test_while_it_is_open_the_daemon_is_asked_again_under_the_same_key(hook: Hoo
         b"HTTP/1.1 404 Not Found\r\n\r\nno JSON",
     ],
 )
-def test_where_nothing_is_to_be_answered_it_ends_without_a_word(
-    hook: Hook, dialogs: Peer, said: bytes
+def test_hook_ends_silently_when_there_is_nothing_to_answer(
+    hook: Hook, dialogs: Peer, response: bytes
 ) -> None:
-    dialogs.script(DIALOG, said)
+    dialogs.script(DIALOG, response)
     assert output(hook) == ""
-    assert len(dialogs.asked) == 1
+    assert len(dialogs.received) == 1
     assert hook.spooled() == []
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         HANG_UP,
         b"HTTP/1.1 2",
@@ -145,26 +141,26 @@ def test_where_nothing_is_to_be_answered_it_ends_without_a_word(
         error("daemon_unavailable", "it is just stopping", 503),
     ],
 )
-def test_daemon_that_gives_no_answer_is_asked_again_and_left_the_event_once(
-    hook: Hook, dialogs: Peer, said: Answer
+def test_hook_retries_and_spools_event_once_when_daemon_fails(
+    hook: Hook, dialogs: Peer, response: Answer
 ) -> None:
-    dialogs.script(DIALOG, said, DECIDED)
+    dialogs.script(DIALOG, response, DECIDED)
     assert output(hook) == OUTPUT
-    tries = asked(dialogs, DIALOG)
+    tries = dialogs.requests_to("/v1/hooks/dialog")
     assert len(tries) == 2
     (kept,) = hook.spooled()
-    assert kept["key"] == tries[0].headers["idempotency-key"]
+    assert kept["key"] == tries[0].key
     assert kept["body"]["payload"] == EVENT
     assert "wait_s" not in kept["body"]
 
 
-def test_event_is_left_for_the_daemon_once(hook: Hook, dialogs: Peer) -> None:
+def test_hook_spools_event_once_when_daemon_fails_twice(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, HANG_UP, error("bug", "a defect", 500), DECIDED)
     assert output(hook) == OUTPUT
     assert len(hook.spooled()) == 1
 
 
-def test_daemon_that_is_away_is_told_when_it_comes(hook: Hook, state: Path) -> None:
+def test_hook_asks_the_daemon_when_the_daemon_starts_later(hook: Hook, state: Path) -> None:
     with waiting(hook) as process:
         until(hook.spooled, "the event is spooled")
         with Peer(str(state / "run" / "sm.sock")) as peer:
@@ -172,83 +168,85 @@ def test_daemon_that_is_away_is_told_when_it_comes(hook: Hook, state: Path) -> N
             peer.script(DIALOG, DECIDED)
             assert printed(process) == OUTPUT
     (kept,) = hook.spooled()
-    assert kept["key"] == peer.asked[0].headers["idempotency-key"]
+    assert kept["key"] == peer.received[0].key
 
 
-def test_daemon_that_ends_in_the_middle_is_asked_again(hook: Hook, state: Path) -> None:
+def test_hook_asks_again_with_the_same_key_when_daemon_restarts(hook: Hook, state: Path) -> None:
     path = str(state / "run" / "sm.sock")
     with Peer(path) as first:
         first.script(DIALOG, OPENED, SILENCE)
         run = waiting(hook)
         process = run.__enter__()
-        first.wait_asked(2)
+        first.wait_received(2)
     with Peer(path) as second:
         second.script(TAKEN, answer({}))
         second.script(DIALOG, DECIDED)
         assert printed(process) == OUTPUT
     run.__exit__(None, None, None)
-    assert second.asked[0].headers["idempotency-key"] == first.asked[0].headers["idempotency-key"]
-    assert hook.spooled() == [], "it has known of the event"
+    assert second.received[0].key == first.received[0].key
+    assert hook.spooled() == [], "the first daemon received the event"
 
 
-def test_answer_is_whole_when_it_has_its_length(hook: Hook, dialogs: Peer) -> None:
+def test_hook_reads_response_by_its_length_when_connection_stays_open(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, Open(OPENED), Open(DECIDED))
     assert output(hook) == OUTPUT
-    # A hook that had waited for the end of either answer would have asked again.
-    assert [one.path for one in dialogs.asked] == [
+    # A hook that waits for the end of the connection would time out and ask again.
+    assert [received.path for received in dialogs.received] == [
         "/v1/hooks/dialog",
         "/v1/hooks/dialog",
         "/v1/hooks/dialog/taken",
     ]
 
 
-def test_token_that_is_a_pipe_is_none(hook: Hook, home: Path, state: Path) -> None:
+def test_hook_sends_no_token_when_token_file_is_a_pipe(hook: Hook, home: Path, state: Path) -> None:
     hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
     (state / "token").unlink()
     os.mkfifo(state / "token")
     with Peer(hook.environ["SM_SOCKET"]) as peer:
         peer.script(DIALOG, error("unauthenticated", "who are you?", 401))
         assert output(hook) == ""
-    assert "authorization" not in peer.asked[0].headers
+    assert "authorization" not in peer.received[0].headers
 
 
-def test_answer_larger_than_a_pipe_is_printed_whole(hook: Hook, dialogs: Peer) -> None:
+def test_hook_prints_an_answer_larger_than_the_pipe_buffer(hook: Hook, dialogs: Peer) -> None:
     large = "x" * 1_000_000
     dialogs.script(DIALOG, answer({"state": "decided", "output": large}))
     assert output(hook) == large
 
 
-@pytest.mark.parametrize("said", [SILENCE, HANG_UP, error("bug", "a defect", 500)])
-def test_daemon_that_does_not_hear_that_it_was_taken_is_not_waited_for(
-    hook: Hook, peer: Peer, said: Answer
+@pytest.mark.parametrize("response", [SILENCE, HANG_UP, error("bug", "a defect", 500)])
+def test_hook_ends_without_waiting_when_taken_is_not_acknowledged(
+    hook: Hook, peer: Peer, response: Answer
 ) -> None:
     peer.script(DIALOG, DECIDED)
-    peer.script(TAKEN, said)
-    assert output(hook) == OUTPUT  # the hook ends while the daemon is still silent
+    peer.script(TAKEN, response)
+    assert output(hook) == OUTPUT  # the hook ends without the answer of the daemon
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_it_ends_when_its_agent_says_so(hook: Hook, dialogs: Peer, number: signal.Signals) -> None:
+def test_hook_ends_when_agent_sends_a_signal(hook: Hook, dialogs: Peer, number: signal.Signals) -> None:
     dialogs.script(DIALOG, OPENED, SILENCE)
     with waiting(hook) as process:
-        dialogs.wait_asked(2)
+        dialogs.wait_received(2)
         process.send_signal(number)
         assert process.wait(10) == -number
 
 
 def _blocks(pid: int, number: signal.Signals) -> bool:
-    found = re.search(r"^SigBlk:\s*([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) & 1 << number - 1)
+    match = re.search(r"^SigBlk:\s*([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) & 1 << number - 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signal_before_the_daemon_knows_does_not_lose_the_event(hook: Hook, number: signal.Signals) -> None:
+def test_hook_spools_event_when_signal_arrives_before_the_daemon_responds(
+    hook: Hook, number: signal.Signals
+) -> None:
     process = subprocess.Popen(
         hook.argv, env=hook.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     )
     with process:
         assert process.stdin is not None
-        until(lambda: _blocks(process.pid, number), "it has begun")
+        until(lambda: _blocks(process.pid, number), "the hook has started")
         process.send_signal(number)
         process.stdin.write(RAW)
         process.stdin.close()
@@ -261,13 +259,13 @@ def pipe() -> tuple[int, int]:
 
 
 def pair() -> tuple[int, int]:
-    ours, theirs = socket.socketpair()
-    return ours.detach(), theirs.detach()
+    read, write = socket.socketpair()
+    return read.detach(), write.detach()
 
 
 @pytest.mark.parametrize("ends", [pipe, pair])
 @pytest.mark.parametrize("away", [False, True])
-def test_it_ends_when_its_agent_is_gone(
+def test_hook_ends_when_agent_closes_its_end(
     hook: Hook, state: Path, ends: Callable[[], tuple[int, int]], away: bool
 ) -> None:
     read, write = ends()
@@ -278,15 +276,15 @@ def test_it_ends_when_its_agent_is_gone(
         with waiting(hook, stdout=write) as process:
             os.close(write)
             if away:
-                until(hook.spooled, "it waits for the daemon")
+                until(hook.spooled, "the hook waits for the daemon")
             else:
-                peer.wait_asked(1)
+                peer.wait_received(1)
             assert process.poll() is None
             os.close(read)
             assert process.wait(5) == 0
 
 
-def test_without_a_reader_the_event_is_told_as_any_other(hook: Hook, peer: Peer) -> None:
+def test_hook_posts_a_plain_event_when_output_has_no_reader(hook: Hook, peer: Peer) -> None:
     peer.script(HOOKS, answer({}))
     hook.argv = ["sh", "-c", 'exec "$@" >&-', "sh", *hook.argv]
     with waiting(hook, stdout=subprocess.DEVNULL) as process:
@@ -296,38 +294,38 @@ def test_without_a_reader_the_event_is_told_as_any_other(hook: Hook, peer: Peer)
     with waiting(hook, stdout=write) as process:
         os.close(write)
         assert process.wait(10) == 0
-    assert [one.path for one in peer.asked] == ["/v1/hooks"] * 2
+    assert [received.path for received in peer.received] == ["/v1/hooks"] * 2
 
 
-def test_large_event_is_cut_and_asked_about(hook: Hook, dialogs: Peer) -> None:
+def test_hook_cuts_large_event_and_asks(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, DECIDED)
     large = EVENT | {"tool_name": "Write", "tool_input": {"file_path": "/a", "content": "x" * 3_000_000}}
     assert output(hook, json.dumps(large).encode()) == OUTPUT
-    body = dialogs.asked[0].json
+    body = dialogs.received[0].json
     assert body["cut"] is True
     assert body["payload"]["hook_event_name"] == "PermissionRequest"
 
 
-def test_agent_socket_is_shown_the_token_each_time(hook: Hook, home: Path) -> None:
+def test_hook_sends_the_token_with_each_request_to_an_agent_socket(hook: Hook, home: Path) -> None:
     hook.environ["SM_SOCKET"] = str(home / "state/run/w/0123/s")
     with Peer(hook.environ["SM_SOCKET"]) as peer:
         peer.script(DIALOG, OPENED, DECIDED)
         peer.script(TAKEN, answer({}))
         assert output(hook) == OUTPUT
-    assert [one.headers["authorization"] for one in peer.asked] == ["Bearer s3cret"] * 3
+    assert [received.headers["authorization"] for received in peer.received] == ["Bearer s3cret"] * 3
 
 
-def test_while_it_waits_it_holds_little(hook: Hook, dialogs: Peer) -> None:
+def test_hook_uses_little_memory_while_waiting(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, OPENED, SILENCE)
     with waiting(hook) as process:
-        dialogs.wait_asked(2)
+        dialogs.wait_received(2)
         status = Path(f"/proc/{process.pid}/status").read_text()
     own = re.search(r"^RssAnon:\s*(\d+) kB$", status, re.MULTILINE)
     assert own is not None
     assert int(own[1]) < 8_000
 
 
-def test_it_loads_c_modules_only(hook: Hook, dialogs: Peer) -> None:
+def test_hook_loads_only_c_modules_and_its_own_for_a_dialog(hook: Hook, dialogs: Peer) -> None:
     dialogs.script(DIALOG, OPENED, DECIDED)
     done = subprocess.run(
         [sys.executable, "-ISX", "importtime", "-c", "import sys; sys.path.append(sys.argv.pop(1)); "

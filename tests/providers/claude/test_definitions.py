@@ -1,4 +1,4 @@
-"""What the settings of a definition file mean to claude."""
+"""Settings of definition files, applied to claude."""
 
 import pytest
 
@@ -10,11 +10,11 @@ DEFINITIONS = ClaudeDefinitions({})
 
 def applied(settings: str) -> tuple[AgentConfig, tuple[str, ...]]:
     content = f"---\n{settings}\n---\nBe strict.\n".encode()
-    return DEFINITIONS.applied(read_definition(content, "reviewer", ("claude",)))
+    return DEFINITIONS.apply(read_definition(content, "reviewer", ("claude",)))
 
 
 @pytest.mark.parametrize(
-    ("said", "tools"),
+    ("setting", "tools"),
     [
         ("Bash, Read", ("Bash", "Read")),
         ("", None),
@@ -23,34 +23,34 @@ def applied(settings: str) -> tuple[AgentConfig, tuple[str, ...]]:
         ("Bash, mcp__probe__ping, mcp__other", ("Bash",)),
     ],
 )
-def test_tools_of_servers_are_not_given_by_a_file(said: str, tools: tuple[str, ...] | None) -> None:
-    agent, warnings = applied(f"tools: {said}")
+def test_definition_file_grants_no_tools_of_MCP_servers(setting: str, tools: tuple[str, ...] | None) -> None:
+    agent, warnings = applied(f"tools: {setting}")
     assert (agent.tools, warnings) == (tools, ())
 
 
-def test_part_of_a_tool_is_left_out_rather_than_given_whole() -> None:
+def test_definition_leaves_out_a_partly_allowed_tool_with_a_warning() -> None:
     agent, warnings = applied("tools: Read, Bash(git log, git diff)")
     assert agent.tools == ("Read",)
     assert warnings == (
-        "`tools`: Bash(git log, git diff) is left out: a tool is given whole or not at all",
+        "`tools`: Bash(git log, git diff) is ignored: sm cannot restrict a tool to a pattern",
         "without Bash in `tools` it cannot report: sm complete, sm ask",
     )
 
 
-def test_no_tools_at_all_cannot_report_either() -> None:
+def test_definition_without_tools_warns_that_the_agent_cannot_report() -> None:
     agent, warnings = applied("tools: []")
     assert (agent.tools, len(warnings)) == ((), 1)
 
 
-def test_tools_that_are_refused_are_refused_by_claude() -> None:
+def test_disallowed_tools_become_an_option_of_claude() -> None:
     agent, warnings = applied("disallowedTools: Write, Bash(rm *)")
     assert agent.args == ("--disallowedTools", "Write,Bash(rm *)")
     assert warnings == ()
 
 
-def test_everything_else_is_as_the_file_has_it() -> None:
+def test_definition_without_claude_settings_is_unchanged() -> None:
     config = AgentConfig(model="opus", description="reviews", prompt="Be strict.", spawnable=True)
-    assert DEFINITIONS.applied(Definition(config)) == (config, ())
+    assert DEFINITIONS.apply(Definition(config)) == (config, ())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_everything_else_is_as_the_file_has_it() -> None:
         ({}, {"HOME": "/a\0b"}, None),
     ],
 )
-def test_definitions_of_the_user_lie_in_the_directory_of_claude(
+def test_user_directory_is_below_the_configuration_directory_of_claude(
     added: dict[str, str], environment: dict[str, str], directory: str | None
 ) -> None:
     assert ClaudeDefinitions(added).user_directory(environment) == directory

@@ -1,4 +1,4 @@
-"""Lines in the form in which claude 2.1.197 writes them."""
+"""Facts and actions from transcript lines as claude 2.1.197 writes them."""
 
 import json
 from typing import Any
@@ -20,12 +20,12 @@ from sm.providers.claude.facts import (
     facts,
     facts_of,
 )
-from sm.providers.claude.todos import TODOS_MAX, TodoChange, TodoList, changed
-from sm.providers.claude.values import TEXT_MAX, shortened
+from sm.providers.claude.todos import TODOS_MAX, TodoChange, TodoList, apply_change
+from sm.providers.claude.values import TEXT_MAX, shorten_arguments
 
 AT = "2026-11-21T16:22:32.123Z"
 OPUS = "claude-opus-4-8"
-OURS = "[sm] from a, message 7\nhi"
+MESSAGE = "[sm] from a, message 7\nhi"
 
 
 def line(type: str, **more: Any) -> bytes:
@@ -73,16 +73,16 @@ def result(id: str, content: Any = "ok", is_error: bool = False, **more: Any) ->
 
 
 def todos(*lines: bytes) -> tuple[Todo, ...]:
-    """The list after these lines."""
+    """The todo list after these lines."""
     found: tuple[Todo, ...] = ()
     for fact in facts_of(lines):
         change = fact.todos if isinstance(fact, ToolResult) else fact
         if isinstance(change, (TodoList, TodoChange)):
-            found = changed(found, change)
+            found = apply_change(found, change)
     return found
 
 
-def one(raw: bytes) -> Any:
+def only_fact(raw: bytes) -> Any:
     (fact,) = facts(raw)
     return fact
 
@@ -93,7 +93,7 @@ TURN_DONE = line("system", subtype="turn_duration", durationMs=6100)
 # ---------------------------------------------------------------------------------------------- tokens
 
 
-def test_each_line_of_a_message_repeats_its_usage_and_the_most_output_is_right() -> None:
+def test_usage_is_read_from_every_line_so_that_the_maximum_per_message_counts() -> None:
     lines = [
         assistant("m1", usage(11, 1, 1000, 5000), text("I look")),
         assistant("m1", usage(11, 101, 1000, 5000), call("t1", "Bash", command="ls")),
@@ -104,7 +104,7 @@ def test_each_line_of_a_message_repeats_its_usage_and_the_most_output_is_right()
         assistant("m3", usage(0, 0), text("No response requested."), model=SYNTHETIC),
     ]
     read = [fact for fact in facts_of(lines) if isinstance(fact, Usage)]
-    assert sum(u.output for u in read) == 352  # what one gets who adds up lines
+    assert sum(u.output for u in read) == 352  # the wrong total, added up by lines
     counted = {u.message_id: u for u in sorted(read, key=lambda u: u.output)}
     assert sum(u.output for u in counted.values()) == 311
     assert sum(u.input for u in counted.values()) == 36
@@ -113,36 +113,36 @@ def test_each_line_of_a_message_repeats_its_usage_and_the_most_output_is_right()
     assert counted["m2"].context == 6150
 
 
-def test_a_message_without_an_id_is_known_by_its_request() -> None:
+def test_usage_has_the_request_id_when_the_message_has_no_id() -> None:
     raw = line("assistant", message={"model": OPUS, "content": [], "usage": usage(1, 2)}, requestId="req_7")
-    assert one(raw) == Usage("req_7", OPUS, AT, 1, 2)
+    assert only_fact(raw) == Usage("req_7", OPUS, AT, 1, 2)
 
 
-def test_the_hour_of_a_cache_and_the_fast_mode_are_kept_apart() -> None:
+def test_usage_distinguishes_one_hour_caches_and_fast_mode() -> None:
     cached = usage(1, 2, 0, 100, cache_creation={"ephemeral_1h_input_tokens": 60}, speed="fast")
-    assert one(assistant("m", cached)) == Usage("m", f"fast:{OPUS}", AT, 1, 2, 0, 100, 60)
+    assert only_fact(assistant("m", cached)) == Usage("m", f"fast:{OPUS}", AT, 1, 2, 0, 100, 60)
     too_much = usage(1, 2, 0, 100, cache_creation={"ephemeral_1h_input_tokens": 101}, speed="standard")
-    assert one(assistant("m", too_much)) == Usage("m", OPUS, AT, 1, 2, 0, 100, 100)
+    assert only_fact(assistant("m", too_much)) == Usage("m", OPUS, AT, 1, 2, 0, 100, 100)
 
 
 @pytest.mark.parametrize("odd", [None, -1, True, 1.5, "7", 10**13, [], {}])
-def test_an_odd_count_is_no_count(odd: Any) -> None:
-    assert one(assistant("m", usage(odd, 2))).input == 0
+def test_malformed_token_count_is_zero(odd: Any) -> None:
+    assert only_fact(assistant("m", usage(odd, 2))).input == 0
 
 
-def test_a_compaction_says_what_is_left() -> None:
+def test_compaction_has_the_token_counts_before_and_after() -> None:
     about = {"trigger": "auto", "preTokens": 160000, "postTokens": 12000}
     raw = line("system", subtype="compact_boundary", compactMetadata=about)
-    assert one(raw) == Compaction(AT, "auto", 160000, 12000)
+    assert only_fact(raw) == Compaction(AT, "auto", 160000, 12000)
     unknown = line("system", subtype="compact_boundary", compactMetadata={"trigger": "manual"})
-    assert one(unknown) == Compaction(AT, "manual", None, None)
-    assert one(line("system", subtype="compact_boundary", isSidechain=True)).sidechain
+    assert only_fact(unknown) == Compaction(AT, "manual", None, None)
+    assert only_fact(line("system", subtype="compact_boundary", isSidechain=True)).sidechain
 
 
 # ----------------------------------------------------------------------------------------------- tools
 
 
-def test_arguments_are_shortened() -> None:
+def test_tool_arguments_are_shortened() -> None:
     use = facts(
         called(
             "t1",
@@ -169,12 +169,12 @@ def test_arguments_are_shortened() -> None:
     }
 
 
-def test_a_finished_turn_says_what_still_runs() -> None:
+def test_finished_turn_has_the_number_of_background_tasks() -> None:
     busy = line("system", subtype="turn_duration", pendingBackgroundAgentCount=1, pendingWorkflowCount=1)
-    assert one(busy).background == 2
+    assert only_fact(busy).background == 2
 
 
-def test_a_rejected_tool_is_told_twice_once_as_its_result() -> None:
+def test_rejected_tool_is_both_a_result_and_a_mark() -> None:
     words = "The user doesn't want to proceed with this tool use."
     raw = result("t1", words, is_error=True, toolUseResult="User rejected tool use")
     assert facts(raw) == (
@@ -190,7 +190,7 @@ def test_a_rejected_tool_is_told_twice_once_as_its_result() -> None:
 # ------------------------------------------------------------------------------------------- the todo list
 
 
-def test_the_latest_list_of_todo_write_counts_but_not_a_sub_agents() -> None:
+def test_todos_are_the_latest_list_outside_of_sub_agents() -> None:
     def write(id: str, status: str, **more: Any) -> bytes:
         todos = [
             {"content": "build", "status": "completed", "activeForm": "Building"},
@@ -215,14 +215,14 @@ def updated(id: str, **answer: Any) -> tuple[bytes, bytes]:
     return called(f"u{id}", "TaskUpdate", taskId=id), result(f"u{id}", toolUseResult=answer)
 
 
-def test_the_task_tools_build_a_list_from_their_results() -> None:
+def test_todos_are_built_from_the_results_of_the_task_tools() -> None:
     lines = [*created("1", "build"), *created("2", "test"), *created("3", "ship")]
     lines += updated("1", statusChange={"from": "pending", "to": "completed"})
     lines += updated("3", statusChange={"from": "pending", "to": "deleted"})
     lines += updated("2", success=False, error="Task not found")
     assert todos(*lines) == (Todo("build", "completed", "1"), Todo("test", "pending", "2"))
-    seen = [{"id": "2", "subject": "test it", "status": "in_progress", "blockedBy": []}]
-    lines += [called("l", "TaskList"), result("l", toolUseResult={"tasks": seen})]
+    tasks = [{"id": "2", "subject": "test it", "status": "in_progress", "blockedBy": []}]
+    lines += [called("l", "TaskList"), result("l", toolUseResult={"tasks": tasks})]
     assert todos(*lines) == (Todo("test it", "in_progress", "2"),)
 
 
@@ -236,45 +236,45 @@ def test_the_task_tools_build_a_list_from_their_results() -> None:
         {"tasks": "many"},
     ],
 )
-def test_another_tools_answer_is_no_task(answer: dict[str, Any]) -> None:
-    assert one(result("x", toolUseResult=answer)).todos is None
+def test_result_of_another_tool_changes_no_todos(answer: dict[str, Any]) -> None:
+    assert only_fact(result("x", toolUseResult=answer)).todos is None
 
 
-def test_a_task_that_is_looked_at_is_put_right() -> None:
+def test_todos_are_updated_when_a_task_is_read() -> None:
     task = {"id": "7", "subject": "test it", "description": "", "status": "completed", "blockedBy": []}
     seen = result("g", toolUseResult={"task": task})
     assert todos(seen) == (Todo("test it", "completed", "7"),)
     assert todos(*created("7", "test"), seen) == (Todo("test it", "completed", "7"),)
 
 
-def test_a_change_of_an_unknown_task_makes_it_known_and_the_list_stays_bounded() -> None:
+def test_change_of_an_unknown_task_adds_it_within_the_limit() -> None:
     assert todos(*updated("9", statusChange={"to": "completed"})) == (Todo("task 9", "completed", "9"),)
     many = tuple(Todo(str(n), "pending", str(n)) for n in range(TODOS_MAX))
-    assert len(changed(many, TodoChange("x", "new", None))) == TODOS_MAX
+    assert len(apply_change(many, TodoChange("x", "new", None))) == TODOS_MAX
     many_more = [{"content": "a", "status": "b"}] * 999
     assert (
-        len(one(line("attachment", attachment={"type": "todo_reminder", "content": many_more})).items)
+        len(only_fact(line("attachment", attachment={"type": "todo_reminder", "content": many_more})).items)
         == TODOS_MAX
     )
 
 
-def test_a_reminder_has_the_whole_list() -> None:
+def test_reminder_replaces_the_whole_todo_list() -> None:
     tasks = [
         {"id": "1", "subject": "build", "status": "completed"},
         {"id": "2", "subject": "hidden", "status": "pending", "metadata": {"_internal": True}},
     ]
     raw = line("attachment", attachment={"type": "task_reminder", "content": tasks, "itemCount": 2})
-    assert one(raw) == TodoList((Todo("build", "completed", "1"),))
+    assert only_fact(raw) == TodoList((Todo("build", "completed", "1"),))
     todos = [{"content": "a", "status": "pending", "activeForm": "A"}]
     raw = line("attachment", attachment={"type": "todo_reminder", "content": todos})
-    assert one(raw) == TodoList((Todo("a", "pending"),))
+    assert only_fact(raw) == TodoList((Todo("a", "pending"),))
 
 
 # ------------------------------------------------------------------------------------------------- marks
 
 
-def by_hook(words: str) -> bytes:
-    """A hook of the user's has kept a prompt from the model."""
+def hook_line(words: str) -> bytes:
+    """The line of a user hook that kept a prompt from the model."""
     return line("system", subtype="informational", content=words, level="warning", preventContinuation=True)
 
 
@@ -328,8 +328,8 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             mark(MarkKind.TEXT, "I was about to", None, detail=SYNTHETIC),
         ),
         (
-            line("queue-operation", operation="enqueue", content=OURS),
-            mark(MarkKind.ENQUEUED, OURS, None, whole=OURS),
+            line("queue-operation", operation="enqueue", content=MESSAGE),
+            mark(MarkKind.ENQUEUED, MESSAGE, None, whole=MESSAGE),
         ),
         (line("queue-operation", operation="enqueue"), mark(MarkKind.ENQUEUED, "", None)),
         (line("queue-operation", operation="dequeue"), mark(MarkKind.DEQUEUED, prompt_id=None)),
@@ -363,32 +363,32 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
             mark(MarkKind.COMMAND_OUTPUT, "Unknown command: /x", None),
         ),
         (
-            by_hook("UserPromptSubmit operation blocked by hook:\nno\nways\n\nOriginal prompt: do it"),
+            hook_line("UserPromptSubmit operation blocked by hook:\nno\nways\n\nOriginal prompt: do it"),
             mark(MarkKind.REFUSED, "do it", None, detail="no\nways"),
         ),
         (
-            by_hook(f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {OURS}"),
-            mark(MarkKind.REFUSED, OURS, None, detail="no", whole=OURS),
+            hook_line(f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {MESSAGE}"),
+            mark(MarkKind.REFUSED, MESSAGE, None, detail="no", whole=MESSAGE),
         ),
         (
-            by_hook("UserPromptSubmit operation blocked by hook:\nhidden"),
+            hook_line("UserPromptSubmit operation blocked by hook:\nhidden"),
             mark(MarkKind.REFUSED, "", None, detail="hidden"),
         ),
         (
-            by_hook(
+            hook_line(
                 "UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: x"
-                f"\n\nOriginal prompt: {OURS}\n\nOriginal prompt: {OURS}"
+                f"\n\nOriginal prompt: {MESSAGE}\n\nOriginal prompt: {MESSAGE}"
             ),
             mark(
                 MarkKind.REFUSED,
-                f"{OURS}\n\nOriginal prompt: {OURS}",
+                f"{MESSAGE}\n\nOriginal prompt: {MESSAGE}",
                 None,
                 detail="no\n\nOriginal prompt: x",
-                whole=f"{OURS}\n\nOriginal prompt: {OURS}",
+                whole=f"{MESSAGE}\n\nOriginal prompt: {MESSAGE}",
             ),
         ),
-        (by_hook("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
-        (by_hook("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
+        (hook_line("Operation stopped by hook: wait"), mark(MarkKind.STOPPED, "", None, detail="wait")),
+        (hook_line("Operation stopped by hook"), mark(MarkKind.STOPPED, "", None)),
         (
             user("Operation stopped by hook: is what I read", promptSource="typed"),
             mark(MarkKind.PROMPT, "Operation stopped by hook: is what I read", detail="typed"),
@@ -400,12 +400,12 @@ def mark(kind: MarkKind, text: str = "", prompt_id: str | None = "p1", **more: A
         ),
     ],
 )  # fmt: skip
-def test_a_line_marks_what_happened(raw: bytes, expected: Mark) -> None:
-    assert one(raw) == expected
+def test_line_is_read_as_its_mark(raw: bytes, expected: Mark) -> None:
+    assert only_fact(raw) == expected
 
 
-def given_to_it(words: str) -> list[bytes]:
-    """Each way in which a text is given to the agent, and one in which it is taken back."""
+def input_lines(words: str) -> list[bytes]:
+    """The lines of every way to give the agent a text, and of one way to withdraw it."""
     queued = {"type": "queued_command", "prompt": words}
     return [
         user(words, origin={"kind": "human"}, promptSource="typed"),
@@ -416,24 +416,25 @@ def given_to_it(words: str) -> list[bytes]:
     ]
 
 
-def test_a_text_that_may_be_ours_is_kept_whole() -> None:
-    ours = f"{OURS}{'x' * 60_000}"
-    assert [one(raw).whole for raw in given_to_it(ours)] == [ours] * 5
-    assert [len(one(raw).text) for raw in given_to_it(ours)] == [TEXT_MAX] * 5
-    assert one(user(f"cut {OURS} \ud83d")).whole == f"cut {OURS} \ufffd"
+def test_text_that_may_contain_a_message_of_sm_is_kept_whole() -> None:
+    message = f"{MESSAGE}{'x' * 60_000}"
+    assert [only_fact(raw).whole for raw in input_lines(message)] == [message] * 5
+    assert [len(only_fact(raw).text) for raw in input_lines(message)] == [TEXT_MAX] * 5
+    assert only_fact(user(f"cut {MESSAGE} \ud83d")).whole == f"cut {MESSAGE} \ufffd"
 
 
 @pytest.mark.parametrize(
-    "words", ["x" * 60_000, f"<task-notification>{OURS}</task-notification>", f"{OURS}{'x' * WHOLE_MAX}"]
+    "words",
+    ["x" * 60_000, f"<task-notification>{MESSAGE}</task-notification>", f"{MESSAGE}{'x' * WHOLE_MAX}"],
 )
-def test_no_other_text_is_kept_whole(words: str) -> None:
-    assert {one(raw).whole for raw in given_to_it(words)} == {""}
+def test_other_texts_are_not_kept_whole(words: str) -> None:
+    assert {only_fact(raw).whole for raw in input_lines(words)} == {""}
 
 
-def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
-    assert one(user(f"<bash-input>{OURS}</bash-input>")).whole == ""
-    said = facts(assistant("m", usage(1, 1), text(OURS)))
-    assert [fact.whole for fact in said if isinstance(fact, Mark)] == [""]
+def test_texts_of_the_agent_itself_are_not_kept_whole() -> None:
+    assert only_fact(user(f"<bash-input>{MESSAGE}</bash-input>")).whole == ""
+    found = facts(assistant("m", usage(1, 1), text(MESSAGE)))
+    assert [fact.whole for fact in found if isinstance(fact, Mark)] == [""]
 
 
 @pytest.mark.parametrize(
@@ -466,14 +467,14 @@ def test_what_the_agent_says_itself_is_not_given_to_it() -> None:
         assistant("m", usage(0, 0), text("No response requested."), model=SYNTHETIC),
     ],
 )
-def test_a_line_that_says_nothing_to_us_is_ignored(raw: bytes) -> None:
+def test_irrelevant_or_malformed_line_has_no_facts(raw: bytes) -> None:
     assert facts(raw) == ()
 
 
-def test_a_broken_byte_or_half_an_emoji_costs_no_line() -> None:
+def test_line_with_invalid_characters_is_still_read() -> None:
     half = b'{"type":"user","message":{"content":"cut \\ud83d"},"timestamp":"' + AT.encode() + b'"}'
-    assert one(half).text == "cut \ufffd"
-    assert one(user("caf\u00e9").replace(b"\\u00e9", b"\xe9")).text == "caf\ufffd"
+    assert only_fact(half).text == "cut \ufffd"
+    assert only_fact(user("caf\u00e9").replace(b"\\u00e9", b"\xe9")).text == "caf\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -494,43 +495,43 @@ def test_a_broken_byte_or_half_an_emoji_costs_no_line() -> None:
         [],
     ],
 )
-def test_a_time_that_is_none_is_none(odd: Any) -> None:
-    assert one(line("system", subtype="turn_duration", timestamp=odd)).at is None
+def test_invalid_timestamp_is_none(odd: Any) -> None:
+    assert only_fact(line("system", subtype="turn_duration", timestamp=odd)).at is None
 
 
 @pytest.mark.parametrize("whole", [AT, "2026-11-21T16:22:32Z", "2026-11-21T16:22:32.123456789Z"])
-def test_a_time_that_is_one_stays_as_it_is_written(whole: str) -> None:
-    assert one(line("system", subtype="turn_duration", timestamp=whole)).at == whole
+def test_valid_timestamp_is_kept_unchanged(whole: str) -> None:
+    assert only_fact(line("system", subtype="turn_duration", timestamp=whole)).at == whole
 
 
 @pytest.mark.parametrize("depth", [400, 990, 100_000])
-def test_a_tower_of_brackets_raises_nothing_and_stays_small(depth: int) -> None:
+def test_deeply_nested_arguments_raise_nothing_and_are_shortened(depth: int) -> None:
     tower = b"[" * depth + b"]" * depth
     raw = called("t1", "Bash", command="ls", tower="HERE").replace(b'"HERE"', tower)
     facts(raw)
     last_actions([raw], 5)
-    given: Any = "x"
+    nested: Any = "x"
     for _ in range(depth):
-        given = [given]
-    assert shortened({"tower": given})["tower"] == "[1 items]"
+        nested = [nested]
+    assert shorten_arguments({"tower": nested})["tower"] == "[1 items]"
 
 
-def test_a_number_that_no_answer_can_hold_is_not_kept() -> None:
-    """orjson, which makes the answers, refuses an integer of more than 64 bits."""
+def test_integer_over_64_bits_is_not_kept() -> None:
+    """orjson, which encodes API responses, refuses integers of more than 64 bits."""
     use = facts(called("t1", "Odd", within=[{"n": 10**30}], below={"n": -(10**30)}, small=[2**62 - 1]))[1]
     assert isinstance(use, ToolUse)
     assert use.arguments == {"within": "[1 items]", "below": "{1 keys}", "small": "[1 items]"}
     orjson.dumps(use.arguments)
 
 
-def test_a_long_text_keeps_its_two_ends() -> None:
-    found = one(user("a" * 5_000 + "z" * 5_000)).text
+def test_long_text_keeps_its_beginning_and_end() -> None:
+    found = only_fact(user("a" * 5_000 + "z" * 5_000)).text
     assert len(found) == TEXT_MAX
     assert found.startswith("aaa") and found.endswith("zzz")
 
 
-def test_many_open_tags_take_no_time() -> None:
-    assert one(user("<bash-input>" * 100_000)).kind is MarkKind.PROMPT
+def test_many_open_tags_are_read_quickly() -> None:
+    assert only_fact(user("<bash-input>" * 100_000)).kind is MarkKind.PROMPT
 
 
 SAMPLES = [
@@ -549,7 +550,7 @@ JSON = st.recursive(
 
 
 @given(st.data())
-def test_no_shape_of_a_line_raises(data: st.DataObject) -> None:
+def test_malformed_line_never_raises(data: st.DataObject) -> None:
     value = json.loads(data.draw(st.sampled_from(SAMPLES)))
     place: Any = value
     while True:
@@ -567,7 +568,7 @@ def test_no_shape_of_a_line_raises(data: st.DataObject) -> None:
 # ----------------------------------------------------------------------------------------------- actions
 
 
-def test_the_last_actions_are_lines_for_a_person() -> None:
+def test_last_actions_are_readable_lines() -> None:
     lines = [
         user("too old"),
         user("write\x1b[2J\nthe tests", origin={"kind": "human"}),
@@ -591,8 +592,8 @@ def test_the_last_actions_are_lines_for_a_person() -> None:
     assert last_actions(lines, 0) == ()
 
 
-def test_actions_stand_in_the_order_of_their_times() -> None:
-    """Seen in 2.1.197: the first call of a session before the prompt that it answers."""
+def test_last_actions_are_sorted_by_time() -> None:
+    """2.1.197 may write the first tool call of a session before its prompt."""
     early, late = "2026-11-21T16:34:55.292Z", "2026-11-21T16:34:55.554Z"
     lines = [
         assistant("m", usage(1, 1), call("t1", "Bash", command="ls"), timestamp=late),
@@ -603,14 +604,14 @@ def test_actions_stand_in_the_order_of_their_times() -> None:
     assert [action.text for action in last_actions(lines, 1)] == ["Bash: ls"]
 
 
-def test_what_a_compaction_writes_again_is_shown_once() -> None:
+def test_last_actions_show_lines_repeated_by_a_compaction_once() -> None:
     kept = [called("t1", "Bash", command="ls"), result("t1")]
     boundary = line("system", subtype="compact_boundary", compactMetadata={"postTokens": 636})
     shown = last_actions([user("go"), *kept, *kept, boundary], 9)
     assert [action.text for action in shown] == ["go", "Bash: ls", "compacted: ? → 636 tokens"]
 
 
-def test_marks_read_as_words() -> None:
+def test_last_actions_describe_marks_in_words() -> None:
     lines = [
         line("queue-operation", operation="enqueue", content="hi"),
         line("queue-operation", operation="remove"),
@@ -621,15 +622,15 @@ def test_marks_read_as_words() -> None:
         user("<command-name>/clear</command-name>"),
         user("<local-command-stdout></local-command-stdout>"),
         assistant("e", usage(0, 0), text("no"), isApiErrorMessage=True, error="rate_limit"),
-        by_hook("UserPromptSubmit operation blocked by hook:\nsecret\n\nOriginal prompt: do it"),
-        by_hook("Operation stopped by hook: wait"),
+        hook_line("UserPromptSubmit operation blocked by hook:\nsecret\n\nOriginal prompt: do it"),
+        hook_line("Operation stopped by hook: wait"),
     ]
     assert [f"{a.kind}: {a.text}" for a in last_actions(lines, 20)] == [
         "mark: queued: hi",
         "prompt: hi",
         "mark: a person rejected the tool",
         "mark: interrupted",
-        "mark: taken back: ho",
+        "mark: removed from the queue: ho",
         "mark: command /clear",
         "mark: rate_limit: no",
         "mark: a hook refused a prompt: secret",
@@ -649,5 +650,5 @@ def test_marks_read_as_words() -> None:
         ("LS", {"path": "/w/app/src"}, "LS → src"),
     ],
 )
-def test_a_call_is_shown_by_what_it_is_about(name: str, arguments: dict[str, Any], shown: str) -> None:
+def test_tool_line_shows_the_most_telling_argument(name: str, arguments: dict[str, Any], shown: str) -> None:
     assert tool_line(ToolUse("t", name, AT, arguments), "/w/app/") == shown

@@ -1,4 +1,4 @@
-"""What hook events of the real program mean: their payloads as 2.1.197 sends them, shortened."""
+"""Reading hook events: payloads of the real program, 2.1.197, shortened."""
 
 from typing import Any
 
@@ -16,141 +16,111 @@ COMMON = {
     "prompt_id": "p1",
     "permission_mode": "default",
 }
-QUESTION = {"questions": [{"question": "Which database?", "header": "DB", "options": [{"label": "a"}]}]}
+DATABASE = {"question": "Which database?", "header": "DB", "options": [{"label": "a"}]}
+QUESTION = {"tool_name": "AskUserQuestion", "tool_input": {"questions": [DATABASE]}}
+PLAN = {"tool_name": "ExitPlanMode", "tool_input": {"plan": "1"}}
+API_ERROR = {"error": "server_error", "last_assistant_message": "API Error: 529"}
+BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
 
 
-def news(name: str, *, expects_turn: bool = False, **payload: Any) -> HookEvent:
+def bash(command: str) -> dict[str, Any]:
+    return {"tool_name": "Bash", "tool_input": {"command": command}}
+
+
+def running(task: str) -> dict[str, Any]:
+    return {"background_tasks": [{"type": task, "status": "running"}]}
+
+
+def read_event(name: str, *, expects_turn: bool = False, **payload: Any) -> HookEvent:
     return read_hook({**COMMON, "hook_event_name": name, **payload}, 5.0, expects_turn=expects_turn)
 
 
 @pytest.mark.parametrize(
     ("name", "payload", "activity", "final", "words"),
     [
-        ("UserPromptSubmit", {"prompt": "go"}, Activity.BUSY, False, "a turn begins"),
-        (
-            "PreToolUse",
-            {"tool_name": "Bash", "tool_input": {"command": "npm test"}},
-            Activity.BUSY,
-            False,
-            "Bash: npm test",
-        ),
-        (
-            "PermissionRequest",
-            {"tool_name": "Bash", "tool_input": {"command": "rm -r x"}},
-            Activity.BLOCKED,
-            False,
-            "it asks for permission: Bash: rm -r x",
-        ),
-        (
-            "PermissionRequest",
-            {"tool_name": "AskUserQuestion", "tool_input": QUESTION},
-            Activity.BLOCKED,
-            False,
-            "it asks: Which database?",
-        ),
-        (
-            "PermissionRequest",
-            {"tool_name": "ExitPlanMode", "tool_input": {"plan": "1"}},
-            Activity.BLOCKED,
-            False,
-            "it asks to approve its plan",
-        ),
-        ("PostToolUse", {"tool_name": "Bash"}, Activity.BUSY, False, "Bash"),
-        ("PostToolUseFailure", {"tool_name": "Bash"}, Activity.BUSY, False, "Bash"),
-        ("PermissionDenied", {"tool_name": "Bash"}, Activity.BUSY, False, "Bash"),
-        ("Stop", {"background_tasks": []}, Activity.IDLE, True, "its turn ended"),
-        (
-            "Stop",
-            {"background_tasks": [{"type": "shell", "status": "running"}]},
-            Activity.IDLE,
-            True,
-            "its turn ended, shells in the background: 1",
-        ),
-        (
-            "Stop",
-            {"background_tasks": [{"type": "subagent", "status": "running"}]},
-            Activity.BUSY,
-            False,
-            "its turn ended, sub-agents in the background: 1",
-        ),
-        (
-            "StopFailure",
-            {"error": "server_error", "last_assistant_message": "API Error: 529"},
-            Activity.IDLE,
-            True,
-            "its turn failed: server_error: API Error: 529",
-        ),
-        ("Notification", {"notification_type": "idle_prompt"}, Activity.IDLE, True, "it waits for input"),
-        ("SubagentStart", {"agent_type": "Explore"}, Activity.BUSY, False, "a sub-agent starts: Explore"),
-        ("PreCompact", {"trigger": "manual"}, Activity.BUSY, False, "it compacts its conversation"),
-        ("PostCompact", {"trigger": "manual"}, Activity.IDLE, True, "its conversation is compacted"),
+        ("UserPromptSubmit", {"prompt": "go"}, BUSY, False, "a turn began"),
+        ("PreToolUse", bash("npm test"), BUSY, False, "Bash: npm test"),
+        ("PermissionRequest", bash("rm -r x"), BLOCKED, False, "claude asks for permission: Bash: rm -r x"),
+        ("PermissionRequest", QUESTION, BLOCKED, False, "claude asks: Which database?"),
+        ("PermissionRequest", PLAN, BLOCKED, False, "claude asks for approval of its plan"),
+        ("PostToolUse", {"tool_name": "Bash"}, BUSY, False, "Bash"),
+        ("PostToolUseFailure", {"tool_name": "Bash"}, BUSY, False, "Bash"),
+        ("PermissionDenied", {"tool_name": "Bash"}, BUSY, False, "Bash"),
+        ("Stop", {"background_tasks": []}, IDLE, True, "the turn ended"),
+        ("Stop", running("shell"), IDLE, True, "the turn ended, shells in the background: 1"),
+        ("Stop", running("subagent"), BUSY, False, "the turn ended, sub-agents in the background: 1"),
+        ("StopFailure", API_ERROR, IDLE, True, "the turn failed: server_error: API Error: 529"),
+        ("Notification", {"notification_type": "idle_prompt"}, IDLE, True, "claude waits for input"),
+        ("SubagentStart", {"agent_type": "Explore"}, BUSY, False, "a sub-agent started: Explore"),
+        ("PreCompact", {"trigger": "manual"}, BUSY, False, "claude is compacting the conversation"),
+        ("PostCompact", {"trigger": "manual"}, IDLE, True, "the conversation was compacted"),
     ],
 )
-def test_what_an_event_says(
+def test_hook_event_has_its_activity_and_reason(
     name: str, payload: dict[str, Any], activity: Activity, final: bool, words: str
 ) -> None:
-    said = news(name, **payload).observation
-    assert said is not None
-    assert (said.activity, said.final, said.reason, said.turn) == (activity, final, f"{words} ({name})", "p1")
-    assert said.at == 5.0
+    seen = read_event(name, **payload).observation
+    assert seen is not None
+    assert (seen.activity, seen.final, seen.reason, seen.turn) == (activity, final, f"{words} ({name})", "p1")
+    assert seen.at == 5.0
 
 
 @pytest.mark.parametrize(
     ("name", "payload"),
     [
         ("SubagentStop", {"agent_id": "a1"}),
-        ("Stop", {"agent_id": "a1"}),  # of a sub-agent
-        ("PostCompact", {"trigger": "auto"}),  # in the middle of a turn
+        ("Stop", {"agent_id": "a1"}),  # the end of a sub-agent
+        ("PostCompact", {"trigger": "auto"}),  # during a turn
         ("SessionStart", {"source": "compact"}),
-        ("Notification", {"notification_type": "permission_prompt"}),  # PermissionRequest has said it better
+        ("Notification", {"notification_type": "permission_prompt"}),  # reported by PermissionRequest
         ("SessionEnd", {"reason": "other"}),
         ("SomethingNew", {}),
         ("", {}),
     ],
 )
-def test_what_says_nothing_of_what_it_does(name: str, payload: dict[str, Any]) -> None:
-    assert news(name, **payload).observation is None
+def test_hook_event_without_activity_has_no_observation(name: str, payload: dict[str, Any]) -> None:
+    assert read_event(name, **payload).observation is None
 
 
-def test_it_is_ready_when_its_session_starts_and_busy_only_with_a_prompt() -> None:
-    waits = news("SessionStart", source="startup", model="claude-opus-4-8[1m]")
-    assert waits.ready
-    assert waits.observation is not None
-    assert (waits.observation.activity, waits.observation.final, waits.model) == (
+def test_session_start_is_ready_and_busy_only_when_a_turn_is_expected() -> None:
+    idle = read_event("SessionStart", source="startup", model="claude-opus-4-8[1m]")
+    assert idle.ready
+    assert idle.observation is not None
+    assert (idle.observation.activity, idle.observation.final, idle.model) == (
         Activity.IDLE,
         True,
         "claude-opus-4-8[1m]",
     )
-    works = news("SessionStart", source="startup", expects_turn=True)
-    assert works.ready
-    assert works.observation is not None
-    assert works.observation.activity is Activity.BUSY
+    busy = read_event("SessionStart", source="startup", expects_turn=True)
+    assert busy.ready
+    assert busy.observation is not None
+    assert busy.observation.activity is Activity.BUSY
 
 
-def test_a_clear_is_another_conversation_of_the_same_process() -> None:
-    assert news("SessionEnd", reason="clear").ending is None
-    cleared = news("SessionStart", source="clear", session_id=NEW, transcript_path="/t/new.jsonl")
+def test_clear_starts_another_conversation_in_the_same_process() -> None:
+    assert read_event("SessionEnd", reason="clear").ending is None
+    cleared = read_event("SessionStart", source="clear", session_id=NEW, transcript_path="/t/new.jsonl")
     assert (cleared.conversation, cleared.transcript, cleared.started) == (NEW, "/t/new.jsonl", True)
     assert cleared.observation is not None
     assert (cleared.observation.activity, cleared.observation.final) == (Activity.IDLE, True)
 
 
-def test_a_forked_one_names_the_old_conversation_first_and_is_not_believed() -> None:
-    assert news("SessionStart", source="resume", session_id=OLD).conversation is None
-    assert news("UserPromptSubmit", session_id=NEW).conversation == NEW
+def test_session_start_of_a_fork_has_no_conversation_until_the_first_prompt() -> None:
+    assert read_event("SessionStart", source="resume", session_id=OLD).conversation is None
+    assert read_event("UserPromptSubmit", session_id=NEW).conversation == NEW
 
 
-def test_a_sub_agent_says_nothing_of_where_the_conversation_is() -> None:
-    assert news("PreToolUse", tool_name="Read", agent_id="a1").transcript is None
+def test_hook_of_a_sub_agent_has_no_transcript() -> None:
+    assert read_event("PreToolUse", tool_name="Read", agent_id="a1").transcript is None
 
 
-def test_the_end_of_the_process_is_announced() -> None:
-    assert news("SessionEnd", reason="prompt_input_exit").ending == "prompt_input_exit"
+def test_session_end_has_its_reason() -> None:
+    assert read_event("SessionEnd", reason="prompt_input_exit").ending == "prompt_input_exit"
 
 
 @pytest.mark.parametrize("name", EVENTS)
 @pytest.mark.parametrize("value", [None, 7, [], {}, "x", ["\x1b[2J"], {"command": ["x"]}, "\ud800"])
-def test_no_payload_makes_it_raise(name: str, value: object) -> None:
+def test_read_hook_never_raises_and_removes_escape_characters(name: str, value: object) -> None:
     fields = (
         "prompt_id", "agent_id", "source", "reason", "tool_name", "tool_input", "notification_type", "message",
         "error", "last_assistant_message", "background_tasks", "trigger", "model", "session_id",
@@ -163,50 +133,56 @@ def test_no_payload_makes_it_raise(name: str, value: object) -> None:
             assert "\x1b" not in found.observation.reason
 
 
-def test_control_characters_of_a_tool_never_reach_a_reason() -> None:
-    said = news("PreToolUse", tool_name="Bash", tool_input={"command": "a\x1b[2J\nb"}).observation
-    assert said is not None
-    assert "\x1b" not in said.reason
-    assert "\n" not in said.reason
+def test_reason_has_no_control_characters_of_a_tool_call() -> None:
+    observation = read_event(
+        "PreToolUse", tool_name="Bash", tool_input={"command": "a\x1b[2J\nb"}
+    ).observation
+    assert observation is not None
+    assert "\x1b" not in observation.reason
+    assert "\n" not in observation.reason
 
 
 @pytest.mark.parametrize("value", ["--dangerously-skip-permissions", "x", OLD.upper(), f"{OLD}\n", 7, None])
-def test_a_conversation_is_a_uuid_or_nothing(value: object) -> None:
-    """It goes into the command line of the session's next process."""
-    assert news("UserPromptSubmit", session_id=value).conversation is None
+def test_conversation_is_none_when_it_is_not_a_uuid(value: object) -> None:
+    """The id becomes part of the command line of the session's next process."""
+    assert read_event("UserPromptSubmit", session_id=value).conversation is None
 
 
 @pytest.mark.parametrize("value", ["relative/x.jsonl", "/a\x1b[2J", "/" + 5000 * "x", 7])
-def test_a_transcript_is_an_absolute_path_of_some_length(value: object) -> None:
-    assert news("UserPromptSubmit", transcript_path=value).transcript is None
+def test_transcript_is_none_when_it_is_not_a_plausible_absolute_path(value: object) -> None:
+    assert read_event("UserPromptSubmit", transcript_path=value).transcript is None
 
 
-def test_a_person_who_resumes_another_conversation_starts_nothing() -> None:
-    said = news("SessionStart", source="resume", expects_turn=True).observation
-    assert said is not None
-    assert said.activity is Activity.IDLE
+def test_session_start_is_idle_when_a_person_resumes_a_conversation() -> None:
+    observation = read_event("SessionStart", source="resume", expects_turn=True).observation
+    assert observation is not None
+    assert observation.activity is Activity.IDLE
 
 
-def test_a_background_task_that_ends_is_no_new_work() -> None:
-    told = news("UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>").observation
-    asked = news("UserPromptSubmit", prompt="go on").observation
-    assert told is not None
-    assert asked is not None
-    assert (told.opens, asked.opens) == (False, True)
+def test_notification_of_a_background_task_opens_no_turn() -> None:
+    notification = read_event(
+        "UserPromptSubmit", prompt="<task-notification>\n<task-id>b</task-id>"
+    ).observation
+    prompt = read_event("UserPromptSubmit", prompt="go on").observation
+    assert notification is not None
+    assert prompt is not None
+    assert (notification.opens, prompt.opens) == (False, True)
 
 
-def test_no_text_of_an_agent_makes_a_long_reason() -> None:
-    failed = news("StopFailure", error="x\x1b" * 50_000, last_assistant_message="y" * 50_000).observation
+def test_reason_and_ending_are_bounded() -> None:
+    failed = read_event(
+        "StopFailure", error="x\x1b" * 50_000, last_assistant_message="y" * 50_000
+    ).observation
     assert failed is not None
     assert len(failed.reason) < 400
-    assert len(news("SessionEnd", reason="z" * 50_000).ending or "") <= 200
+    assert len(read_event("SessionEnd", reason="z" * 50_000).ending or "") <= 200
 
 
-# ------------------------------------------------------------------------------------------------- beside what it does
+# ------------------------------------------------------------------------------------------------- other reports
 
 
-def test_a_prompt_is_what_the_agent_has_heard() -> None:
-    assert news("UserPromptSubmit", prompt="[sm] from a, message 7\nhi ").accepted == AcceptedInput(
+def test_prompt_hook_reports_accepted_input() -> None:
+    assert read_event("UserPromptSubmit", prompt="[sm] from a, message 7\nhi ").accepted == AcceptedInput(
         "[sm] from a, message 7\nhi ", 5.0, hook="UserPromptSubmit"
     )
 
@@ -215,17 +191,17 @@ def test_a_prompt_is_what_the_agent_has_heard() -> None:
     "payload",
     [
         {"prompt": "<task-notification>[sm] from a, message 7\nhi</task-notification>"},
-        {"prompt": "x" * 60_000},  # it may be cut: the transcript tells it whole
+        {"prompt": "x" * 60_000},  # the hook may cut the text: the transcript has all of it
         {"prompt": "[sm] from a, message 7\nhi", "agent_id": "a1"},
     ],
 )
-def test_what_nobody_has_sent_or_not_all_of_it_was_not_heard(payload: dict[str, Any]) -> None:
-    assert news("UserPromptSubmit", **payload).accepted is None
+def test_prompt_hook_ignores_notifications_cut_texts_and_sub_agents(payload: dict[str, Any]) -> None:
+    assert read_event("UserPromptSubmit", **payload).accepted is None
 
 
 @pytest.mark.parametrize("agent", [{}, {"agent_id": "a1"}])
 @pytest.mark.parametrize(
-    ("name", "begins", "ended"),
+    ("name", "started", "ended"),
     [
         ("PreToolUse", "toolu_1", None),
         ("PostToolUse", None, "toolu_1"),
@@ -234,17 +210,17 @@ def test_what_nobody_has_sent_or_not_all_of_it_was_not_heard(payload: dict[str, 
         ("PermissionRequest", None, None),
     ],
 )
-def test_the_use_of_a_tool_begins_and_ends(
-    name: str, begins: str | None, ended: str | None, agent: dict[str, Any]
+def test_tool_hooks_report_the_start_and_end_of_a_tool_call(
+    name: str, started: str | None, ended: str | None, agent: dict[str, Any]
 ) -> None:
-    found = news(name, tool_name="Bash", tool_use_id="toolu_1", **agent)
-    assert (found.tool_started, found.tool_ended) == (begins, ended)
+    found = read_event(name, tool_name="Bash", tool_use_id="toolu_1", **agent)
+    assert (found.tool_started, found.tool_ended) == (started, ended)
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], ""])
-def test_a_tool_use_without_an_id_tells_of_none(odd: Any) -> None:
-    assert news("PreToolUse", tool_use_id=odd).tool_started is None
-    assert news("PostToolUse", tool_use_id=odd).tool_ended is None
+def test_tool_hook_without_an_id_reports_no_tool_call(odd: Any) -> None:
+    assert read_event("PreToolUse", tool_use_id=odd).tool_started is None
+    assert read_event("PostToolUse", tool_use_id=odd).tool_ended is None
 
 
 @pytest.mark.parametrize(
@@ -258,5 +234,7 @@ def test_a_tool_use_without_an_id_tells_of_none(odd: Any) -> None:
         ("SessionStart", {"source": "startup"}, False),
     ],
 )
-def test_a_turn_is_finished_by_its_own_end_only(name: str, payload: dict[str, Any], finished: bool) -> None:
-    assert news(name, **payload).turn_finished is finished
+def test_only_the_stop_hook_of_the_main_agent_ends_a_turn(
+    name: str, payload: dict[str, Any], finished: bool
+) -> None:
+    assert read_event(name, **payload).turn_finished is finished

@@ -1,12 +1,12 @@
-"""What an agent may do below another one."""
+"""Permission modes of an agent below another agent."""
 
 import pytest
 
-from sm.providers.claude.permissions import RANKS, capped, mode_of
+from sm.providers.claude.permissions import RANKS, limit_to_parent, mode_of
 
 SKIP, MAY_SKIP = "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"
 MODES = tuple(RANKS)
-LIFTS = "its parent has no more; spawnable: true in the configuration lifts that"
+LIFTS = "limited by the parent's permissions; to allow more, set spawnable: true for the agent type"
 
 
 def flags(mode: str | None) -> tuple[str, ...]:
@@ -14,7 +14,7 @@ def flags(mode: str | None) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("given", "mode"),
+    ("command_line", "mode"),
     [
         ("claude", None),
         ("claude --permission-mode plan", "plan"),
@@ -27,41 +27,43 @@ def flags(mode: str | None) -> tuple[str, ...]:
         ("claude --permission-mode wild", "wild"),
     ],
 )
-def test_mode_is_that_in_which_claude_starts(given: str, mode: str | None) -> None:
-    assert mode_of(given.split()) == mode
+def test_mode_of_returns_the_permission_mode_of_a_command_line(command_line: str, mode: str | None) -> None:
+    assert mode_of(command_line.split()) == mode
 
 
 @pytest.mark.parametrize("parent", [None, *MODES])
 @pytest.mark.parametrize("child", [None, *MODES])
-def test_child_is_capped_exactly_where_it_would_have_more(child: str | None, parent: str | None) -> None:
-    kept, warnings = capped(flags(child), flags(parent))
-    wanted, most = child or "default", parent or "default"
-    if RANKS[wanted] <= RANKS[most]:
+def test_limit_to_parent_lowers_the_mode_of_a_child_only_above_that_of_its_parent(
+    child: str | None, parent: str | None
+) -> None:
+    kept, warnings = limit_to_parent(flags(child), flags(parent))
+    requested, most = child or "default", parent or "default"
+    if RANKS[requested] <= RANKS[most]:
         assert warnings == ()
     else:
-        assert warnings == (f"permission mode {most}, not {wanted}: {LIFTS}",)
-    lower = most if child is None or RANKS[wanted] > RANKS[most] else wanted
+        assert warnings == (f"permission mode {most}, not {requested}: {LIFTS}",)
+    lower = most if child is None or RANKS[requested] > RANKS[most] else requested
     if parent == "bypassPermissions":
         assert kept == flags(child)
     else:
-        # Always said: else the settings of the user or of the project say it, and agents write the latter.
+        # Always explicit: otherwise user or project settings decide, and agents can write project settings.
         assert kept == ("claude", "--permission-mode", lower, *flags(None)[1:])
-    assert capped(kept, flags(parent)) == (kept, ())
+    assert limit_to_parent(kept, flags(parent)) == (kept, ())
 
 
-def test_mode_stands_where_no_other_option_can_take_it_for_its_value() -> None:
-    given = ("npx", "claude", "--effort")
-    kept, _ = capped((*given, "--permission-mode", "plan"), ("claude",), program=2)
+def test_limit_to_parent_inserts_the_mode_right_after_the_program() -> None:
+    arguments = ("npx", "claude", "--effort")
+    kept, _ = limit_to_parent((*arguments, "--permission-mode", "plan"), ("claude",), program=2)
     assert kept == ("npx", "claude", "--permission-mode", "plan", "--effort")
 
 
-def test_ranks_rise_with_what_is_done_unasked() -> None:
+def test_permission_modes_are_ranked_by_what_they_allow_without_asking() -> None:
     assert list(RANKS) == ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"]
     assert list(RANKS.values()) == sorted(set(RANKS.values()))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         ("claude", SKIP),
         ("claude", "--permission-mode=bypassPermissions"),
@@ -70,21 +72,21 @@ def test_ranks_rise_with_what_is_done_unasked() -> None:
         ("claude", "--permission-mode", "from-a-later-version"),
     ],
 )
-def test_no_spelling_gets_around_it(given: tuple[str, ...]) -> None:
-    kept, warnings = capped(given, ("claude", "--permission-mode", "acceptEdits"))
+def test_limit_to_parent_recognizes_every_spelling_of_a_higher_mode(arguments: tuple[str, ...]) -> None:
+    kept, warnings = limit_to_parent(arguments, ("claude", "--permission-mode", "acceptEdits"))
     assert kept == ("claude", "--permission-mode", "acceptEdits")
     assert len(warnings) == 1
 
 
-def test_being_allowed_to_skip_is_dropped_where_the_parent_is_not() -> None:
+def test_limit_to_parent_drops_the_allow_skip_option_when_the_parent_lacks_it() -> None:
     default = ("claude", "--permission-mode", "default")
-    assert capped(("claude", MAY_SKIP), ("claude",)) == (default, (f"without {MAY_SKIP}: {LIFTS}",))
-    assert capped(("claude", MAY_SKIP), ("claude", MAY_SKIP)) == ((*default, MAY_SKIP), ())
-    assert capped(("claude", MAY_SKIP), ("claude", SKIP)) == (("claude", MAY_SKIP), ())
+    assert limit_to_parent(("claude", MAY_SKIP), ("claude",)) == (default, (f"without {MAY_SKIP}: {LIFTS}",))
+    assert limit_to_parent(("claude", MAY_SKIP), ("claude", MAY_SKIP)) == ((*default, MAY_SKIP), ())
+    assert limit_to_parent(("claude", MAY_SKIP), ("claude", SKIP)) == (("claude", MAY_SKIP), ())
 
 
-def test_mode_that_nobody_knows_is_kept_below_itself_and_nothing_else_is() -> None:
+def test_unknown_mode_allows_only_itself_for_a_child() -> None:
     strange = ("claude", "--permission-mode", "wild")
-    assert capped(strange, strange) == (strange, ())
+    assert limit_to_parent(strange, strange) == (strange, ())
     for mode in MODES:
-        assert mode_of(capped(flags(mode), strange)[0]) == "wild"
+        assert mode_of(limit_to_parent(flags(mode), strange)[0]) == "wild"

@@ -1,4 +1,4 @@
-"""What tokens cost, and how many fit into a conversation."""
+"""Prices of tokens, and sizes of context windows."""
 
 import pytest
 
@@ -24,12 +24,12 @@ OPUS = "claude-opus-4-8"
         ("", None),
     ],
 )
-def test_a_model_costs_what_is_known_and_nothing_is_invented(model: str, input: int | None) -> None:
+def test_prices_of_returns_none_for_an_unknown_model(model: str, input: int | None) -> None:
     prices = prices_of(model)
     assert (prices and prices.input) == input
 
 
-def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
+def test_cost_usd_adds_up_all_kinds_of_tokens() -> None:
     million = 1_000_000
     used = Usage("", OPUS, "", million, million, million, 3 * million, cache_write_1h=million)
     assert cost_usd([used]) == pytest.approx(5 + 25 + 0.5 + 2 * 6.25 + 10)
@@ -38,7 +38,7 @@ def test_the_cost_is_the_sum_over_all_kinds_of_tokens() -> None:
     assert cost_usd([]) == 0
 
 
-def test_one_unknown_price_makes_the_cost_unknown() -> None:
+def test_cost_usd_is_unknown_when_one_price_is_unknown() -> None:
     assert cost_usd([Usage("", OPUS, "", 1), Usage("", "other", "", 1)]) is None
     assert cost_usd([Usage("", OPUS, "", 1_000_000), Usage("", "other", "")]) == 5
     assert cost_usd([Usage("", "other", "", 1)], {"oth": ModelPrices(input=1, output=1)}) == pytest.approx(
@@ -46,20 +46,20 @@ def test_one_unknown_price_makes_the_cost_unknown() -> None:
     )
 
 
-def test_the_configuration_is_asked_first_and_its_longest_prefix_wins() -> None:
-    mine = {
+def test_configured_prices_come_first_and_the_longest_prefix_wins() -> None:
+    configured = {
         "claude-": ModelPrices(input=1, output=1),
         "claude-opus": ModelPrices(input=2, output=2),
         "gpt": ModelPrices(input=9, output=9),
     }
     assert [
-        p and p.input for p in (prices_of(m, mine) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
+        p and p.input for p in (prices_of(m, configured) for m in (OPUS, "claude-sonnet-4-6", "gpt-5", "x"))
     ] == [2, 1, 9, None]
     for name, prices in PRICES.items():
         an_hour = Usage("", name, "", cache_write=1_000_000, cache_write_1h=1_000_000)
         assert cost_usd([an_hour]) == prices.input * 2
 
 
-def test_the_context_window_is_large_when_the_model_says_so() -> None:
+def test_context_window_is_large_when_the_model_name_says_so() -> None:
     assert context_window("claude-opus-4-8[1m]") == 1_000_000
     assert context_window("claude-opus-4-8") == 200_000

@@ -1,4 +1,4 @@
-"""What claude publishes of its state, however the file looks."""
+"""Reading claude's state file, also when it is malformed."""
 
 import json
 from typing import Any
@@ -16,11 +16,11 @@ ID = "5e55aaaa-0000-4000-8000-000000000001"
 
 
 def state(**more: Any) -> bytes:
-    whole = {"pid": 4711, "sessionId": ID, "status": "idle", "statusUpdatedAt": AT_MS, "procStart": "123"}
-    return json.dumps(whole | more).encode()
+    fields = {"pid": 4711, "sessionId": ID, "status": "idle", "statusUpdatedAt": AT_MS, "procStart": "123"}
+    return json.dumps(fields | more).encode()
 
 
-def test_what_claude_publishes_is_read() -> None:
+def test_state_and_conversation_are_read_from_the_state_file() -> None:
     found = READER.state(state(), PROCESS)
     assert found is not None
     assert (found.activity, found.at) == (Activity.IDLE, AT_MS / 1000)
@@ -46,13 +46,13 @@ def test_what_claude_publishes_is_read() -> None:
         {},
     ],
 )
-def test_a_state_of_no_time_says_nothing(odd: Any) -> None:
+def test_state_is_none_when_its_time_is_invalid(odd: Any) -> None:
     assert READER.state(state(statusUpdatedAt=odd), PROCESS) is None
     assert READER.conversation(state(statusUpdatedAt=odd), PROCESS) is None
 
 
 @pytest.mark.parametrize("odd", [True, 4711.0, "4711", None, [], 10**400, float("nan")])
-def test_a_state_of_no_process_says_nothing(odd: Any) -> None:
+def test_state_is_none_when_its_pid_is_invalid(odd: Any) -> None:
     assert READER.state(state(pid=odd), PROCESS) is None
     assert READER.state(state(pid=odd), Process(1, "boot/123")) is None
     assert READER.conversation(state(pid=odd), PROCESS) is None
@@ -62,17 +62,20 @@ def test_a_state_of_no_process_says_nothing(odd: Any) -> None:
     "name", ["waitingFor", "sessionId", "procStart", "status", "statusUpdatedAt", "pid", "more"]
 )
 @pytest.mark.parametrize("depth", [900, 990, 30_000])
-def test_a_state_with_a_tower_of_brackets_raises_nothing(name: str, depth: int) -> None:
+def test_state_with_deeply_nested_values_never_raises(name: str, depth: int) -> None:
     raw = state(**{"status": "waiting", name: "HERE"}).replace(b'"HERE"', b"[" * depth + b"]" * depth)
     found, conversation = READER.state(raw, PROCESS), READER.conversation(raw, PROCESS)
     if found is not None and name != "more":
-        assert (found.reason, conversation) in (("it waits: an answer", ID), ("it waits: an answer", None))
+        assert (found.reason, conversation) in (
+            ("status waiting: an answer", ID),
+            ("status waiting: an answer", None),
+        )
 
 
 @pytest.mark.parametrize(
     "raw", [b"", b"{", b"[]", b"1", b'"x"', b"null", b"\xff", b"{}", b"[" * 60_000, b"9" * 5_000]
 )
-def test_what_is_no_state_says_nothing(raw: bytes) -> None:
+def test_state_is_none_when_the_content_is_not_a_state(raw: bytes) -> None:
     assert READER.state(raw, PROCESS) is None
     assert READER.conversation(raw, PROCESS) is None
 
@@ -85,5 +88,5 @@ def test_what_is_no_state_says_nothing(raw: bytes) -> None:
         ({"HOME": "/home/me", "CLAUDE_CONFIG_DIR": "/cfg"}, "/cfg"),
     ],
 )
-def test_state_files_lie_in_the_directory_of_claude(environment: dict[str, str], home: str) -> None:
+def test_state_file_is_in_the_config_directory_of_claude(environment: dict[str, str], home: str) -> None:
     assert READER.path(environment, 7) == f"{home}/sessions/7.json"

@@ -1,4 +1,4 @@
-"""What transcripts of Claude Code mean, and where they lie."""
+"""Reading transcripts of Claude Code, and their paths."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ ID = "5e55aaaa-0000-4000-8000-000000000001"
         ({"HOME": "/home/me", "CLAUDE_CONFIG_DIR": "/cfg"}, "/cfg"),
     ],
 )
-def test_transcripts_lie_in_the_directory_of_claude(environment: dict[str, str], home: str) -> None:
+def test_transcript_is_in_the_config_directory_of_claude(environment: dict[str, str], home: str) -> None:
     assert READER.root(environment) == f"{home}/projects"
     assert READER.path(environment, "/w/a_b.c", ID) == f"{home}/projects/-w-a-b-c/{ID}.jsonl"
 
@@ -46,32 +46,32 @@ FAILED = line("assistant", isApiErrorMessage=True, error="server_error", message
 INTERRUPTED = line("user", message={"content": "[Request interrupted by user]"})
 
 
-def test_what_was_given_to_the_agent_is_heard() -> None:
-    ours = "[sm] from a, message 7\nhi"
+def test_delta_reports_messages_as_accepted_queued_or_withdrawn() -> None:
+    message = "[sm] from a, message 7\nhi"
     lines = [
-        queue("enqueue", ours),
-        queue("popAll", ours),
+        queue("enqueue", message),
+        queue("popAll", message),
         queue("enqueue", "a person's own words"),
-        line("attachment", attachment={"type": "queued_command", "prompt": ours}),
-        line("user", message={"content": ours}, promptSource="typed"),
+        line("attachment", attachment={"type": "queued_command", "prompt": message}),
+        line("user", message={"content": message}, promptSource="typed"),
     ]
-    read = READER.delta(lines, sidechain=False, todo=())
-    assert read.accepted == (
-        AcceptedInput(ours, AT_S, queued=True),
-        AcceptedInput(ours, AT_S, withdrawn=True),
-        AcceptedInput(ours, AT_S),
-        AcceptedInput(ours, AT_S),
+    delta = READER.delta(lines, sidechain=False, todo=())
+    assert delta.accepted == (
+        AcceptedInput(message, AT_S, queued=True),
+        AcceptedInput(message, AT_S, withdrawn=True),
+        AcceptedInput(message, AT_S),
+        AcceptedInput(message, AT_S),
     )
     assert READER.delta(lines, sidechain=True, todo=()).accepted == ()
     assert (
-        READER.delta([queue("enqueue", ours).replace(AT.encode(), b"")], sidechain=False, todo=()).accepted
+        READER.delta([queue("enqueue", message).replace(AT.encode(), b"")], sidechain=False, todo=()).accepted
         == ()
     )
 
 
-def test_what_a_hook_of_its_user_refused_is_heard() -> None:
-    ours = "[sm] from a, message 7\nhi"
-    refused = f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {ours}"
+def test_delta_reports_prompts_that_a_user_hook_refused_or_stopped() -> None:
+    message = "[sm] from a, message 7\nhi"
+    refused = f"UserPromptSubmit operation blocked by hook:\nno\n\nOriginal prompt: {message}"
     lines = [
         line("system", subtype="informational", content=words, preventContinuation=True)
         for words in (
@@ -82,14 +82,14 @@ def test_what_a_hook_of_its_user_refused_is_heard() -> None:
         )
     ]
     assert READER.delta(lines, sidechain=False, todo=()).accepted == (
-        AcceptedInput(ours, AT_S, refused="no"),
+        AcceptedInput(message, AT_S, refused="no"),
         AcceptedInput("", AT_S, refused="no"),
         AcceptedInput("", AT_S, refused="wait", kept=True),
     )
 
 
 @pytest.mark.parametrize("sidechain", [False, True])
-def test_uses_of_tools_end_with_their_results(sidechain: bool) -> None:
+def test_delta_reports_ended_tool_calls_and_whether_they_were_allowed(sidechain: bool) -> None:
     refused = {"block": {"is_error": True}, "toolUseResult": "User rejected tool use"}
     lines = [result("a"), result("b", block={"is_error": True}), result("c", **refused)]
     assert READER.delta(lines, sidechain=sidechain, todo=()).tools_ended == {"a": True, "b": True, "c": False}
@@ -107,7 +107,7 @@ def test_uses_of_tools_end_with_their_results(sidechain: bool) -> None:
         ([result("a")], None),
     ],
 )
-def test_a_turn_that_failed_or_was_interrupted_is_not_finished(
+def test_delta_reports_no_finished_turn_when_it_failed_or_was_interrupted(
     lines: list[bytes], finished: float | None
 ) -> None:
     assert READER.delta(lines, sidechain=False, todo=()).turn_finished == finished

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  (claude's pointer looks like a greater-than sign, and is not one)
-"""What keeps claude from starting, and what is typed about it."""
+"""Reasons why claude does not start, and the hints about them."""
 
 import json
 from pathlib import Path
@@ -33,14 +33,14 @@ def capture(name: str) -> list[str]:
     [
         ("trust-dialog-01", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project', as the operator"),
         ("trust-50", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project'"),
-        ("virgin-80", Obstacle.ONBOARDING, "set up", "run claude once yourself, in a terminal"),
-        ("virgin-50", Obstacle.ONBOARDING, "set up", "run claude once yourself, in a terminal"),
+        ("virgin-80", Obstacle.ONBOARDING, "first-time setup", "run claude once yourself, in a terminal"),
+        ("virgin-50", Obstacle.ONBOARDING, "first-time setup", "run claude once yourself, in a terminal"),
         ("nologin-80", Obstacle.LOGIN, "not logged in", "/login"),
         ("apikey-or-idle-01", Obstacle.API_KEY, "API key", "ANTHROPIC_AUTH_TOKEN"),
         ("bypass-warning-01", Obstacle.BYPASS_WARNING, "bypass", '"skipDangerousModePermissionPrompt": true'),
     ],
 )
-def test_a_dialog_of_the_first_run_is_explained(name: str, kind: Obstacle, message: str, hint: str) -> None:
+def test_explain_describes_a_first_start_dialog(name: str, kind: Obstacle, message: str, hint: str) -> None:
     found = trouble(capture(name), exited=False)
     assert found.kind is kind
     assert message in found.message
@@ -52,9 +52,9 @@ def test_a_dialog_of_the_first_run_is_explained(name: str, kind: Obstacle, messa
     ("name", "kind", "named", "hint"),
     [
         ("bypass-root-refused-01", Obstacle.BYPASS_AS_ROOT, "root", "another permission mode"),
-        ("opt-50", Obstacle.UNKNOWN_OPTION, "--no-such-option", "take --no-such-option out"),
+        ("opt-50", Obstacle.UNKNOWN_OPTION, "--no-such-option", "remove --no-such-option"),
         ("opt-80", Obstacle.UNKNOWN_OPTION, "--no-such-option", "claude --help"),
-        ("flag-bad-permission-mode-01", Obstacle.BAD_CHOICE, "--permission-mode yolo", "--permission-mode may be"),
+        ("flag-bad-permission-mode-01", Obstacle.BAD_CHOICE, "--permission-mode yolo", "values of --permission-mode"),
         ("flag-bad-session-id-01", Obstacle.BAD_SESSION_ID, "UUID", "UUID"),
         ("session-id-in-use-01", Obstacle.SESSION_ID_IN_USE, "7c0fb31f-", "claude --resume 7c0fb31f-"),
         ("flag-resume-unknown-01", Obstacle.NO_CONVERSATION, "11111111-1111-4", "'/home/me/my project'"),
@@ -65,7 +65,7 @@ def test_a_dialog_of_the_first_run_is_explained(name: str, kind: Obstacle, messa
         ("firstrun-A2-01", Obstacle.TRUST, "trusted", "sm trust '/home/me/my project'"),
     ],
 )  # fmt: skip
-def test_an_end_that_says_why_is_explained(
+def test_explain_describes_an_end_with_a_known_reason(
     name: str, kind: Obstacle, named: str, hint: str, exited: bool
 ) -> None:
     found = trouble(capture(name), exited=exited)
@@ -75,23 +75,23 @@ def test_an_end_that_says_why_is_explained(
     assert hint in found.hint
 
 
-def test_a_sandbox_is_named_as_the_condition_of_the_way_round_the_refusal() -> None:
+def test_hint_for_bypassing_as_root_requires_a_sandbox() -> None:
     hint = trouble(capture("bypass-root-refused-01"), exited=True).hint
     assert "only if this machine is a sandbox" in hint and "IS_SANDBOX" in hint and "claude.env" in hint
 
 
 @pytest.mark.parametrize("columns", [30, 33, 50, 57])
 @pytest.mark.parametrize("name", ["bypass-root-refused-01", "flag-resume-unknown-01", "session-id-in-use-01"])
-def test_a_reason_that_the_terminal_has_cut_anywhere_is_read(name: str, columns: int) -> None:
+def test_explain_reads_a_reason_that_the_terminal_wrapped(name: str, columns: int) -> None:
     line = capture(name)[0]
     assert len(line) > columns
     cut = [line[at : at + columns].rstrip() for at in range(0, len(line), columns)]
-    wanted = trouble(capture(name), exited=True)
-    assert trouble(cut, exited=True) == wanted
-    assert trouble([*cut, "", "Pane is dead (status 1, Sat Nov 21 16:28:21 2026)"], exited=False) == wanted
+    expected = trouble(capture(name), exited=True)
+    assert trouble(cut, exited=True) == expected
+    assert trouble([*cut, "", "Pane is dead (status 1, Sat Nov 21 16:28:21 2026)"], exited=False) == expected
 
 
-def test_a_reason_is_found_in_the_history_above_an_empty_screen() -> None:
+def test_explain_finds_the_reason_above_blank_lines() -> None:
     history = [
         "error: unknown option '--plan'",
         *[""] * 24,
@@ -100,38 +100,38 @@ def test_a_reason_is_found_in_the_history_above_an_empty_screen() -> None:
     assert trouble(history, exited=True).kind is Obstacle.UNKNOWN_OPTION
 
 
-def test_an_end_that_nobody_knows_is_told_in_its_own_words() -> None:
+def test_explain_quotes_the_last_line_when_the_reason_is_unknown() -> None:
     found = trouble(["first", "illegal instruction", "", "Pane is dead (signal 4, Sat Nov 21)"], exited=True)
     assert found.kind is None
-    assert found.message.endswith("the last line that it printed: illegal instruction")
+    assert found.message.endswith("its last line of output: illegal instruction")
     assert found.hint == "cd '/home/me/my project' && claude"
-    assert trouble([""] * 24, exited=True).message == "claude has ended and printed nothing"
+    assert trouble([""] * 24, exited=True).message == "claude exited during its start and printed nothing"
 
 
 @pytest.mark.parametrize("name", ["opt-50", "flag-bad-permission-mode-01", "firstrun-theme-01"])
-def test_nothing_is_asked_of_a_person_while_claude_is_about_to_end(name: str) -> None:
+def test_start_problem_is_none_while_claude_is_exiting(name: str) -> None:
     assert ClaudeScreenReader().start_problem(capture(name), DIR) is None
     assert trouble(capture(name), exited=True) is not None
 
 
-def test_a_claude_that_answers_no_prompt_is_blocked_and_says_what_to_type() -> None:
-    said = ClaudeScreenReader().screen(capture("nologin-80"), 1.0)
-    assert said is not None
-    assert (said.activity, "not logged in; hint: " in said.reason) == (Activity.BLOCKED, True)
-    assert said.reason.endswith("/login")
+def test_screen_without_a_login_is_blocked_and_has_a_hint() -> None:
+    observation = ClaudeScreenReader().screen(capture("nologin-80"), 1.0)
+    assert observation is not None
+    assert (observation.activity, "not logged in; hint: " in observation.reason) == (Activity.BLOCKED, True)
+    assert observation.reason.endswith("/login")
 
 
-def test_a_model_that_does_not_exist_is_told_though_claude_takes_prompts() -> None:
-    said = "● There's an issue with the selected model (nope). It may not exist or you may not have access to it."
+def test_explain_describes_an_unknown_model_although_claude_accepts_prompts() -> None:
+    error = "● There's an issue with the selected model (nope). It may not exist or you may not have access to it."
     rule = "─" * 120
     found = trouble(
-        ["❯ hi", "", said, "", "✻ Cooked for 0s", "", rule, "❯ ", rule, "  ? for shortcuts"], exited=False
+        ["❯ hi", "", error, "", "✻ Cooked for 0s", "", rule, "❯ ", rule, "  ? for shortcuts"], exited=False
     )
     assert (found.kind, "nope" in found.message, "/model" in found.hint) == (Obstacle.BAD_MODEL, True, True)
     assert not found.ended
 
 
-def test_a_claude_that_has_started_has_no_trouble() -> None:
+def test_explain_returns_none_when_claude_has_started() -> None:
     for name, path in CAPTURES.items():
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         if facts["state"] not in ("blocked", "exited"):
@@ -142,12 +142,12 @@ def test_a_claude_that_has_started_has_no_trouble() -> None:
     "name", ["exited-ctrl-c-01", "exited-sigTERM-01", "exited-slash-exit-01", "sigterm-80"]
 )
 @pytest.mark.parametrize("exited", [True, False])
-def test_an_end_after_a_start_is_no_trouble(name: str, exited: bool) -> None:
+def test_explain_returns_none_when_claude_ended_normally(name: str, exited: bool) -> None:
     assert explain(capture(name), working_dir=DIR, exited=exited) is None
 
 
 @pytest.mark.parametrize("exited", [True, False])
-def test_everything_is_told_in_one_line(exited: bool) -> None:
+def test_explain_writes_message_and_hint_on_one_line(exited: bool) -> None:
     for name in CAPTURES:
         found = explain(capture(name), working_dir=DIR, exited=exited)
         if found is not None:

@@ -1,7 +1,4 @@
-"""Each test of the contract runs on the default tmux server and on a named one.
-
-There is no fake: a private tmux server starts in some milliseconds.
-"""
+"""Each test of the contract runs on the default tmux server and on a named one. There is no fake."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +8,7 @@ from sm.terminals.base import Terminals
 from tests.terminals.world import World
 
 
-@pytest.fixture(params=["default server", "server of its own"])
+@pytest.fixture(params=["default server", "named server"])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     world = World(None if request.param == "default server" else "sm-contract")
     yield world

@@ -1,4 +1,4 @@
-"""Terminals, and questions about them, for the contract suite."""
+"""Sample terminals and checks for the contract suite."""
 
 import contextlib
 from pathlib import Path
@@ -7,11 +7,7 @@ from sm.terminals.base import Terminals
 from tests.terminals.world import ended, sh, until, until_async
 
 ID = "1a2b3c4d"
-
-
 NAME = "command-1a2b3c4d"
-
-
 FOREVER = sh("exec sleep 1000")
 
 
@@ -20,7 +16,7 @@ async def gone(pid: int) -> None:
 
 
 async def line_of(terminals: Terminals, name: str, lines: int = 20) -> list[str]:
-    """What the terminal shows, once it shows something."""
+    """The lines of the terminal, as soon as it shows any."""
     return await until_async(lambda: terminals.capture(name, lines))
 
 
@@ -29,7 +25,7 @@ async def ends_with(terminals: Terminals, line: str) -> bool:
 
 
 def commands_below(pid: int) -> set[bytes]:
-    """The command lines of the children that run; each argument ends in NUL."""
+    """The command lines of all running children; each argument ends with NUL."""
     found = set()
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

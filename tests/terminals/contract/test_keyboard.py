@@ -11,7 +11,7 @@ from tests.terminals.contract.samples import ID, NAME, ends_with, gone, line_of
 from tests.terminals.world import World, sh, until, until_async
 
 
-async def test_typed_line_arrives_with_one_enter(terminals: Terminals, world: World) -> None:
+async def test_type_line_sends_each_line_with_one_enter(terminals: Terminals, world: World) -> None:
     out = world.home / "out"
     script = f"stty -echo; echo ready; while IFS= read -r line; do printf '%s\\n' \"$line\" >> {out}; done"
     await terminals.open(ID, NAME, "/", sh(script))
@@ -23,7 +23,7 @@ async def test_typed_line_arrives_with_one_enter(terminals: Terminals, world: Wo
     assert out.read_text() == "".join(f"{line}\n" for line in lines)
 
 
-async def test_typing_leaves_copy_mode(terminals: Terminals, world: World) -> None:
+async def test_type_line_leaves_copy_mode(terminals: Terminals, world: World) -> None:
     await terminals.open(ID, NAME, "/", sh("read line; echo got $line; sleep 1000"))
     world.tmux("copy-mode", "-t", f"={NAME}:")
     await terminals.type_line(NAME, "this")
@@ -41,7 +41,7 @@ with open(sys.argv[1], "wb", buffering=0) as out:
 
 
 @pytest.mark.parametrize("size", [10, 4_097, 150_000])
-async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
+async def test_type_line_sends_text_of_any_size_as_one_paste_followed_by_enter(
     terminals: Terminals, tmp_path: Path, size: int
 ) -> None:
     out = tmp_path / "read"
@@ -54,7 +54,7 @@ async def test_a_text_of_any_size_is_one_paste_and_enter_a_key_after_it(
 
 
 @pytest.mark.parametrize("size", [10, 4_097, 150_000])
-async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
+async def test_paste_sends_all_lines_as_one_paste_without_enter(
     terminals: Terminals, world: World, tmp_path: Path, size: int
 ) -> None:
     out = tmp_path / "read"
@@ -69,16 +69,30 @@ async def test_a_pasted_text_is_one_paste_of_all_its_lines_and_no_enter(
     assert out.read_bytes() == b"\x1b[200~" + text.encode() + b"\x1b[201~\r"
 
 
-@pytest.mark.parametrize("call", ["styled", "paste", "type_line"])
-async def test_terminal_of_a_process_that_has_ended_is_refused(terminals: Terminals, call: str) -> None:
+async def test_has_unread_input_until_the_program_reads(terminals: Terminals, tmp_path: Path) -> None:
+    go, out = tmp_path / "go", tmp_path / "out"
+    wait = f"while [ ! -e {go} ]; do sleep 0.05; done"
+    script = f"stty raw -echo; echo ready; {wait}; head -c 4 > {out}; exec sleep 1000"
+    await terminals.open(ID, NAME, "/", sh(script))
+    await until_async(lambda: ends_with(terminals, "ready"))
+    assert not await terminals.has_unread_input(NAME)
+    await terminals.paste(NAME, "text")
+    await until_async(lambda: terminals.has_unread_input(NAME))
+    go.touch()
+    await until(lambda: out.exists() and out.read_text() == "text")
+    assert not await terminals.has_unread_input(NAME)
+
+
+@pytest.mark.parametrize("call", ["capture_styled", "paste", "type_line", "has_unread_input"])
+async def test_call_raises_no_terminal_when_the_process_has_ended(terminals: Terminals, call: str) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("exit 0"))
     await gone(pane.pid)
-    await terminals.ending(pane)
+    await terminals.exit_status(pane)
     with pytest.raises(NoTerminal):
-        await getattr(terminals, call)(NAME, *["anybody?"] * (call != "styled"))
+        await getattr(terminals, call)(NAME, *["anybody?"] * (call in ("paste", "type_line")))
 
 
-async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(
+async def test_enter_if_unsent_presses_enter_once_when_the_screen_shows_the_text(
     terminals: Terminals, tmp_path: Path
 ) -> None:
     out = tmp_path / "read"
@@ -92,7 +106,7 @@ async def test_a_text_that_stands_there_unsent_is_entered_once_by_who_knows_it(
     assert not await terminals.enter_if_unsent(NAME, "half")
 
 
-async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
+async def test_enter_if_unsent_recognizes_text_that_wraps_over_several_lines(
     terminals: Terminals, tmp_path: Path
 ) -> None:
     out = tmp_path / "read"
@@ -105,7 +119,9 @@ async def test_an_unsent_text_is_known_though_its_line_is_wrapped(
     await until(lambda: out.read_text() == text + "\n")
 
 
-async def test_a_key_reaches_the_process_out_of_copy_mode_too(terminals: Terminals, world: World) -> None:
+async def test_press_sends_the_key_to_the_process_when_the_pane_is_in_copy_mode(
+    terminals: Terminals, world: World
+) -> None:
     await terminals.open(
         ID, NAME, "/", sh("trap 'echo interrupted; exit' INT; echo ready; while :; do sleep 0.1; done")
     )

@@ -1,4 +1,4 @@
-"""The contract of Lifecycle: open, adopt, close, snapshot, endings, who owns a tty."""
+"""The contract of Lifecycle: open, adopt, close, snapshot, endings and the owner of a tty."""
 
 import asyncio
 import os
@@ -15,31 +15,31 @@ from tests.terminals.contract.samples import FOREVER, ID, NAME, commands_below, 
 from tests.terminals.world import World, sh, until, until_async
 
 
-async def test_no_server_is_another_answer_than_no_terminals(terminals: Terminals, world: World) -> None:
+async def test_snapshot_tells_a_missing_server_from_an_empty_one(terminals: Terminals, world: World) -> None:
     with pytest.raises(NoServer):
         await terminals.snapshot()
-    assert not world.socket_path.exists(), "asking started a server"
+    assert not world.socket_path.exists(), "snapshot started a server"
     await terminals.open(ID, NAME, "/", FOREVER)
     await terminals.close(NAME)
     assert await terminals.snapshot() == {}
 
 
 @pytest.mark.parametrize("call", ["capture", "type_line", "session_of_tty"])
-async def test_without_a_server_every_question_says_so(terminals: Terminals, call: str) -> None:
-    asked: Mapping[str, Callable[[], Awaitable[object]]] = {
+async def test_terminal_call_raises_no_server_when_no_server_runs(terminals: Terminals, call: str) -> None:
+    calls: Mapping[str, Callable[[], Awaitable[object]]] = {
         "capture": lambda: terminals.capture(NAME, 5),
         "type_line": lambda: terminals.type_line(NAME, "hello"),
         "session_of_tty": lambda: terminals.session_of_tty("/dev/pts/0"),
     }
     with pytest.raises(NoServer):
-        await asked[call]()
+        await calls[call]()
 
 
-async def test_closing_without_a_server_is_fine(terminals: Terminals) -> None:
+async def test_close_does_nothing_when_no_server_runs(terminals: Terminals) -> None:
     await terminals.close(NAME)
 
 
-async def test_opened_terminal_runs_the_process_and_is_in_the_snapshot(terminals: Terminals) -> None:
+async def test_open_starts_the_process_and_adds_the_terminal_to_the_snapshot(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     assert (pane.session_id, pane.name, pane.dead, pane.exit) == (ID, NAME, False, None)
     assert os.path.exists(f"/proc/{pane.pid}")
@@ -47,22 +47,24 @@ async def test_opened_terminal_runs_the_process_and_is_in_the_snapshot(terminals
     assert await terminals.snapshot() == {ID: pane}
 
 
-async def test_opening_again_returns_the_terminal_that_stands(terminals: Terminals) -> None:
+async def test_open_returns_the_existing_terminal_when_it_is_already_open(terminals: Terminals) -> None:
     first = await terminals.open(ID, NAME, "/", FOREVER)
     again = await terminals.open(ID, NAME, "/", FOREVER)
     assert again == first
     assert len(await terminals.snapshot()) == 1
 
 
-async def test_ended_terminal_stays_and_is_returned_as_it_is(terminals: Terminals) -> None:
+async def test_open_returns_the_ended_terminal_when_its_process_has_ended(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("exit 4"))
     await gone(pane.pid)
-    assert await terminals.ending(pane) == Exit(4)
+    assert await terminals.exit_status(pane) == Exit(4)
     again = await terminals.open(ID, NAME, "/", FOREVER)
     assert (again.pid, again.dead, again.exit) == (pane.pid, True, Exit(4))
 
 
-async def test_name_of_somebody_else_is_refused_and_left_alone(terminals: Terminals, world: World) -> None:
+async def test_open_and_close_leave_a_foreign_session_alone_when_it_has_the_same_name(
+    terminals: Terminals, world: World
+) -> None:
     world.tmux("new-session", "-d", "-s", NAME, "sleep 1000")
     before = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_pid}")
     with pytest.raises(TerminalError, match=NAME):
@@ -70,31 +72,33 @@ async def test_name_of_somebody_else_is_refused_and_left_alone(terminals: Termin
     after = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_pid}")
     assert [line for line in after if line.startswith(NAME)] == before
     await terminals.close(NAME)
-    assert NAME in world.sessions(), "closed what was not ours"
+    assert NAME in world.sessions(), "close removed a session of the user"
 
 
-async def test_terminal_of_another_instance_is_not_ours(terminals: Terminals, world: World) -> None:
-    async with world.terminals("77777777-1111-4222-8333-444455556666") as others:
-        theirs = await others.open(ID, NAME, "/", FOREVER)
+async def test_terminal_of_another_instance_is_neither_used_nor_listed(
+    terminals: Terminals, world: World
+) -> None:
+    async with world.terminals("77777777-1111-4222-8333-444455556666") as other:
+        pane = await other.open(ID, NAME, "/", FOREVER)
         with pytest.raises(TerminalError):
             await terminals.open(ID, NAME, "/", FOREVER)
         assert await terminals.snapshot() == {}
-        assert await terminals.session_of_tty(theirs.tty) is None
+        assert await terminals.session_of_tty(pane.tty) is None
         await terminals.close(NAME)
-        assert await others.snapshot() == {ID: theirs}
+        assert await other.snapshot() == {ID: pane}
 
 
 @pytest.mark.parametrize("name", ["a:b", "a.b", "", "a b", "#{pid}", "*"])
-async def test_name_that_would_mean_something_else_is_refused(terminals: Terminals, name: str) -> None:
+async def test_open_refuses_a_name_with_special_characters_for_tmux(terminals: Terminals, name: str) -> None:
     with pytest.raises(TerminalError):
         await terminals.open(ID, name, "/", FOREVER)
 
 
-async def test_fifty_opened_at_once_all_run(terminals: Terminals) -> None:
-    wanted = {f"{n:08x}": f"command-{n:08x}" for n in range(50)}
-    panes = await asyncio.gather(*(terminals.open(key, name, "/", FOREVER) for key, name in wanted.items()))
+async def test_open_starts_fifty_terminals_concurrently(terminals: Terminals) -> None:
+    names = {f"{n:08x}": f"command-{n:08x}" for n in range(50)}
+    panes = await asyncio.gather(*(terminals.open(key, name, "/", FOREVER) for key, name in names.items()))
     found = await terminals.snapshot()
-    assert {key: pane.name for key, pane in found.items()} == wanted
+    assert {key: pane.name for key, pane in found.items()} == names
     assert len({pane.pid for pane in panes}) == 50
     assert all(os.path.exists(f"/proc/{pane.pid}") for pane in panes)
 
@@ -120,7 +124,7 @@ async def test_fifty_opened_at_once_all_run(terminals: Terminals) -> None:
         "tab\tesc\x1b[0m",
     ],
 )
-async def test_working_directory_and_arguments_arrive_as_they_are(
+async def test_open_passes_working_directory_and_arguments_unchanged(
     terminals: Terminals, world: World, directory: str
 ) -> None:
     working_dir = world.home / directory
@@ -129,7 +133,7 @@ async def test_working_directory_and_arguments_arrive_as_they_are(
     script = f'{{ /bin/pwd; printf "%s\\0" "$@"; }} > {out}.new; mv {out}.new {out}'
     await terminals.open(ID, NAME, str(working_dir), ("/bin/sh", "-c", script, "sh", directory, "", "last;"))
     await until(out.exists)
-    # /bin/pwd, since the shell's own believes the PWD it was given.
+    # /bin/pwd, because the shell's builtin trusts the variable PWD.
     pwd, _, arguments = out.read_bytes().decode().partition("\n" if "\n" not in directory else "here\n")
     if "\n" in directory:
         pwd += "here"
@@ -138,16 +142,20 @@ async def test_working_directory_and_arguments_arrive_as_they_are(
     assert not list(world.home.rglob("pwned"))
 
 
-async def test_one_argument_is_a_program_and_no_command_line(terminals: Terminals, world: World) -> None:
+async def test_open_runs_a_single_argument_as_a_program_and_not_as_a_command_line(
+    terminals: Terminals, world: World
+) -> None:
     program = world.home / "exit 5; it"
     program.write_text("#!/bin/sh\nexit 6\n")
     program.chmod(0o700)
     pane = await terminals.open(ID, NAME, "/", (str(program),))
     await gone(pane.pid)
-    assert await terminals.ending(pane) == Exit(6)
+    assert await terminals.exit_status(pane) == Exit(6)
 
 
-async def test_hundred_that_exit_at_once_all_keep_their_code(terminals: Terminals, world: World) -> None:
+async def test_exit_status_reports_every_exit_code_when_a_hundred_processes_exit_together(
+    terminals: Terminals, world: World
+) -> None:
     go = world.home / "go"
     os.mkfifo(go)
 
@@ -157,43 +165,45 @@ async def test_hundred_that_exit_at_once_all_keep_their_code(terminals: Terminal
     panes = await asyncio.gather(
         *(terminals.open(f"{n:08x}", f"command-{n:08x}", "/", script(n)) for n in range(100))
     )
-    # The case of agents that lived for a while: no helper of the start is left whose own end would make
-    # tmux look at the others.
+    # As with agents that have run for a while: no child of the start is left whose end would make tmux check the
+    # other panes.
     server = world.server_pid()
     await until(lambda: b"sleep\x001\x00" not in commands_below(server))
-    with go.open("w"):  # opens when all of them wait, and closing it ends every `read`
+    with go.open("w"):  # opens when every script waits, and closing ends every `read`
         pass
 
     async def end_of(pane: Pane) -> Exit:
         await gone(pane.pid)
-        return await terminals.ending(pane)
+        return await terminals.exit_status(pane)
 
     assert await asyncio.gather(*(end_of(pane) for pane in panes)) == [Exit(n) for n in range(100)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-async def test_death_by_signal_names_the_signal(terminals: Terminals, number: signal.Signals) -> None:
+async def test_exit_status_reports_the_signal_that_killed_the_process(
+    terminals: Terminals, number: signal.Signals
+) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     os.kill(pane.pid, number)
     await gone(pane.pid)
-    assert await terminals.ending(pane) == Exit(signal=number)
+    assert await terminals.exit_status(pane) == Exit(signal=number)
     assert (await terminals.snapshot())[ID].exit == Exit(signal=number)
 
 
 @pytest.mark.parametrize(
     ("kill", "error"), [(("kill-session", "-t", f"={NAME}"), NoTerminal), (("kill-server",), NoServer)]
 )
-async def test_ending_tells_a_terminal_that_went_from_a_server_that_went(
+async def test_exit_status_tells_a_removed_terminal_from_a_stopped_server(
     terminals: Terminals, world: World, kill: tuple[str, ...], error: type[Exception]
 ) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     world.tmux(*kill)
     await gone(pane.pid)
     with pytest.raises(error):
-        await terminals.ending(pane)
+        await terminals.exit_status(pane)
 
 
-async def test_ending_does_not_take_another_servers_pane_for_this_one(
+async def test_exit_status_ignores_the_same_pane_id_of_a_new_server(
     terminals: Terminals, world: World
 ) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
@@ -202,19 +212,19 @@ async def test_ending_does_not_take_another_servers_pane_for_this_one(
     await until(lambda: not world.sessions())
     other = await terminals.open(ID, NAME, "/", sh("exit 9"))
     assert other.pane_id == pane.pane_id
-    with pytest.raises(NoServer):  # nobody has closed it: it went with all others
-        await terminals.ending(pane)
+    with pytest.raises(NoServer):  # the terminal was not closed, but went with its server
+        await terminals.exit_status(pane)
 
 
-async def test_a_server_says_since_when_it_runs(terminals: Terminals, world: World) -> None:
+async def test_server_started_s_is_the_start_time_of_the_server(terminals: Terminals, world: World) -> None:
     with pytest.raises(NoServer):
-        await terminals.since()
+        await terminals.server_started_s()
     before = time.time()
     await terminals.open(ID, NAME, "/", FOREVER)
-    assert int(before) <= await terminals.since() <= time.time()
+    assert int(before) <= await terminals.server_started_s() <= time.time()
 
 
-async def test_closed_terminal_is_gone_and_closing_again_is_fine(terminals: Terminals) -> None:
+async def test_close_removes_the_terminal_and_can_be_repeated(terminals: Terminals) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     await terminals.open("99999999", "command-99999999", "/", FOREVER)
     await terminals.close(NAME)
@@ -224,18 +234,20 @@ async def test_closed_terminal_is_gone_and_closing_again_is_fine(terminals: Term
 
 
 @pytest.mark.parametrize("call", ["capture", "type_line"])
-async def test_terminal_that_is_not_there_is_no_terminal(terminals: Terminals, call: str) -> None:
-    # One whose name begins with the wanted one must not be taken for it.
+async def test_call_raises_no_terminal_when_only_a_longer_name_exists(
+    terminals: Terminals, call: str
+) -> None:
+    # A terminal whose name only begins with the requested name must not match.
     await terminals.open("11111111", NAME + "1", "/", FOREVER)
     with pytest.raises(NoTerminal):
         await (terminals.capture(NAME, 5) if call == "capture" else terminals.type_line(NAME, "x"))
 
 
-async def test_the_terminal_of_an_ended_agent_names_nobody(terminals: Terminals) -> None:
-    """The kernel gives its number to the next terminal."""
+async def test_session_of_tty_forgets_the_tty_of_an_ended_agent(terminals: Terminals) -> None:
+    """The kernel gives the number of the tty to the next terminal."""
     first = await terminals.open(ID, NAME, "/", sh("exit 0"))
     await gone(first.pid)
-    await terminals.ending(first)
+    await terminals.exit_status(first)
     for number in range(20):
         other = f"2222{number:04d}"
         pane = await terminals.open(other, f"command-{other}", "/", FOREVER)
@@ -245,7 +257,7 @@ async def test_the_terminal_of_an_ended_agent_names_nobody(terminals: Terminals)
     assert await terminals.session_of_tty(first.tty) is None
 
 
-async def test_tty_of_any_pane_in_the_session_names_it(terminals: Terminals, world: World) -> None:
+async def test_session_of_tty_finds_the_session_of_every_pane(terminals: Terminals, world: World) -> None:
     pane = await terminals.open(ID, NAME, "/", FOREVER)
     split = world.tmux("split-window", "-t", f"={NAME}:", "-P", "-F", "#{pane_tty}", "sleep 1000")
     window = world.tmux("new-window", "-t", f"={NAME}:", "-P", "-F", "#{pane_tty}", "sleep 1000")
@@ -256,7 +268,7 @@ async def test_tty_of_any_pane_in_the_session_names_it(terminals: Terminals, wor
         assert await terminals.session_of_tty(tty) is None
 
 
-async def test_agents_pane_is_found_whatever_a_person_opens_beside_it(
+async def test_agent_pane_is_still_used_when_a_person_opens_other_panes_and_windows(
     terminals: Terminals, world: World
 ) -> None:
     pane = await terminals.open(ID, NAME, "/", sh("echo agent; read line; echo got $line; sleep 1000"))

@@ -1,4 +1,4 @@
-"""The control protocol's reading half, and the quoting of what is written."""
+"""Parsing replies of the tmux control protocol, and quoting its commands."""
 
 import asyncio
 import secrets
@@ -13,8 +13,8 @@ from tests.terminals.world import World, sh, until, until_async
 BEGIN, END, ERROR = (f"%{word} 1700000000 41 1\n".encode() for word in ("begin", "end", "error"))
 
 
-class Reading:
-    """`Replies` in use: what is expected of it comes back as plain values."""
+class ReplyReader:
+    """`Replies` with a simple way to expect replies."""
 
     def __init__(self, limit: int = 10_000) -> None:
         self.replies = Replies(limit)
@@ -35,104 +35,104 @@ def block(*lines: str, number: int = 41, end: str = "end", flags: int = 1) -> by
     return "\n".join((f"%begin {numbers}", *lines, f"%{end} {numbers}", "")).encode()
 
 
-async def test_replies_go_to_the_lines_in_their_order() -> None:
-    reading = Reading()
-    first, second = reading.expect(), reading.expect()
-    reading.feed(block("one", "two") + block())
+async def test_replies_are_matched_to_command_lines_in_order() -> None:
+    reader = ReplyReader()
+    first, second = reader.expect(), reader.expect()
+    reader.feed(block("one", "two") + block())
     assert first.result() == [["one", "two"]]
     assert second.result() == [[]]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
-async def test_reply_may_arrive_in_pieces(size: int) -> None:
-    reading = Reading()
-    future = reading.expect()
+async def test_reply_is_parsed_when_it_arrives_in_pieces(size: int) -> None:
+    reader = ReplyReader()
+    future = reader.expect()
     data = b"%sessions-changed\n" + block("täst ☃") + b"%window-add @1\n"
-    reading.feed(*(data[i : i + size] for i in range(0, len(data), size)))
+    reader.feed(*(data[i : i + size] for i in range(0, len(data), size)))
     assert future.result() == [["täst ☃"]]
-    assert reading.notifications == ["%sessions-changed", "%window-add @1"]
+    assert reader.notifications == ["%sessions-changed", "%window-add @1"]
 
 
-async def test_line_of_several_commands_has_a_block_for_each() -> None:
-    reading = Reading()
-    future = reading.expect(commands=3)
-    reading.feed(block("a") + block())
+async def test_command_line_with_several_commands_gets_one_block_per_command() -> None:
+    reader = ReplyReader()
+    future = reader.expect(commands=3)
+    reader.feed(block("a") + block())
     assert not future.done()
-    reading.feed(block("c"))
+    reader.feed(block("c"))
     assert future.result() == [["a"], [], ["c"]]
 
 
-async def test_refused_command_ends_its_line_and_keeps_what_came_before() -> None:
-    reading = Reading()
-    future, after = reading.expect(commands=3), reading.expect()
-    reading.feed(block("made $1") + block("can't find pane", end="error") + block("next"))
+async def test_refused_command_ends_its_line_and_keeps_the_outputs_before_it() -> None:
+    reader = ReplyReader()
+    future, after = reader.expect(commands=3), reader.expect()
+    reader.feed(block("made $1") + block("can't find pane", end="error") + block("next"))
     with pytest.raises(Refused, match="can't find pane") as refused:
         future.result()
     assert refused.value.outputs == [["made $1"]]
     assert after.result() == [["next"]]
 
 
-async def test_blocks_of_hooks_answer_nobody() -> None:
-    reading = Reading()
-    future = reading.expect()
-    reading.feed(block("by a hook", flags=0) + block("ours") + block("no", flags=0, end="error"))
-    assert future.result() == [["ours"]]
+async def test_blocks_of_tmux_hooks_are_not_taken_as_replies() -> None:
+    reader = ReplyReader()
+    future = reader.expect()
+    reader.feed(block("by a hook", flags=0) + block("reply") + block("no", flags=0, end="error"))
+    assert future.result() == [["reply"]]
 
 
-async def test_text_that_looks_like_another_blocks_end_is_text() -> None:
-    reading = Reading()
-    future = reading.expect()
+async def test_lines_that_look_like_the_end_of_another_block_are_text() -> None:
+    reader = ReplyReader()
+    future = reader.expect()
     text = ["%end 1700000000 40 1", "%end 1700000000 41 0", "%begin 1 2 1", "%error", "%exit", "", "%"]
-    reading.feed(block(*text))
+    reader.feed(block(*text))
     assert future.result() == [text]
 
 
-async def test_fenced_text_may_even_hold_its_own_end() -> None:
-    reading = Reading()
-    captured, fence, after = reading.expect(fence=b"secret"), reading.expect(), reading.expect()
+async def test_fenced_reply_may_contain_a_forged_end_of_its_own_block() -> None:
+    reader = ReplyReader()
+    captured, fence, after = reader.expect(fence=b"secret"), reader.expect(), reader.expect()
     forged = ["%end 1700000000 41 1", "%begin 1700000000 42 1", "forged", "%error 1700000000 41 1"]
     hook = block("by a hook", number=42, flags=0)
-    reading.feed(block("x", *forged, "y") + hook + block("secret", number=43) + block("next", number=44))
+    reader.feed(block("x", *forged, "y") + hook + block("secret", number=43) + block("next", number=44))
     assert captured.result() == [["x", *forged, "y"]]
     assert fence.result() == [["secret"]]
     assert after.result() == [["next"]]
 
 
-async def test_fenced_command_can_be_refused() -> None:
-    reading = Reading()
-    captured, fence = reading.expect(fence=b"secret"), reading.expect()
-    reading.feed(block("can't find pane: %9", end="error") + block("secret", number=42))
+async def test_fenced_command_raises_refused_when_tmux_rejects_it() -> None:
+    reader = ReplyReader()
+    captured, fence = reader.expect(fence=b"secret"), reader.expect()
+    reader.feed(block("can't find pane: %9", end="error") + block("secret", number=42))
     with pytest.raises(Refused, match="%9"):
         captured.result()
     assert fence.result() == [["secret"]]
 
 
-async def test_caller_that_went_away_does_not_shift_the_replies() -> None:
-    reading = Reading()
-    first, second = reading.expect(), reading.expect()
+async def test_cancelled_caller_does_not_shift_the_following_replies() -> None:
+    reader = ReplyReader()
+    first, second = reader.expect(), reader.expect()
     first.cancel()
-    reading.feed(block("one") + block("two"))
+    reader.feed(block("one") + block("two"))
     assert second.result() == [["two"]]
 
 
 @pytest.mark.parametrize(
     "data",
     [END, ERROR, BEGIN + END, BEGIN + b"x" * 20_000, b"x" * 20_000, BEGIN + b"x\n" * 9_000],
-    ids=["end", "error", "unasked", "long line", "endless line", "endless block"],
+    ids=["end", "error", "unexpected", "long line", "endless line", "endless block"],
 )
-async def test_anything_else_is_garbled_and_not_an_answer(data: bytes) -> None:
+async def test_feed_raises_garbled_reply_when_the_data_is_not_a_valid_reply(data: bytes) -> None:
     with pytest.raises(GarbledReply):
-        Reading().feed(data)
+        ReplyReader().feed(data)
 
 
-async def test_complaint_of_a_hook_between_two_replies_is_passed_over() -> None:
-    reading = Reading()
-    first, second = reading.expect(), reading.expect()
-    reading.feed(BEGIN + b"one\n" + END + b"can't find session: x\n\n" + BEGIN + b"two\n" + END)
+async def test_error_text_of_a_hook_between_two_replies_is_ignored() -> None:
+    reader = ReplyReader()
+    first, second = reader.expect(), reader.expect()
+    reader.feed(BEGIN + b"one\n" + END + b"can't find session: x\n\n" + BEGIN + b"two\n" + END)
     assert (await first, await second) == ([["one"]], [["two"]])
 
 
-def test_NUL_cannot_be_quoted() -> None:
+def test_quote_refuses_the_null_character() -> None:
     with pytest.raises(ValueError, match="NUL"):
         quote("a\0b")
 
@@ -148,12 +148,12 @@ def test_NUL_cannot_be_quoted() -> None:
 @example(
     words=["%:", "%if", "'", "it's", "a\rb", "\n", "\\", "~", "$HOME", "{", "}", "#{pid}", ";", "a;", "A=b"]
 )
-def test_tmux_reads_every_quoted_word_as_it_was(words: list[str]) -> None:
+def test_quoted_words_reach_the_process_unchanged(words: list[str]) -> None:
     async def run() -> None:
         world = World()
         try:
             async with world.terminals() as terminals:
-                # A process of the pane is the witness: options and buffers would be shown escaped.
+                # A process in the pane records the words, because tmux would show options and buffers escaped.
                 out = world.home / "out"
                 script = f'printf "%s\\0" "$@" > {out}.new; mv {out}.new {out}'
                 await terminals.open(
@@ -167,9 +167,9 @@ def test_tmux_reads_every_quoted_word_as_it_was(words: list[str]) -> None:
     asyncio.run(run())
 
 
-async def test_screen_that_prints_reply_marks_cannot_forge_a_reply(world: World) -> None:
+async def test_screen_text_with_reply_marks_cannot_forge_a_reply(world: World) -> None:
     async with world.terminals() as terminals:
-        # It guesses the time and prints the marks of the next hundreds of commands.
+        # The script guesses the time and prints the reply marks of the next hundreds of commands.
         script = (
             "now=$(date +%s); for n in $(seq 20 400); do for t in $now $((now + 1)) $((now + 2)); do"
             ' echo "%end $t $n 1"; echo "%begin $t $n 1"; done; done; echo over; exec sleep 1000'
@@ -185,7 +185,7 @@ async def test_screen_that_prints_reply_marks_cannot_forge_a_reply(world: World)
         assert set(await terminals.snapshot()) == {"1a2b3c4d"}
 
 
-async def test_two_questions_at_once_get_their_own_answers(world: World) -> None:
+async def test_concurrent_captures_get_their_own_replies(world: World) -> None:
     async with world.terminals() as terminals:
         names = [f"command-{secrets.token_hex(4)}" for _ in range(5)]
         for name in names:

@@ -1,4 +1,4 @@
-"""The connection: no server, no answer, the wrong tmux, lost and made again."""
+"""The connection to the tmux server: missing, unreachable, of a wrong version, lost and reopened."""
 
 import asyncio
 import os
@@ -12,11 +12,9 @@ from sm.errors import NoServer, TerminalError, TerminalUnreachable
 from sm.terminals.tmux.server import OLDEST, older
 from sm.terminals.tmux.terminals import Tmux
 from tests.load import scaled
-from tests.terminals.world import INSTANCE, World, ended, sh, until, until_async
+from tests.terminals.contract.samples import FOREVER, ID, NAME
+from tests.terminals.world import INSTANCE, World, ended, until, until_async
 
-ID = "1a2b3c4d"
-NAME = "command-1a2b3c4d"
-FOREVER = sh("exec sleep 1000")
 KEEPER = "sm-0b5e55ed"
 
 
@@ -25,7 +23,7 @@ def clients(world: World) -> list[int]:
 
 
 def fake_tmux(world: World, script: str) -> None:
-    """Put another program before tmux on the path: what a broken installation looks like."""
+    """Put another program before tmux on the path, as in a broken installation."""
     directory = world.home / "bin"
     directory.mkdir()
     (directory / "tmux").write_text(f"#!/bin/sh\n{script}\n")
@@ -49,32 +47,32 @@ def fake_tmux(world: World, script: str) -> None:
         ("", False),
     ],
 )
-def test_version_is_read_in_every_form(version: str, old: bool) -> None:
+def test_older_parses_every_form_of_tmux_version(version: str, old: bool) -> None:
     assert older(version, OLDEST) is old
 
 
-async def test_missing_tmux_says_how_to_install_it(world: World) -> None:
+async def test_open_fails_with_an_install_hint_when_tmux_is_missing(world: World) -> None:
     world.environment["PATH"] = str(world.home)
     async with world.terminals() as tmux:
         with pytest.raises(TerminalError, match="not installed") as error:
             await tmux.open(ID, NAME, "/", FOREVER)
         assert error.value.hint == "sudo apt-get install tmux"
-        # That there is no server is known without it.
+        # Without tmux installed, it is still known that no server runs.
         with pytest.raises(NoServer):
             await tmux.snapshot()
     world.environment["PATH"] = os.environ["PATH"]
 
 
-async def test_tmux_that_is_too_old_is_not_used(world: World) -> None:
+async def test_open_fails_when_tmux_is_too_old(world: World) -> None:
     fake_tmux(world, "echo tmux 3.1c")
     async with world.terminals() as tmux:
-        with pytest.raises(TerminalError, match=r"3\.1c is too old, 3\.2 is needed"):
+        with pytest.raises(TerminalError, match=r"3\.1c is too old, sm needs tmux 3\.2 or newer"):
             await tmux.open(ID, NAME, "/", FOREVER)
     world.environment["PATH"] = os.environ["PATH"]
 
 
 @pytest.mark.parametrize("script", ["echo hello", "exit 1", "echo '%begin 1 2'; exec cat", "echo oops >&2"])
-async def test_garbage_in_place_of_the_protocol_is_no_answer(world: World, script: str) -> None:
+async def test_snapshot_is_unreachable_when_tmux_prints_garbage(world: World, script: str) -> None:
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     fake_tmux(world, f'case "$*" in *-V) echo tmux 3.3a;; *) {script};; esac')
     async with world.terminals(timeout_s=scaled(1)) as tmux:
@@ -86,7 +84,7 @@ async def test_garbage_in_place_of_the_protocol_is_no_answer(world: World, scrip
     world.environment["PATH"] = os.environ["PATH"]
 
 
-async def test_stranger_behind_the_socket_is_no_answer(world: World) -> None:
+async def test_snapshot_is_unreachable_when_another_program_owns_the_socket(world: World) -> None:
     world.socket_path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(str(world.socket_path))
@@ -96,7 +94,7 @@ async def test_stranger_behind_the_socket_is_no_answer(world: World) -> None:
                 await tmux.snapshot()
 
 
-async def test_socket_of_a_dead_server_is_no_server(world: World) -> None:
+async def test_snapshot_raises_no_server_when_the_socket_belongs_to_a_dead_server(world: World) -> None:
     world.socket_path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(world.socket_path))
@@ -106,7 +104,7 @@ async def test_socket_of_a_dead_server_is_no_server(world: World) -> None:
         await tmux.open(ID, NAME, "/", FOREVER)
 
 
-async def test_socket_directory_that_is_no_directory_is_no_answer(world: World) -> None:
+async def test_terminal_call_is_unreachable_when_the_socket_directory_is_a_file(world: World) -> None:
     world.socket_path.parent.write_text("in the way")
     async with world.terminals() as tmux:
         with pytest.raises(TerminalUnreachable):
@@ -115,7 +113,7 @@ async def test_socket_directory_that_is_no_directory_is_no_answer(world: World) 
             await tmux.open(ID, NAME, "/", FOREVER)
 
 
-async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: World) -> None:
+async def test_snapshot_is_unreachable_while_the_server_is_stopped(world: World) -> None:
     async with world.terminals() as patient:
         pane = await patient.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
@@ -123,7 +121,7 @@ async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: Wo
         assert await tmux.snapshot() == {ID: pane}
         os.kill(server, signal.SIGSTOP)
         try:
-            for _ in range(2):  # on the connection that there is, and on one that cannot be made
+            for _ in range(2):  # on the open connection, and when a new one cannot be opened
                 with pytest.raises(TerminalUnreachable) as error:
                     await tmux.snapshot()
                 assert "did not" in error.value.message
@@ -132,19 +130,19 @@ async def test_stopped_server_is_no_answer_and_answers_when_it_goes_on(world: Wo
         assert await tmux.snapshot() == {ID: pane}
 
 
-async def test_slow_queue_is_not_taken_for_silence(world: World) -> None:
+async def test_slow_command_queue_does_not_time_out(world: World) -> None:
     limit_s = scaled(1)
     async with world.terminals(timeout_s=limit_s) as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
-        # Each opening waits a fifth of the limit, and the last one for all of them: more than the limit.
+        # Each open takes a fifth of the limit, so the last one waits longer than the limit.
         world.tmux("set-hook", "-g", "after-new-session", f"run-shell 'sleep {limit_s / 5:.1f}'")
         ids = [f"{n:08x}" for n in range(8)]
         await asyncio.gather(*(tmux.open(key, f"command-{key}", "/", FOREVER) for key in ids))
         assert set(await tmux.snapshot()) == {ID, *ids}
 
 
-async def test_first_question_waits_until_the_client_is_attached(world: World) -> None:
-    # tmux may run a line of ours before it attaches us; without waiting, some of these ask about `mine`.
+async def test_first_command_waits_until_the_client_is_attached(world: World) -> None:
+    # tmux may run a command before it attaches the client; without waiting, some commands would apply to `mine`.
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     for _ in range(30):
         async with world.terminals() as tmux:
@@ -154,7 +152,7 @@ async def test_first_question_waits_until_the_client_is_attached(world: World) -
     assert world.tmux("show-options", "-t", "=mine:") == []
 
 
-async def test_user_whose_window_size_is_manual_keeps_their_server(world: World, tmux: Tmux) -> None:
+async def test_server_of_a_user_with_manual_window_size_is_refused_and_kept(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
     world.tmux("set-option", "-gw", "window-size", "manual")
@@ -181,31 +179,31 @@ async def detach_all(world: World) -> None:
     world.tmux("detach-client", "-s", f"={KEEPER}")
 
 
-@pytest.mark.parametrize("happens", [kill_keeper, kill_client, detach_all])
-async def test_lost_connection_is_made_again(world: World, tmux: Tmux, happens: object) -> None:
+@pytest.mark.parametrize("disconnect", [kill_keeper, kill_client, detach_all])
+async def test_lost_connection_is_reopened(world: World, tmux: Tmux, disconnect: object) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
-    told: list[str] = []
-    tmux.on_activity(told.extend)
-    await until(lambda: told)
+    moved: list[str] = []
+    tmux.on_activity(moved.extend)
+    await until(lambda: moved)
     old = clients(world)
-    assert callable(happens)
-    await happens(world)
+    assert callable(disconnect)
+    await disconnect(world)
 
-    async def asked_again() -> bool:
+    async def reconnected() -> bool:
         try:
             answer = await tmux.snapshot()
-        except TerminalUnreachable:  # the loss itself may be what the first question meets
+        except TerminalUnreachable:  # the first call may find the lost connection
             return False
         now = clients(world)
         return answer == {ID: pane} and now != old and bool(now)
 
-    await until_async(asked_again)
-    # The subscription came with it.
+    await until_async(reconnected)
+    # The subscription was renewed too.
     await tmux.open("99999999", "command-99999999", "/", FOREVER)
-    await until(lambda: "99999999" in told)
+    await until(lambda: "99999999" in moved)
 
 
-async def test_killed_keeper_does_not_move_us_into_a_session_of_the_user(world: World) -> None:
+async def test_killed_keeper_session_does_not_move_the_client_into_a_users_session(world: World) -> None:
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     world.tmux("set-option", "-g", "detach-on-destroy", "off")
     async with world.terminals() as tmux:
@@ -215,9 +213,7 @@ async def test_killed_keeper_does_not_move_us_into_a_session_of_the_user(world: 
         await until(lambda: client not in clients(world))
 
 
-async def test_server_that_was_killed_is_no_server_and_can_be_started_at_once(
-    world: World, tmux: Tmux
-) -> None:
+async def test_killed_server_can_be_started_again_immediately(world: World, tmux: Tmux) -> None:
     for n in range(10):
         await tmux.open(f"{n:08x}", f"command-{n:08x}", "/", FOREVER)
         world.tmux("kill-server")
@@ -228,7 +224,7 @@ async def test_server_that_was_killed_is_no_server_and_can_be_started_at_once(
     assert set(await tmux.snapshot()) == {ID}
 
 
-async def test_server_that_was_killed_hard_is_no_server(world: World, tmux: Tmux) -> None:
+async def test_snapshot_raises_no_server_when_the_server_got_sigkill(world: World, tmux: Tmux) -> None:
     await tmux.open(ID, NAME, "/", FOREVER)
     server = world.server_pid()
     os.kill(server, signal.SIGKILL)
@@ -237,10 +233,10 @@ async def test_server_that_was_killed_hard_is_no_server(world: World, tmux: Tmux
         await tmux.snapshot()
 
 
-async def test_server_that_we_started_holds_nothing_of_ours(world: World) -> None:
+async def test_started_server_inherits_no_files_directory_or_kernel_session(world: World) -> None:
     lock = world.home / "lock"
-    with lock.open("w") as held:
-        os.set_inheritable(held.fileno(), True)
+    with lock.open("w") as lock_file:
+        os.set_inheritable(lock_file.fileno(), True)
         async with world.terminals() as tmux:
             pane = await tmux.open(ID, NAME, "/", FOREVER)
             server = world.server_pid()
@@ -250,10 +246,10 @@ async def test_server_that_we_started_holds_nothing_of_ours(world: World) -> Non
             assert os.readlink(f"/proc/{server}/cwd") == "/"
             for pid in (server, *clients(world)):
                 assert os.getsid(pid) != os.getsid(0)
-    assert not ended(server), "it went with our client"
+    assert not ended(server), "the server ended with its client"
 
 
-async def test_foreign_session_with_our_keepers_name_is_left_alone(world: World, tmux: Tmux) -> None:
+async def test_foreign_session_with_the_name_of_the_keeper_is_left_alone(world: World, tmux: Tmux) -> None:
     world.tmux("new-session", "-d", "-s", KEEPER, "sleep 1000")
     with pytest.raises(TerminalError, match=KEEPER):
         await tmux.snapshot()
@@ -261,7 +257,7 @@ async def test_foreign_session_with_our_keepers_name_is_left_alone(world: World,
     assert world.sessions() == [KEEPER]
 
 
-async def test_keeper_that_a_person_renamed_is_replaced(world: World) -> None:
+async def test_keeper_session_is_replaced_when_a_person_renamed_it(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("rename-session", "-t", f"={KEEPER}:", "strange")
@@ -271,7 +267,7 @@ async def test_keeper_that_a_person_renamed_is_replaced(world: World) -> None:
         assert world.tmux("show-options", "-v", "-t", f"={KEEPER}:", "@sm_instance") == [INSTANCE]
 
 
-async def test_we_never_use_the_server_that_TMUX_names(world: World) -> None:
+async def test_server_named_by_the_TMUX_variable_is_ignored(world: World) -> None:
     world.environment |= {"TMUX": f"{world.home}/elsewhere,1,0", "TMUX_PANE": "%0"}
     async with world.terminals() as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)

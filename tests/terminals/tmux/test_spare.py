@@ -1,4 +1,4 @@
-"""The session that stands ready for the next agent: faster, and never relied upon."""
+"""The spare tmux session for the next agent: it saves time, and nothing depends on it."""
 
 import asyncio
 
@@ -6,19 +6,19 @@ import pytest
 
 from sm.errors import TerminalError
 from sm.terminals.tmux.terminals import Tmux
-from tests.terminals.world import World, sh, until
+from tests.terminals.contract.samples import FOREVER
+from tests.terminals.world import World, until
 
-FOREVER = sh("exec sleep 1000")
 FIRST = ("11111111", "command-11111111", "/", FOREVER)
 SECOND = ("22222222", "command-22222222", "/", FOREVER)
 
 
 async def spare_of(world: World) -> str:
-    """The spare session's name, once there is one."""
+    """Wait for the spare session; return its name."""
     return (await until(lambda: [name for name in world.sessions() if name.startswith("sm-spare-")]))[0]
 
 
-async def test_next_terminal_gets_the_session_that_stood_ready(tmux: Tmux, world: World) -> None:
+async def test_next_terminal_uses_the_spare_session(tmux: Tmux, world: World) -> None:
     await tmux.open(*FIRST)
     spare = await spare_of(world)
     (ready,) = world.tmux("display-message", "-p", "-t", f"={spare}:", "#{session_id}")
@@ -29,14 +29,14 @@ async def test_next_terminal_gets_the_session_that_stood_ready(tmux: Tmux, world
     assert spare not in world.sessions()
 
 
-async def test_spare_session_that_somebody_killed_is_not_missed(tmux: Tmux, world: World) -> None:
+async def test_open_works_when_the_spare_session_was_killed(tmux: Tmux, world: World) -> None:
     await tmux.open(*FIRST)
     world.tmux("kill-session", "-t", f"={await spare_of(world)}")
     pane = await tmux.open(*SECOND)
     assert (await tmux.snapshot())[SECOND[0]] == pane
 
 
-async def test_spare_session_is_not_left_behind_when_the_name_is_taken(tmux: Tmux, world: World) -> None:
+async def test_spare_session_is_removed_when_the_name_is_taken(tmux: Tmux, world: World) -> None:
     await tmux.open(*FIRST)
     spare = await spare_of(world)
     world.tmux("new-session", "-d", "-s", SECOND[1], "sleep 1000")
@@ -45,26 +45,26 @@ async def test_spare_session_is_not_left_behind_when_the_name_is_taken(tmux: Tmu
     assert spare not in world.sessions()
 
 
-async def test_spare_session_ends_by_itself_whatever_the_user_has_set(world: World) -> None:
+async def test_spare_session_ends_by_itself_when_the_user_sets_remain_on_exit(world: World) -> None:
     (world.home / ".tmux.conf").write_text("set -g remain-on-exit on\nset -g destroy-unattached on\n")
     async with world.terminals() as tmux:
         await tmux.open(*FIRST)
-        here = f"={await spare_of(world)}:"
+        spare = f"={await spare_of(world)}:"
 
-        def settled() -> bool:
-            return world.tmux("show-options", "-w", "-v", "-t", here, "remain-on-exit") == ["off"]
+        def is_option_set() -> bool:
+            return world.tmux("show-options", "-w", "-v", "-t", spare, "remain-on-exit") == ["off"]
 
-        await until(settled)
+        await until(is_option_set)
 
 
-async def test_many_at_once_leave_one_spare_session(tmux: Tmux, world: World) -> None:
+async def test_concurrent_opens_leave_one_spare_session(tmux: Tmux, world: World) -> None:
     await asyncio.gather(*(tmux.open(f"{n:08x}", f"command-{n:08x}", "/", FOREVER) for n in range(10)))
     await spare_of(world)
-    await tmux.snapshot()  # tmux is through with what it was told before
+    await tmux.snapshot()  # tmux has executed all earlier commands
     assert sum(name.startswith("sm-spare-") for name in world.sessions()) == 1
 
 
-async def test_spare_session_of_a_client_that_was_killed_is_removed_by_the_next(world: World) -> None:
+async def test_spare_session_of_a_killed_client_is_removed_by_the_next_client(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open(*FIRST)
         left = await spare_of(world)
@@ -72,6 +72,6 @@ async def test_spare_session_of_a_client_that_was_killed_is_removed_by_the_next(
     async with world.terminals() as tmux:
         await tmux.open(*SECOND)
         spare = await spare_of(world)
-        await tmux.snapshot()  # tmux is through with what it was told before
+        await tmux.snapshot()  # tmux has executed all earlier commands
         assert [name for name in world.sessions() if name.startswith("sm-spare-")] == [spare]
         assert spare != left

@@ -1,4 +1,4 @@
-"""What is special about tmux: other people's configuration, what is left behind, who made what."""
+"""tmux terminals under foreign configuration, after crashes, and next to sessions of other owners."""
 
 import asyncio
 import os
@@ -10,16 +10,13 @@ from sm.config.model import TmuxSection
 from sm.core.models import Exit
 from sm.errors import NoServer, TerminalError
 from sm.terminals.tmux.terminals import Tmux
+from tests.terminals.contract.samples import FOREVER, ID, NAME
 from tests.terminals.world import INSTANCE, World, ended, sh, until, until_async
-
-ID = "1a2b3c4d"
-NAME = "command-1a2b3c4d"
-FOREVER = sh("exec sleep 1000")
 
 HOSTILE = {
     "plain": "",
     "base-index": "set -g base-index 1\nsetw -g pane-base-index 1\nset -g renumber-windows on",
-    # A shell that does nothing but end: whoever runs it has not exec'ed the agent.
+    # A shell that exits at once: it runs only if the agent was not exec'ed directly.
     "default-shell": "set -g default-shell /bin/false\nset -g default-command 'exit 98'",
     "default-shell that is missing": "set -g default-shell /usr/bin/no-such-fish",
     "default-shell that goes missing": "set -g default-shell ~/fish\nrun-shell 'rm ~/fish'",
@@ -43,17 +40,17 @@ HOSTILE = {
     "set-hook -g after-set-option 'kill-session -t nobody'",
     "hook waits": "set-hook -g after-new-session 'run-shell \"sleep 0.1\"'",
     "broken": "no such command\nset -g no-such-option on",
-    "sessions of its own": "new-session -d -s mine\nnew-session -d -s other",
+    "configured sessions": "new-session -d -s mine\nnew-session -d -s other",
 }
 HOSTILE["all at once"] = "\n".join(
     conf for key, conf in HOSTILE.items() if key != "default-shell that goes missing"
 )
 
 
-def of_ours(world: World) -> dict[str, str]:
-    """Pane ids by session id, as another witness reads the markers."""
-    shown = "pane #{@sm_session_id} #{pane_id}"
-    lines = [line.split() for line in world.tmux("list-panes", "-a", "-f", "#{@sm_agent}", "-F", shown)]
+def marked_panes(world: World) -> dict[str, str]:
+    """Pane ids by session id, from sm's markers as libtmux reads them."""
+    format = "pane #{@sm_session_id} #{pane_id}"
+    lines = [line.split() for line in world.tmux("list-panes", "-a", "-f", "#{@sm_agent}", "-F", format)]
     return {line[1]: line[2] for line in lines if line[0] == "pane"}  # a hook prints here too
 
 
@@ -67,13 +64,13 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     await world.end()
 
 
-async def test_main_job_works_under_hostile_configuration(hostile: World) -> None:
+async def test_terminals_work_under_a_hostile_tmux_configuration(hostile: World) -> None:
     async with hostile.terminals() as tmux:
         script = "echo started; read line; echo got $line; exit 7"
         pane = await tmux.open(ID, NAME, "/", sh(script))
         other = await tmux.open("99999999", "command-99999999", "/", FOREVER)
         assert os.path.exists(f"/proc/{other.pid}")
-        assert of_ours(hostile) == {ID: pane.pane_id, "99999999": other.pane_id}
+        assert marked_panes(hostile) == {ID: pane.pane_id, "99999999": other.pane_id}
         assert {key: p.pid for key, p in (await tmux.snapshot()).items()} == {
             ID: pane.pid,
             "99999999": other.pid,
@@ -83,16 +80,16 @@ async def test_main_job_works_under_hostile_configuration(hostile: World) -> Non
             "display-message", "-p", "-t", pane.pane_id, "#{window_width} #{history_limit}"
         )
         assert shape.split()[1] == "5000"
-        # A hook of the user that splits our window takes half of it, which is theirs to do.
+        # A user's hook may split the window, so its width is that of the whole window.
         assert shape.split()[0] == "200"
         await tmux.type_line(NAME, "this")
 
-        async def answered() -> bool:
+        async def has_answer() -> bool:
             return (await tmux.capture(NAME, 1)) == ["got this"]
 
-        await until_async(answered)
+        await until_async(has_answer)
         await until(lambda: ended(pane.pid))
-        assert await tmux.ending(pane) == Exit(7)
+        assert await tmux.exit_status(pane) == Exit(7)
         assert (await tmux.capture(NAME, 50))[-1] == "got this"
         await tmux.close(NAME)
         await tmux.close("command-99999999")
@@ -103,36 +100,36 @@ async def test_main_job_works_under_hostile_configuration(hostile: World) -> Non
     assert INSTANCE not in left
 
 
-async def test_nothing_of_the_users_is_changed(world: World) -> None:
-    def everything() -> list[list[str]]:
-        whose = [["-g"], ["-gw"], ["-s"], ["-t", "=mine:"], ["-w", "-t", "=mine:"]]
-        shown = [world.tmux("show-options", *which) for which in whose]
-        return [*shown, world.tmux("show-hooks", "-g"), world.tmux("show-environment", "-g")]
+async def test_users_options_hooks_environment_and_buffers_stay_unchanged(world: World) -> None:
+    def settings() -> list[list[str]]:
+        scopes = [["-g"], ["-gw"], ["-s"], ["-t", "=mine:"], ["-w", "-t", "=mine:"]]
+        options = [world.tmux("show-options", *scope) for scope in scopes]
+        return [*options, world.tmux("show-hooks", "-g"), world.tmux("show-environment", "-g")]
 
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
-    before = everything()
+    before = settings()
     buffers = world.tmux("list-buffers")
     async with world.terminals() as tmux:
         tmux.on_activity(lambda moved: None)
         await tmux.open(ID, NAME, "/", FOREVER)
         await tmux.type_line(NAME, "hello")
         await tmux.capture(NAME, 10)
-        assert everything() == before
+        assert settings() == before
         await tmux.close(NAME)
         await tmux.retire()
-    assert everything() == before
+    assert settings() == before
     assert world.tmux("list-buffers") == buffers
     assert world.sessions() == ["mine"]
 
 
-async def test_terminal_is_one_window_with_one_pane_and_our_options(world: World, tmux: Tmux) -> None:
+async def test_terminal_is_one_window_with_one_pane_and_the_options_of_sm(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
 
     def windows() -> list[str]:
-        shown = "#{pane_id} #{window_index} #{window_name} #{window_width}x#{window_height} #{session_name}"
-        return [line for line in world.tmux("list-panes", "-a", "-F", shown) if NAME in line]
+        format = "#{pane_id} #{window_index} #{window_name} #{window_width}x#{window_height} #{session_name}"
+        return [line for line in world.tmux("list-panes", "-a", "-F", format) if NAME in line]
 
-    # The placeholder goes when the caller has long had its answer.
+    # tmux removes the placeholder window after `open` has returned.
     await until(lambda: len(windows()) == 1)
     assert windows() == [f"{pane.pane_id} 0 {NAME} 200x50 {NAME}"]
     assert world.tmux("show-options", "-v", "-t", f"={NAME}:", "destroy-unattached") == ["off"]
@@ -143,7 +140,7 @@ async def test_terminal_is_one_window_with_one_pane_and_our_options(world: World
     assert {"allow-rename off", "automatic-rename off", "window-size latest"} <= set(of_window)
 
 
-async def test_session_that_a_person_renamed_is_still_ours(world: World, tmux: Tmux) -> None:
+async def test_terminal_is_still_used_when_a_person_renamed_its_session(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("rename-session", "-t", f"={NAME}:", "my pet")
     assert (await tmux.snapshot())[ID].pid == pane.pid
@@ -155,7 +152,7 @@ async def test_session_that_a_person_renamed_is_still_ours(world: World, tmux: T
 
 
 @pytest.mark.parametrize("hook", ["hook renames new session", "hook renames created session"])
-async def test_attach_command_knows_at_once_what_a_hook_made_of_the_name(hook: str) -> None:
+async def test_attach_command_uses_the_new_name_when_a_hook_renamed_the_session(hook: str) -> None:
     world = World(None, HOSTILE[hook])
     try:
         async with world.terminals() as tmux:
@@ -167,9 +164,7 @@ async def test_attach_command_knows_at_once_what_a_hook_made_of_the_name(hook: s
         await world.end()
 
 
-async def test_pane_that_a_person_moved_into_their_own_session_is_still_ours(
-    world: World, tmux: Tmux
-) -> None:
+async def test_terminal_is_still_used_when_a_person_moved_its_pane(world: World, tmux: Tmux) -> None:
     world.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("join-pane", "-s", pane.pane_id, "-t", "=mine:")
@@ -180,7 +175,7 @@ async def test_pane_that_a_person_moved_into_their_own_session_is_still_ours(
     assert "mine" in world.sessions()
 
 
-async def test_closing_ends_the_pane_that_a_grouped_session_holds_too(world: World, tmux: Tmux) -> None:
+async def test_close_ends_the_pane_when_a_grouped_session_also_shows_it(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("new-session", "-d", "-s", "beside", "-t", f"={NAME}")
     assert set(await tmux.snapshot()) == {ID}
@@ -189,37 +184,37 @@ async def test_closing_ends_the_pane_that_a_grouped_session_holds_too(world: Wor
     assert await tmux.snapshot() == {}
 
 
-async def test_terminal_without_its_agents_pane_is_not_opened_over(world: World, tmux: Tmux) -> None:
+async def test_open_refuses_a_terminal_without_its_agent_pane(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     world.tmux("new-window", "-t", f"={NAME}:", "sleep 1000")
     world.tmux("kill-pane", "-t", pane.pane_id)
     assert await tmux.snapshot() == {}
-    with pytest.raises(TerminalError, match="without its agent"):
+    with pytest.raises(TerminalError, match="has no agent"):
         await tmux.open(ID, NAME, "/", FOREVER)
     await tmux.close(NAME)
     assert NAME not in world.sessions()
     assert (await tmux.open(ID, NAME, "/", FOREVER)).pid != pane.pid
 
 
-async def test_terminal_that_was_half_made_when_we_died_is_made_again(world: World, tmux: Tmux) -> None:
+async def test_open_completes_a_terminal_that_a_crash_left_half_made(world: World, tmux: Tmux) -> None:
     world.tmux("new-session", "-d", "-s", NAME, "sleep 1000")
     world.tmux("set-option", "-t", f"={NAME}:", "@sm_terminal", f"{INSTANCE} {ID} {NAME}")
-    assert await tmux.snapshot() == {}, "no agent was started in it"
+    assert await tmux.snapshot() == {}, "no agent runs in the terminal yet"
     pane = await tmux.open(ID, NAME, "/", FOREVER)
-    assert of_ours(world) == {ID: pane.pane_id}
+    assert marked_panes(world) == {ID: pane.pane_id}
 
 
-async def test_terminal_that_was_half_made_can_be_closed(world: World, tmux: Tmux) -> None:
+async def test_close_removes_a_half_made_terminal(world: World, tmux: Tmux) -> None:
     world.tmux("new-session", "-d", "-s", NAME, "sleep 1000")
     world.tmux("set-option", "-t", f"={NAME}:", "@sm_terminal", f"{INSTANCE} {ID} {NAME}")
     await tmux.close(NAME)
     assert NAME not in world.sessions()
 
 
-async def test_open_that_tmux_refuses_leaves_nothing(world: World) -> None:
+async def test_open_leaves_no_session_when_tmux_refuses_it(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open("99999999", "command-99999999", "/", FOREVER)
-    # One after the other: an instance has one connection, and a second one ends the first.
+    # In sequence: an instance has one connection, and a second one ends the first.
     settings = TmuxSection().model_copy(update={"history_limit": -1})  # no validation
     async with Tmux(INSTANCE, settings, world.environment) as impossible:
         with pytest.raises(TerminalError, match=NAME):
@@ -229,7 +224,7 @@ async def test_open_that_tmux_refuses_leaves_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_cancelled_open_leaves_no_terminal(world: World, tmux: Tmux, turns: int) -> None:
+async def test_open_leaves_no_terminal_when_it_is_cancelled(world: World, tmux: Tmux, turns: int) -> None:
     await tmux.open("99999999", "command-99999999", "/", FOREVER)
     opening = asyncio.ensure_future(tmux.open(ID, NAME, "/", FOREVER))
     for _ in range(turns):
@@ -241,7 +236,7 @@ async def test_cancelled_open_leaves_no_terminal(world: World, tmux: Tmux, turns
     assert set(await tmux.snapshot()) == {"99999999"}
 
 
-async def test_cancelled_open_spares_the_terminal_that_stood_before(world: World, tmux: Tmux) -> None:
+async def test_cancelled_open_keeps_an_existing_terminal(world: World, tmux: Tmux) -> None:
     pane = await tmux.open(ID, NAME, "/", FOREVER)
     opening = asyncio.ensure_future(tmux.open(ID, NAME, "/", FOREVER))
     await asyncio.sleep(0)
@@ -251,7 +246,7 @@ async def test_cancelled_open_spares_the_terminal_that_stood_before(world: World
     assert (await tmux.snapshot())[ID].pid == pane.pid
 
 
-async def test_terminals_are_found_again_by_the_next_daemon(world: World) -> None:
+async def test_next_daemon_finds_the_existing_terminals(world: World) -> None:
     async with world.terminals() as first:
         pane = await first.open(ID, NAME, "/", FOREVER)
     async with world.terminals() as second:
@@ -259,7 +254,7 @@ async def test_terminals_are_found_again_by_the_next_daemon(world: World) -> Non
         await second.close(NAME)
 
 
-async def test_retiring_leaves_no_session_and_no_server(world: World) -> None:
+async def test_retire_ends_the_server_when_no_terminal_is_left(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
         server = world.server_pid()
@@ -271,7 +266,7 @@ async def test_retiring_leaves_no_session_and_no_server(world: World) -> None:
         await tmux.retire()
 
 
-async def test_retiring_spares_terminals_and_the_keeper_with_them(world: World) -> None:
+async def test_retire_keeps_the_keeper_session_when_terminals_are_left(world: World) -> None:
     async with world.terminals() as tmux:
         await tmux.open(ID, NAME, "/", FOREVER)
         await tmux.retire()

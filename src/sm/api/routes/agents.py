@@ -8,7 +8,7 @@ from sm.api.context import ApiRequest
 from sm.api.fields import Anything, LongText, NeededText, Time, count, doc, words
 from sm.api.query import LISTED_MAX, Query, WorkspaceName
 from sm.api.route import RouteTable
-from sm.api.views import shaped
+from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
 from sm.core.models import RequestKey
 from sm.core.observation import Source
@@ -93,7 +93,7 @@ async def attach(request: ApiRequest) -> answers.AttachView:
 async def progress(request: ApiRequest) -> answers.ProgressView:
     """Show the progress of a session."""
     services, session = request.services, request.session()
-    may_read = services.sessions.reads(request.caller, session)
+    may_read = services.sessions.may_read(request.caller, session)
     return cast(answers.ProgressView, await services.monitor.progress(session, may_read=may_read))
 
 
@@ -102,7 +102,7 @@ async def why(request: ApiRequest) -> answers.WhyView:
     """Explain the status of a session."""
     services, session = request.services, request.session()
     ledger = services.monitor.ledger(session.id)
-    answer = shaped(
+    answer = build_view(
         answers.WhyView,
         session,
         session_id=session.id,
@@ -110,7 +110,7 @@ async def why(request: ApiRequest) -> answers.WhyView:
         evidence=[] if ledger is None else evidence_json(ledger, services.monitor.now()),
         facts=await services.monitor.facts(session.id),
     )
-    if not services.sessions.reads(request.caller, session):
+    if not services.sessions.may_read(request.caller, session):
         answer["status_reason"] = folded(session.status_reason, _REASON_MAX)
         answer["evidence"] = [{**entry, "reason": None} for entry in answer["evidence"]]
     return answer
@@ -121,7 +121,9 @@ async def actions(request: ApiRequest, query: ActionsQuery) -> list[answers.Acti
     """List the last actions of an agent, oldest first."""
     acts = await request.services.monitor.actions(request.session(Action.READ), query.lines)
     return [
-        shaped(answers.ActionView, act) for act in acts if query.after is None or act.timestamp > query.after
+        build_view(answers.ActionView, act)
+        for act in acts
+        if query.after is None or act.timestamp > query.after
     ]
 
 
@@ -130,7 +132,7 @@ async def what(request: ApiRequest) -> answers.SummaryView:
     """Summarize a session in a few sentences."""
     session = request.session(Action.READ)
     summary = await request.services.monitor.summarize(session)
-    return shaped(answers.SummaryView, summary, session_id=session.id)
+    return build_view(answers.SummaryView, summary, session_id=session.id)
 
 
 # Reports
@@ -140,7 +142,7 @@ async def what(request: ApiRequest) -> answers.SummaryView:
 async def checkpoints(request: ApiRequest) -> list[answers.CheckpointView]:
     """List the milestones of a session."""
     return [
-        shaped(answers.CheckpointView, c)
+        build_view(answers.CheckpointView, c)
         for c in await request.services.store.checkpoints(request.session().id)
     ]
 
@@ -151,7 +153,7 @@ async def checkpoint(
 ) -> answers.CheckpointView:
     """Report a milestone of the calling session."""
     reports = request.services.reports
-    return shaped(
+    return build_view(
         answers.CheckpointView,
         await reports.checkpoint(request.caller, body.message, body.metadata or {}, key),
     )
@@ -175,7 +177,7 @@ async def complete(request: ApiRequest, body: CompleteBody, key: RequestKey | No
 
 def agent_type_json(kind: AgentType) -> answers.AgentTypeView:
     agent = kind.agent
-    return shaped(
+    return build_view(
         answers.AgentTypeView,
         kind,
         model=agent.model,

@@ -44,12 +44,12 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
     """Show an overview in numbers."""
     services, caller = request.services, request.caller
     visible = services.sessions.visible(caller)
-    seen = services.sessions.narrowed(caller, visible, SessionFilter(workspace=query.workspace))
+    seen = services.sessions.apply_filter(caller, visible, SessionFilter(workspace=query.workspace))
     operator = services.sessions.caller_session(caller) is None
     ids = None if operator else {s.id for s in services.sessions.visible(caller, archived=True)}
-    requests = await services.requests.listed(caller, all=False, limit=0)
-    inbox = services.messages.waiting(caller, idle=True)
-    waiting = await services.messages.letters(inbox[:_STATUS_LINES])
+    requests = await services.requests.list_requests(caller, all=False, limit=0)
+    inbox = services.messages.available(caller, idle=True)
+    waiting = await services.messages.render(inbox[:_STATUS_LINES])
     lines = [line for message in waiting for line in _headline(message)]
     tmux_silent = [name for name in sorted(services.monitor.unverified) if ids is None or name in ids]
     return {
@@ -62,14 +62,14 @@ async def status(request: ApiRequest, query: StatusQuery) -> StatusOverview:
         "inbox_lines": lines[:_STATUS_LINES],
         "trouble": [
             *services.daemon.trouble,
-            *(f"tmux does not answer for session {name}" for name in tmux_silent),
+            *(f"tmux does not respond for session {name}" for name in tmux_silent),
         ],
     }
 
 
 @routes.route("POST", "/v1/daemon/stop", agents=False, audit="stop")
 async def stop_daemon(request: ApiRequest, body: StopBody) -> StoppedView:
-    """Stop the daemon; with `all` kill every session before."""
+    """Stop the daemon; with `all` kill every session first."""
     sessions = request.services.sessions
     sessions.may_stop_daemon(request.caller)
     killed = await sessions.end_all() if body.all else []

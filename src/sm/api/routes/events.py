@@ -81,7 +81,7 @@ async def _follow(request: ApiRequest, response: web.StreamResponse, query: Even
                 await response.write(b"id: %d\ndata: %b\n\n" % (event.seq, view))
             cursor = max(cursor, batch[-1].seq if len(batch) == _READ_AT_ONCE else last)
             try:
-                came = await request.comes(
+                came = await request.wait_until(
                     lambda: store.last_seq > cursor,  # noqa: B023 - awaited in this round
                     HEARTBEAT_S,
                 )

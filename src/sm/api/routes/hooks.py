@@ -6,7 +6,7 @@ from typing import Annotated
 from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
 from sm.api.answers import EmptyView
-from sm.api.body import Body, EmptyBody, moment
+from sm.api.body import Body, EmptyBody, check_time
 from sm.api.context import ApiRequest
 from sm.api.fields import Anything, NeededText, doc
 from sm.api.route import RouteTable
@@ -50,8 +50,8 @@ class DialogTakenView(TypedDict):
 @routes.route("POST", "/v1/hooks", agents=True)
 async def hook(request: ApiRequest, body: HookBody) -> EmptyView:
     """Report an event of the calling session's own agent (`sm hook`)."""
-    session_id = _session(request, "only an agent's own hooks tell what it does")
-    emitted_at = moment(body.emitted_at, "emitted_at")
+    session_id = _session(request, "only a hook of an agent may report events")
+    emitted_at = check_time(body.emitted_at, "emitted_at")
     await request.services.monitor.hook(session_id, body.payload or {}, emitted_at)
     return {}
 
@@ -64,22 +64,22 @@ async def dialog(request: ApiRequest, body: DialogBody, key: RequestKey | None) 
     about the same request and gets the same answer.
     """
     wait_s = body.wait_s or 0
-    asked = await _asked(request, body, key)
+    asked = await _open_request(request, body, key)
     del body  # a held request must not keep a whole event in memory
     if asked is None:
         return {"request": None, "state": DialogOutcome.OVER, "output": None}
     dialogs, number = request.services.dialogs, asked.id
-    await request.hold(lambda: dialogs.is_decided(number), wait_s)
+    await request.long_poll(lambda: dialogs.is_decided(number), wait_s)
     reply = await dialogs.reply(number)
     return {"request": asked.name, "state": reply.outcome, "output": reply.output}
 
 
-async def _asked(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
+async def _open_request(request: ApiRequest, body: DialogBody, key: RequestKey | None) -> Request | None:
     """The request of the hook, opened at its first call; None without a dialog."""
     session_id, hook = _session(request, _ONLY_HOOKS), _hook(key)
     services = request.services
-    emitted_at, payload = moment(body.emitted_at, "emitted_at"), body.payload or {}
-    known = await services.dialogs.known(session_id, hook)
+    emitted_at, payload = check_time(body.emitted_at, "emitted_at"), body.payload or {}
+    known = await services.dialogs.find(session_id, hook)
     if known is not None:
         return known
     # Before the request opens, so that the session has the status waiting_input when others see the request.
@@ -96,7 +96,7 @@ async def _is_over(request: ApiRequest, session_id: str, emitted_at: str) -> boo
     monitor = request.services.monitor
     if monitor.now() - datetime.fromisoformat(emitted_at).timestamp() < _LATE_S:
         return False
-    return await monitor.blocked(session_id) is None
+    return await monitor.blocked_reason(session_id) is None
 
 
 @routes.route("POST", "/v1/hooks/dialog/taken", agents=True, audit="taken")
@@ -106,11 +106,11 @@ async def dialog_taken(request: ApiRequest, body: EmptyBody, key: RequestKey | N
     The Idempotency-Key names the hook. Idempotent.
     """
     session_id = _session(request, _ONLY_HOOKS)
-    done = await request.services.dialogs.taken(session_id, _hook(key))
+    done = await request.services.dialogs.confirm_answer(session_id, _hook(key))
     return {"request": done.name, "state": done.state}
 
 
-_ONLY_HOOKS = "only an agent's own hooks wait for the answers to its dialogs"
+_ONLY_HOOKS = "only a hook of an agent may wait for the answer to a dialog"
 
 
 def _session(request: ApiRequest, refusal: str) -> str:
@@ -122,5 +122,5 @@ def _session(request: ApiRequest, refusal: str) -> str:
 
 def _hook(key: RequestKey | None) -> str:
     if key is None:
-        raise UsageError(f"a hook names itself by {KEY_HEADER}")
+        raise UsageError(f"the header {KEY_HEADER} is missing")
     return key.text

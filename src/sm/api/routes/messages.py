@@ -9,7 +9,7 @@ from sm.api.fields import NeededText, Seconds, WholeNumber, choice, doc, schema
 from sm.api.query import LISTED, Limit, Query, Recursive, SessionName, WaitQuery
 from sm.api.route import RouteTable
 from sm.api.routes.sessions import WaitS
-from sm.api.views import letter_json, message_json
+from sm.api.views import message_json, rendered_message_json
 from sm.core.models import RequestKey
 from sm.core.requests import Request
 from sm.core.states import MessageMode, MessageState
@@ -61,8 +61,8 @@ async def send(request: ApiRequest, body: SendBody, key: RequestKey | None) -> S
     mode = MessageMode(body.mode or MessageMode.AUTO)
     done = await services.messages.send(caller, body.to, body.text, mode, body.ttl_s, key)
     if isinstance(done, Request):
-        return _answered(done)
-    followed = await services.waits.message(caller, done, request.hold, body.wait_s or 0)
+        return _sent_view(done)
+    followed = await services.waits.message(caller, done, request.long_poll, body.wait_s or 0)
     return cast(SentView, message_json(followed))
 
 
@@ -83,8 +83,8 @@ async def messages(request: ApiRequest, query: LogQuery) -> list[LoggedView]:
 async def message(request: ApiRequest, query: WaitQuery) -> MessageView:
     """Show a message."""
     services, caller = request.services, request.caller
-    found = await services.messages.read(caller, _number(request.name))
-    return message_json(await services.waits.message(caller, found, request.hold, query.wait_s))
+    message = await services.messages.read(caller, _number(request.name))
+    return message_json(await services.waits.message(caller, message, request.long_poll, query.wait_s))
 
 
 @routes.route("GET", "/v1/audience", agents=True)
@@ -98,8 +98,8 @@ async def audience(request: ApiRequest, query: AudienceQuery) -> list[SessionVie
 async def inbox(request: ApiRequest, query: InboxQuery) -> list[LetterView]:
     """List the messages that wait for the caller."""
     messages = request.services.messages
-    waiting = messages.waiting(request.caller, idle=True)
-    return [letter_json(rendered) for rendered in await messages.letters(waiting[: query.limit])]
+    waiting = messages.available(request.caller, idle=True)
+    return [rendered_message_json(rendered) for rendered in await messages.render(waiting[: query.limit])]
 
 
 @routes.route("POST", "/v1/inbox/take", agents=True, audit="take")
@@ -109,8 +109,8 @@ async def take_inbox(request: ApiRequest, body: TakeBody, key: RequestKey | None
     A taken message is `delivering` until its confirmation. Without one it is offered again after 20 s.
     """
     limit = None if body.limit is None else int(body.limit)
-    taken = await request.services.waits.inbox(request.caller, limit, key, request.hold, body.wait_s)
-    return [letter_json(rendered) for rendered in taken]
+    taken = await request.services.waits.inbox(request.caller, limit, key, request.long_poll, body.wait_s)
+    return [rendered_message_json(rendered) for rendered in taken]
 
 
 @routes.route("POST", "/v1/inbox/confirm", agents=True, audit="confirm")
@@ -120,8 +120,7 @@ async def confirm_inbox(request: ApiRequest, body: ConfirmBody) -> list[MessageV
     return [message_json(message) for message in confirmed]
 
 
-def _answered(request: Request) -> SentView:
-    """The view of a text that answered a question, in the shape of a message."""
+def _sent_view(request: Request) -> SentView:
     return {
         "message_id": None,
         "session_id": request.session_id,
@@ -140,5 +139,5 @@ def _answered(request: Request) -> SentView:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 18:
-        raise NotFound(f"no such message: {text[:40]}", "sm log shows yours")
+        raise NotFound(f"no such message: {text[:40]}", "list your messages: sm log")
     return int(text)

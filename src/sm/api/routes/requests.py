@@ -37,7 +37,7 @@ class AnswerBody(Body):
 async def requests(request: ApiRequest, query: RequestsQuery) -> list[RequestView]:
     """List the open requests of sessions; with `all` the newest requests."""
     services, caller = request.services, request.caller
-    requests = await services.requests.listed(caller, all=query.all, limit=query.limit)
+    requests = await services.requests.list_requests(caller, all=query.all, limit=query.limit)
     if query.session is not None:
         session = services.sessions.find(caller, query.session)
         requests = [r for r in requests if r.session_id == session.id]
@@ -56,7 +56,9 @@ async def ask(request: ApiRequest, body: AskBody, key: RequestKey | None) -> Req
 async def request(request: ApiRequest, query: WaitQuery) -> RequestView:
     """Show a request."""
     waits = request.services.waits
-    return request.views.request(await waits.answer(request.caller, request.name, request.hold, query.wait_s))
+    return request.views.request(
+        await waits.answer(request.caller, request.name, request.long_poll, query.wait_s)
+    )
 
 
 @routes.route("POST", "/v1/requests/{ref}/answer", agents=True)
@@ -72,4 +74,4 @@ async def taken(request: ApiRequest) -> RequestView:
     """Confirm that the asking session has its answer."""
     requests = request.services.requests
     closed = await requests.find(request.caller, request.name)
-    return request.views.request(await requests.taken(request.caller, closed))
+    return request.views.request(await requests.confirm_answer(request.caller, closed))

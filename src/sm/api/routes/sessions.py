@@ -94,7 +94,7 @@ class AcknowledgeBody(Body):
 @routes.route("GET", "/v1/sessions", agents=True, audit="all")
 async def all_sessions(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
     """List all sessions, oldest first."""
-    return request.views.sessions(request.services.sessions.listed(request.caller, query.filter()))
+    return request.views.sessions(request.services.sessions.list_sessions(request.caller, query.filter()))
 
 
 @routes.route("GET", "/v1/me", agents=True)
@@ -118,10 +118,10 @@ async def others(request: ApiRequest, query: ListQuery) -> list[answers.SessionV
 @routes.route("GET", "/v1/sessions/{ref}", agents=True)
 async def session(request: ApiRequest) -> answers.SessionWithOutput:
     """Show a session."""
-    found = request.session()
-    view = cast(answers.SessionWithOutput, request.views.session(found))
-    if is_ended(found.status) and request.services.sessions.reads(request.caller, found):
-        view["last_output"] = await request.services.monitor.last_output(found)
+    shown = request.session()
+    view = cast(answers.SessionWithOutput, request.views.session(shown))
+    if is_ended(shown.status) and request.services.sessions.may_read(request.caller, shown):
+        view["last_output"] = await request.services.monitor.last_output(shown)
     return view
 
 
@@ -131,9 +131,9 @@ async def children(request: ApiRequest, query: ChildrenQuery) -> list[answers.Se
     sessions, views, caller = request.services.sessions, request.views, request.caller
     top = sessions.children(caller, request.name, archived=query.archived)
     if not query.recursive:
-        return views.sessions(sessions.narrowed(caller, top, query.filter()))
+        return views.sessions(sessions.apply_filter(caller, top, query.filter()))
     descendants = [s for parent in top for s in sessions.descendants(caller, parent.id)]
-    wanted = {s.id for s in sessions.narrowed(caller, [*top, *descendants], query.filter())}
+    wanted = {s.id for s in sessions.apply_filter(caller, [*top, *descendants], query.filter())}
     children: dict[str, list[Session]] = {}
     for descendant in descendants:
         children.setdefault(descendant.parent_id or "", []).append(descendant)
@@ -157,7 +157,7 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     )
     sessions = request.services.sessions
     return request.views.started(
-        await sessions.spawn(request.caller, wanted, key, body.wait_s, request.connected)
+        await sessions.spawn(request.caller, wanted, key, body.wait_s, request.is_connected)
     )
 
 
@@ -170,7 +170,7 @@ async def kill(request: ApiRequest, body: KillBody, key: RequestKey | None) -> a
         key,
         force=bool(body.force),
         tree=bool(body.tree),
-        listens=request.connected,
+        is_connected=request.is_connected,
     )
     target = request.session()
     too = request.views.sessions(s for s in killed if s.id != target.id)
@@ -182,7 +182,7 @@ async def restore(request: ApiRequest, body: RestoreBody, key: RequestKey | None
     """Start an ended session again, in a new process."""
     services, target = request.services, request.session()
     done = await services.restorer.restore(
-        request.caller, target.id, key, tree=bool(body.tree), listens=request.connected
+        request.caller, target.id, key, tree=bool(body.tree), is_connected=request.is_connected
     )
     return {
         **request.views.session(services.store.sessions.get(target.id, target)),
@@ -197,7 +197,7 @@ async def restore_all(
     request: ApiRequest, body: EmptyBody, key: RequestKey | None
 ) -> answers.AllRestoredView:
     """Start all sessions again that lived when tmux or the machine went down."""
-    done = await request.services.restorer.restore_all(request.caller, key, request.connected)
+    done = await request.services.restorer.restore_all(request.caller, key, request.is_connected)
     return {"restored": request.views.sessions(done.sessions), "failed": failures_json(done)}
 
 
@@ -213,17 +213,17 @@ async def fork(request: ApiRequest, body: ForkBody, key: RequestKey | None) -> a
     """Start a session from a copy of the conversation of another one."""
     restorer = request.services.restorer
     return request.views.started(
-        await restorer.fork(request.caller, request.name, body.name, key, request.connected)
+        await restorer.fork(request.caller, request.name, body.name, key, request.is_connected)
     )
 
 
 @routes.route("POST", "/v1/adopt", agents=False)
 async def adopt(request: ApiRequest, body: AdoptBody, key: RequestKey | None) -> answers.StartedView:
-    """Make a session of an agent that runs in a tmux pane already."""
+    """Manage an agent that already runs in a tmux pane."""
     fields = body.model_dump(exclude={"pane"})
     return request.views.started(
         await request.services.adoptions.adopt(
-            request.caller, body.pane, key, **fields, listens=request.connected
+            request.caller, body.pane, key, **fields, is_connected=request.is_connected
         )
     )
 
@@ -258,7 +258,7 @@ async def remove(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -
     records = request.services.records
     removed = await records.remove(request.caller, request.name, key)
     request.views.texts.pop(removed.session_id, None)
-    users = await records.around(removed)
+    users = await records.worktree_use(removed)
     return {
         "removed": removed.session_id,
         "effective_mode": TrustLevel(removed.effective_mode) if removed.effective_mode else None,
@@ -276,7 +276,7 @@ async def wait(request: ApiRequest, body: WaitBody) -> answers.WaitView:
     """Wait until sessions have a status."""
     until, wait_s = body.until or ENDED_OF_ANY_KIND, body.wait_s or 0
     result = await request.services.waits.sessions(
-        request.caller, body.sessions, until, request.hold, wait_s, any_of=bool(body.any)
+        request.caller, body.sessions, until, request.long_poll, wait_s, any_of=bool(body.any)
     )
     return {"reached": result.reached, "sessions": request.views.sessions(result.sessions)}
 

@@ -14,7 +14,7 @@ from sm.api.route import RouteTable
 from sm.config.model import SandboxOptions
 from sm.core.models import RequestKey, Workspace
 
-_NO_SANDBOX = "sandbox settings are kept, and have no effect: there is no sandbox in this version"
+_NO_SANDBOX = "sandbox settings are stored but have no effect: this version has no sandbox"
 routes = RouteTable()
 
 
@@ -55,7 +55,7 @@ class SettingsBody(Body):
     ] = False
     sandbox: Annotated[SandboxSettings, doc("Each value as YAML; an empty text removes a key.")] = None
 
-    def given(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         """The settings that the body contains, including null."""
         return {
             name: getattr(self, name) for name in SettingsBody.model_fields if name in self.model_fields_set
@@ -72,7 +72,7 @@ class CreateBody(SettingsBody):
 @routes.route("GET", "/v1/workspaces", agents=True, audit="list")
 async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
-    listed = request.services.workspaces.listed(request.caller, deleted=query.deleted)
+    listed = request.services.workspaces.list_workspaces(request.caller, deleted=query.deleted)
     return [request.views.workspace(workspace) for workspace in listed]
 
 
@@ -88,8 +88,8 @@ async def create_workspace(
 ) -> ChangedWorkspaceView:
     """Create a workspace."""
     workspaces = request.services.workspaces
-    made, warnings = await workspaces.create(request.caller, body.slug, body.given(), key)
-    return await _changed(request, made, warnings, body.given())
+    made, warnings = await workspaces.create(request.caller, body.slug, body.changes(), key)
+    return await _changed(request, made, warnings, body.changes())
 
 
 @routes.route("POST", "/v1/workspaces/{slug}", agents=False, audit="set")
@@ -98,8 +98,8 @@ async def set_workspace(
 ) -> ChangedWorkspaceView:
     """Change a workspace; sessions that run keep the old settings."""
     workspaces = request.services.workspaces
-    changed = await workspaces.change(request.caller, request.name, body.given(), key)
-    return await _changed(request, changed, (), body.given())
+    changed = await workspaces.change(request.caller, request.name, body.changes(), key)
+    return await _changed(request, changed, (), body.changes())
 
 
 @routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
@@ -114,7 +114,10 @@ async def _changed(
 ) -> ChangedWorkspaceView:
     capabilities = given.get("capabilities")
     if isinstance(capabilities, dict) and "agents" in capabilities:
-        warnings = (*warnings, *await request.services.workspaces.unmatched(request.caller, workspace))
+        warnings = (
+            *warnings,
+            *await request.services.workspaces.unknown_agent_type_warnings(request.caller, workspace),
+        )
     if given.get("sandbox"):
         warnings = (*warnings, _NO_SANDBOX)
     return {**request.views.workspace(workspace), "warnings": list(warnings)}

@@ -1,12 +1,14 @@
-"""Make a session of an agent that runs in a tmux pane of yours.
+"""Manage an agent you started yourself in a tmux pane.
 
-PANE is what tmux calls it: a pane id (%5; tmux display-message -p '#{pane_id}' prints that of your pane), or
-another target. The agent goes on undisturbed and stays where it is. It has no hooks of sm: its status is what it
-publishes itself. Killing the session ends the agent, never the shell around it; sm restore then gives it a terminal
-of its own, and the model, permissions and directories that it was started with.
+PANE is a tmux pane ID such as %5, or another tmux target. This command prints the ID of the current pane: tmux
+display-message -p '#{pane_id}'
+
+The agent keeps running in its pane. sm installs no hooks in the agent, so its status comes only from the agent's own
+files and its screen. sm kill ends the agent but not the shell around it. After that, sm restore starts it in a new
+terminal, with the model, permissions and directories that it had. Agents cannot run this command.
 
 \b
-Example:
+Examples:
   sm adopt %5 --name login
 """
 
@@ -19,9 +21,18 @@ from sm.cli.display.text import line
 
 @click.command(help=__doc__)
 @click.argument("pane", metavar="PANE")
-@click.option("--name", metavar="NAME", help="A friendly name for the session.")
-@click.option("--type", "agent_type", metavar="AGENT_TYPE", help="The role that it has from now on.")
-@click.option("--trust", metavar="LEVEL", help="sandboxed or direct; it runs on this host either way.")
+@click.option("--name", metavar="NAME", help="Name of the session, unique among live sessions.")
+@click.option(
+    "--type",
+    "agent_type",
+    metavar="AGENT_TYPE",
+    help="Agent type of the session.  [default: general-purpose, if configured]",
+)
+@click.option(
+    "--trust",
+    metavar="LEVEL",
+    help="Trust level: sandboxed or direct. The agent itself runs directly on this host.  [default: direct]",
+)
 @json_option
 def command(pane: str, name: str | None, agent_type: str | None, trust: str | None, call: Call) -> None:
     body = {"pane": pane, "name": name, "agent_type": agent_type, "trust": trust}

@@ -1,11 +1,18 @@
-"""List the agent types that can be spawned.
+"""List the agent types that you can spawn.
 
-They stand in config.yaml, or each in a file NAME.md: in .sm/agents or .claude/agents of the workspace's
-directory, in agents/ beside config.yaml, in ~/.claude/agents. The first of a name counts.
+An agent type is defined in config.yaml or in a file TYPE.md. When a name is defined more than once, the first of
+these places wins:
 
 \b
-Example:
+  1. config.yaml
+  2. .sm/agents and .claude/agents in the directory of the workspace
+  3. agents/ next to config.yaml
+  4. ~/.claude/agents
+
+\b
+Examples:
   sm agents
+  sm agents --workspace shop
 """
 
 import click
@@ -21,9 +28,9 @@ from sm.wire import decode
 @click.command(help=__doc__)
 @click.option(
     "--workspace",
-    metavar="SLUG",
+    metavar="WORKSPACE",
     shell_complete=workspaces,
-    help="As sm spawn --workspace SLUG would find them.",
+    help="Agent types for this workspace; - for no workspace.  [default: the workspace of the current directory]",
 )
 @json_option
 def command(workspace: str | None, call: Call) -> None:
@@ -49,7 +56,7 @@ def _facts(agent: JsonObject) -> str:
 
 def _description(agent: JsonObject) -> str:
     if agent["shadowed_by"]:
-        return f"does not count: {line(agent['name'])} stands in {line(agent['shadowed_by'], 4096)}"
+        return f"not used: {line(agent['name'])} from {line(agent['shadowed_by'], 4096)} takes precedence"
     if agent["problem"]:
         return f"cannot be used: {line(agent['problem'], 1000)}"
     return line(agent["description"] or "", 300)

@@ -1,11 +1,14 @@
-"""Show every session as a tree.
+"""List all sessions as a tree.
+
+Archived sessions are hidden. An agent sees only sessions of its workspace.
 
 \b
-Example:
+Examples:
+  sm all
   sm all --status running
 """
 
-from sm.cli.display.sessions import tree
+from sm.cli.display.sessions import tree_rows_of_list
 from sm.cli.session_list import list_command
 
-command = list_command(__doc__, "/v1/sessions", tree, "no sessions", has_status=True)
+command = list_command(__doc__, "/v1/sessions", tree_rows_of_list, "no sessions", has_status=True)

@@ -1,16 +1,25 @@
-"""Answer a question that a session has asked.
+"""Answer an agent's question.
 
-REQUEST is one of `sm requests`, or a session with exactly one open question. TEXT is the number of an option, the
-option itself, or other words; one for each question. Where several options may be chosen, numbers or options with
-commas between them. TEXT - is read from stdin. Whoever sits at the agent's terminal may answer there; the first
-answer wins.
+REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+open question.
+
+TEXT is the number of an option, the option itself, or any other text. Give one TEXT for each question. If a question
+accepts several options, separate them with commas. If a TEXT is -, it is read from stdin.
+
+The first answer wins: the question can also be answered in the agent's terminal.
 
 \b
-Example:
-  sm answer r57 2
-  sm answer r57 'neither: use a file'      other words
-  sm answer r58 1,3                        several options
-  sm answer r59 1 '1,3' 'on Friday'        three questions
+Exit codes:
+  0  answered
+  3  no such request or session
+  4  the question is already closed, or the session has none, or several
+
+\b
+Examples:
+  sm answer r57 2                      # the second option
+  sm answer r57 'neither: use a file'  # another answer
+  sm answer r58 1,3                    # two options
+  sm answer r59 1 '1,3' 'on Friday'    # three questions
 """
 
 import click

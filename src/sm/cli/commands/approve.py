@@ -1,11 +1,22 @@
-"""Grant a permission, or agree to a plan or a proposed completion.
+"""Approve a permission, plan or proposed completion.
 
-REQUEST is one of `sm requests` (`sm requests r57` shows exactly what is asked), or a session with exactly one. The
-agent goes on at once; MESSAGE is sent to it after that. The first answer wins.
+REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+open request. To see
+exactly what the agent asks for, run sm requests r57.
+
+If you approve a permission or a plan, the agent continues and gets MESSAGE. If you approve a completion, the session
+ends. The first answer wins.
 
 \b
-Example:
+Exit codes:
+  0  answered
+  3  no such request or session
+  4  the request is already closed, or the session has none, or several
+
+\b
+Examples:
   sm approve r57
+  sm approve engineer-login 'but keep the old API'
 """
 
 from sm.cli.verdicts import verdict_command

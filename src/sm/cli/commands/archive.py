@@ -1,10 +1,12 @@
-"""Put ended sessions out of sight.
+"""Hide ended sessions from lists.
 
-They stay readable with --archived; sm unarchive brings them back. With several IDs every one is
-tried; the JSON is then an array.
+Lists show archived sessions only with --archived. sm unarchive reverses this.
+
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+With several sessions, the JSON is an array.
 
 \b
-Example:
+Examples:
   sm archive engineer-login
 """
 

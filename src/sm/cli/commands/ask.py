@@ -1,10 +1,19 @@
-"""Ask the parent, or the operator, a question.
+"""Ask the parent or the operator a question.
 
-Without --wait the answer comes as a message. With it the answer is what is printed: exit code 4 when it was
-declined or has expired. The JSON is the request.
+Only agents can run this command. The question goes to the agent's parent; an agent without a parent asks the
+operator, the person who runs sm.
+
+Without --wait the command returns immediately, and the answer arrives as a message. With --wait it prints the answer.
+The JSON is the request.
 
 \b
-Example:
+Exit codes with --wait:
+  0   answered
+  4   declined, expired or cancelled
+  10  timed out; the answer will arrive as a message
+
+\b
+Examples:
   sm ask "Which database?" --option sqlite --option postgres --wait 600
 """
 
@@ -16,6 +25,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject, agent_line, line
+from sm.cli.options import seconds_option
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.states import RequestState
@@ -24,14 +34,10 @@ from sm.wire import encode
 
 
 @click.command(help=__doc__)
-@click.argument("question")
-@click.option(
-    "--option", "options", multiple=True, metavar="TEXT", help="An answer to choose from; may be repeated."
-)
-@click.option("--wait", type=click.FloatRange(min=0, max=86_400), metavar="SECONDS",
-              help="Wait for the answer and print it; exit 10 when none came.")  # fmt: skip
-@click.option("--expires", type=click.FloatRange(min=1, max=86_400), metavar="SECONDS",
-              help="Ask no longer than this; a day.")  # fmt: skip
+@click.argument("question", metavar="TEXT")
+@click.option("--option", "options", multiple=True, metavar="TEXT", help="Answer to choose from. Repeatable.")
+@seconds_option("--wait", help="Wait for the answer, at most this long, and print it.")
+@seconds_option("--expires", least=1, help="Time after which the question expires.  [default: one day]")
 @json_option
 def command(
     question: str, options: tuple[str, ...], wait: float | None, expires: float | None, call: Call
@@ -53,7 +59,8 @@ def command(
         if call.as_json:
             print_json(encode(request))
         raise WaitTimeout(
-            f"{name} was not answered within {wait:g} s; the answer will come as a message", "sm inbox"
+            f"request {name} was not answered within {wait:g} s; the answer will arrive as a message",
+            "sm inbox",
         )
     answer = closed["answer"]
     if call.as_json:
@@ -65,6 +72,6 @@ def command(
         with suppress(DaemonUnavailable):  # unconfirmed, the answer comes once more as a message
             call.client.post(f"/v1/requests/{name}/taken")
     if answer is None:
-        raise IllegalState(f"{name} is {line(closed['state'])}: {line(closed['reason'] or '-')}")
+        raise IllegalState(f"request {name} is {line(closed['state'])}: {line(closed['reason'] or '-')}")
     if not answer["approved"]:
-        raise IllegalState(f"{name} was declined: {line(answer['message'] or '-')}")
+        raise IllegalState(f"request {name} was declined: {line(answer['message'] or '-')}")

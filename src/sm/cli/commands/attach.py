@@ -1,9 +1,9 @@
-"""Put an agent's terminal on yours.
+"""Attach to an agent's terminal.
 
-Leave it again with the prefix key and d (C-b d unless your tmux is set otherwise); the agent works on.
+To detach, press the tmux prefix key, then d (Ctrl-b d by default). The agent keeps running.
 
 \b
-Example:
+Examples:
   sm attach engineer-login
 """
 
@@ -30,20 +30,20 @@ def attach(client: Client, session: str) -> None:
     argv = [str(part) for part in client.get(session_path(session, "/attach"))["argv"]]
     command_line = shlex.join(argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("attaching needs a terminal", f"type in one: {command_line}")
+        raise UsageError("sm attach needs a terminal", f"run in a terminal: {command_line}")
     tmux = os.environ.get("TMUX")
     if tmux:
         if not _is_same_server(tmux, argv):
             raise UsageError(
-                "this is a tmux of another server, and one inside the other shares its keys",
-                f"detach first, or: env -u TMUX {command_line}",
+                "cannot attach from inside a different tmux server",
+                f"detach first, or nest the terminals: env -u TMUX {command_line}",
             )
         argv = ["switch-client" if part == "attach-session" else part for part in argv]
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        raise ExternalError(f"{argv[0]}: {error.strerror}", "sm doctor") from None
+        raise ExternalError(f"cannot run {argv[0]}: {error.strerror}", "sm doctor") from None
 
 
 def _is_same_server(tmux: str, argv: list[str]) -> bool:

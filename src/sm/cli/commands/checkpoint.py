@@ -1,9 +1,10 @@
-"""Report a milestone to the parent.
+"""Report a milestone.
 
-`(3/5 tasks)` in the message tells how far the work has come.
+Only agents can run this command. sm checkpoints lists the milestones. A count in the message, such as (3/5 tasks),
+sets the percentage that sm progress shows.
 
 \b
-Example:
+Examples:
   sm checkpoint "Data model implemented (3/5 tasks)" --metadata coverage=81
 """
 
@@ -19,12 +20,14 @@ from sm.errors import UsageError
 @click.command(help=__doc__)
 @click.argument("message")
 @click.argument("more", metavar="", nargs=-1)
-@click.option("--metadata", metavar="KEY=VALUE ...", multiple=True, help="Facts to keep with it.")
+@click.option(
+    "--metadata", metavar="KEY=VALUE ...", multiple=True, help="Values to store with the milestone."
+)
 def command(message: str, more: tuple[str, ...], metadata: tuple[str, ...]) -> None:
     if more and not metadata:
         raise UsageError(
             "the message must be one argument",
-            f"quote it: sm checkpoint {shlex.quote(' '.join((message, *more)))}",
+            f"quote the message: sm checkpoint {shlex.quote(' '.join((message, *more)))}",
         )
     facts = key_value("--metadata", (*metadata, *more), 'sm checkpoint "..." --metadata coverage=81')
     if send_report("checkpoint", "checkpoints", {"message": message, "metadata": facts}) is not None:

@@ -1,7 +1,7 @@
-"""List the milestones a session reported.
+"""List the milestones that a session reported.
 
 \b
-Example:
+Examples:
   sm checkpoints engineer-login
 """
 

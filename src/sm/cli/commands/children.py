@@ -1,13 +1,13 @@
 """List the children of a session.
 
-Without ID your own: in an agent its children, for a person the sessions that nobody else started.
+Without SESSION: an agent's own children; from your shell, the sessions without a parent.
 
 \b
-Example:
+Examples:
   sm children engineer-login --recursive
 """
 
-from sm.cli.display.sessions import nested
+from sm.cli.display.sessions import tree_rows
 from sm.cli.session_list import list_command
 
-command = list_command(__doc__, "/children", nested, "no children", has_status=True, of_session=True)
+command = list_command(__doc__, "/children", tree_rows, "no children", has_status=True, of_session=True)

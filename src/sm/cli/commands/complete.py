@@ -1,7 +1,10 @@
-"""Report that the work is done, or why not.
+"""Report that the work is done, or why it failed.
+
+Only agents can run this command. In supervised mode (child_agents.mode in the configuration) the command only
+proposes the completion. The session ends when the completion is approved (sm approve).
 
 \b
-Example:
+Examples:
   sm complete "Feature X implemented, all 26 tests pass"
   sm complete "No API key here" --status error
 """
@@ -22,7 +25,12 @@ _MARKED: dict[str, str] = {
 @click.command(help=__doc__)
 @click.argument("message", required=False)
 @click.option(
-    "--status", type=click.Choice([*map(str, _MARKED)]), default=str(Status.COMPLETED), show_default=True
+    "--status",
+    type=click.Choice([*map(str, _MARKED)]),
+    default=str(Status.COMPLETED),
+    show_default=True,
+    metavar="STATUS",
+    help="How the work ended: completed, error or abandoned.",
 )
 def command(message: str | None, status: str) -> None:
     session = send_report("complete", "complete", {"message": message, "status": status})

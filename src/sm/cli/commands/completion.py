@@ -1,10 +1,10 @@
-"""Print the completion script for a shell.
+"""Print a shell completion script.
 
-It completes commands, options and the names of sessions, requests, agent types and workspaces.
+It completes commands, options, and the names of sessions, requests, agent types and workspaces.
 
 \b
-Example:
-  eval "$(sm completion bash)"        # in ~/.bashrc
+Examples:
+  eval "$(sm completion bash)"  # in ~/.bashrc
 """
 
 import click

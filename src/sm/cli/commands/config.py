@@ -1,11 +1,17 @@
-"""Show the configuration in effect.
+"""Show or check the configuration.
 
-As YAML, with every key that has a default; a comment says which file it came from. Nothing is sent to the daemon,
-which reads the file when it starts: sm daemon restart.
+Prints the configuration as YAML, including defaults. The daemon reads the file only when it starts; to apply a
+change, run sm daemon restart.
 
 \b
-Example:
+Exit codes:
+  0  the file is valid, or there is none
+  2  the file has errors; each is listed
+
+\b
+Examples:
   sm config --check
+  sm config --example > config.yaml
 """
 
 import os
@@ -19,13 +25,15 @@ from sm.errors import UsageError
 
 
 @click.command(help=__doc__)
-@click.option("--path", "path_only", is_flag=True, help="Print only where the file is or would be.")
-@click.option("--example", is_flag=True, help="Print an example with every key, its meaning and its default.")
-@click.option("--check", is_flag=True, help="Only check the file; exit code 2 with every error in it.")
+@click.option("--path", "path_only", is_flag=True, help="Print only the path of the file.")
+@click.option(
+    "--example", is_flag=True, help="Print an example file: every key with its meaning and default."
+)
+@click.option("--check", is_flag=True, help="Check the file without printing it.")
 def command(path_only: bool, example: bool, check: bool) -> None:
     if path_only + example + check > 1:
-        raise UsageError("--path, --example and --check exclude each other")
-    path = Instance(os.environ).places.config
+        raise UsageError("--path, --example and --check cannot be used together")
+    path = Instance(os.environ).paths.config
     if path_only:
         click.echo(path)
         return
@@ -36,7 +44,7 @@ def command(path_only: bool, example: bool, check: bool) -> None:
         return
     loaded = config.load(path)
     print_warnings(loaded.warnings)
-    source = path if os.path.lexists(path) else f"{path}, which is not there: these are the defaults"
+    source = path if os.path.lexists(path) else f"defaults ({path} does not exist)"
     if check:
         click.echo(f"ok: {source}")
         return

@@ -15,8 +15,9 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_lines
 from sm.cli.display.overview import log_line
 from sm.cli.display.text import JsonObject, json_text, line, plural, span
-from sm.cli.instance import Instance, start, stopped
-from sm.client.http import Away, Client
+from sm.cli.instance import Instance, daemon_stopped_error, start
+from sm.cli.options import number_option
+from sm.client.http import Client, DaemonAway
 from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
 from sm.wire import decode
 
@@ -30,20 +31,20 @@ _POLL_S = 0.25
 def command() -> None:
     """Start, stop and inspect the daemon.
 
-    You hardly need it: the first command of yours starts the daemon. Agents live on while it is away.
+    Rarely needed: any command starts the daemon. Agents keep running while the daemon is stopped.
 
     \b
-    Example:
+    Examples:
       sm daemon status
     """
 
 
 @command.command()
 def run() -> None:
-    """Run the daemon in the foreground, for systemd and for looking on.
+    """Run the daemon in the foreground, for systemd.
 
     \b
-    Example:
+    Examples:
       sm daemon run
     """
     from sm.daemon.main import main
@@ -54,10 +55,12 @@ def run() -> None:
 
 @command.command("start")
 def start_command() -> None:
-    """Start the daemon, also after sm daemon stop.
+    """Start the daemon.
+
+    Needed only after sm daemon stop; otherwise any command starts it.
 
     \b
-    Example:
+    Examples:
       sm daemon start
     """
     instance = Instance(os.environ)
@@ -65,21 +68,24 @@ def start_command() -> None:
     _unmark_stopped(instance)
     try:
         pid = client.get("/v1/health")["pid"]
-    except Away:
+    except DaemonAway:
         start(instance)
         click.echo(f"daemon started, pid {client.get('/v1/health')['pid']}")
     else:
-        click.echo(f"the daemon runs already, pid {pid}")
+        click.echo(f"the daemon is already running, pid {pid}")
 
 
 @command.command("stop")
-@click.option("--all", "everything", is_flag=True, help="End every agent first.")
+@click.option("--all", "everything", is_flag=True, help="End every agent first, and close their terminals.")
 def stop_command(everything: bool) -> None:
-    """Stop the daemon until sm daemon start; agents go on working.
+    """Stop the daemon.
+
+    It stays stopped until sm daemon start or sm daemon restart. Agents keep running unless --all is given.
 
     \b
-    Example:
+    Examples:
       sm daemon stop
+      sm daemon stop --all
     """
     instance = Instance(os.environ)
     # The mark comes first, or a concurrent command would start the next daemon. The daemon refuses to stop for a
@@ -97,17 +103,20 @@ def stop_command(everything: bool) -> None:
 
 @command.command()
 def restart() -> None:
-    """Stop the daemon and start it again, as after an upgrade.
+    """Restart the daemon.
+
+    Needed after an upgrade and after a change of the configuration. Agents keep running. If the configuration has
+    errors, the daemon is not stopped.
 
     \b
-    Example:
+    Examples:
       sm daemon restart
     """
     from sm.config import load
 
     instance = Instance(os.environ)
     # A configuration that the next daemon would refuse must not stop the running one.
-    load(instance.places.config)
+    load(instance.paths.config)
     _unmark_stopped(instance)
     stop(instance, everything=False)
     start(instance)
@@ -117,17 +126,22 @@ def restart() -> None:
 @command.command()
 @json_option
 def status(call: Call) -> None:
-    """Show whether the daemon runs; exit code 7 when it does not.
+    """Show whether the daemon is running.
 
     \b
-    Example:
+    Exit codes:
+      0  the daemon is running
+      7  it is not
+
+    \b
+    Examples:
       sm daemon status --json
     """
     instance = call.instance
     try:
         text = instance.client(start=False).text("GET", "/v1/health")
-    except Away as away:
-        raise (stopped() if instance.was_stopped else away) from None
+    except DaemonAway as away:
+        raise (daemon_stopped_error() if instance.was_stopped else away) from None
     call.show(text, _health)
 
 
@@ -140,21 +154,21 @@ def _health(health: JsonObject) -> list[str]:
 
 
 @command.command()
-@click.option("--lines", "-n", type=click.IntRange(0), default=50, show_default=True)
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object per line.")
+@number_option("--lines", "-n", most=None, default=50, help="Number of past lines.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Print new lines as they come, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print the log records as JSON, one object per line.")
 def logs(lines: int, following: bool, as_json: bool) -> None:
-    """Show the daemon's log.
+    """Show the daemon's log, or follow it.
 
     \b
-    Example:
+    Examples:
       sm daemon logs --follow
     """
-    path = f"{Instance(os.environ).places.log}/daemon.log"
+    path = f"{Instance(os.environ).paths.log}/daemon.log"
     try:
         file = _open(path)
     except FileNotFoundError:
-        click.echo(f"there is no log yet in {path}", err=True)
+        click.echo(f"no log yet in {path}", err=True)
         if not following:
             return
         while not os.path.exists(path):
@@ -172,9 +186,9 @@ def stop(instance: Instance, *, everything: bool) -> str:
     client = instance.client(start=False)
     try:
         pid = client.daemon_pid()
-    except Away:
+    except DaemonAway:
         if not everything:
-            return "no daemon runs"
+            return "the daemon is not running"
         start(instance)  # agents may still run, and only a daemon can end them
         _mark_stopped(instance)
         pid = client.daemon_pid()
@@ -184,9 +198,7 @@ def stop(instance: Instance, *, everything: bool) -> str:
         poll = select.poll()
         poll.register(process, select.POLLIN)  # readable when the process is gone (pidfd_open(2))
         if not poll.poll(_GONE_S * 1000):
-            raise WaitTimeout(
-                f"the daemon, pid {pid}, has not ended within {_GONE_S:.0f} s", "sm daemon logs"
-            )
+            raise WaitTimeout(f"the daemon (pid {pid}) did not exit within {_GONE_S:.0f} s", "sm daemon logs")
     finally:
         os.close(process)
     return f"daemon stopped, pid {pid}; {effect}"
@@ -202,9 +214,9 @@ def _request_stop(client: Client, process: int, *, everything: bool) -> str:
         if everything:
             raise
         signal.pidfd_send_signal(process, signal.SIGTERM)
-        return "its agents keep running"
-    except Away:
-        return "it had ended before it answered"
+        return "all agents keep running"
+    except DaemonAway:
+        return "the daemon exited before it answered"
     if everything:
         return f"{plural(len(killed), 'agent')} ended"
     return f"{live} {'agent keeps' if live == 1 else 'agents keep'} running"
@@ -212,15 +224,15 @@ def _request_stop(client: Client, process: int, *, everything: bool) -> str:
 
 def _mark_stopped(instance: Instance) -> None:
     try:
-        os.makedirs(instance.places.state, 0o700, exist_ok=True)
-        os.close(os.open(instance.places.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        os.makedirs(instance.paths.state, 0o700, exist_ok=True)
+        os.close(os.open(instance.paths.stopped, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
     except OSError as error:
-        raise DaemonUnavailable(f"{instance.places.stopped}: {error.strerror}") from None
+        raise DaemonUnavailable(f"cannot write {instance.paths.stopped}: {error.strerror}") from None
 
 
 def _unmark_stopped(instance: Instance) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(instance.places.stopped)
+        os.unlink(instance.paths.stopped)
 
 
 def _format(record: str, *, as_json: bool) -> str:

@@ -1,10 +1,11 @@
-"""Watch a small team of agents work, then clean up.
+"""Run a demo: a small team of agents at work.
 
-Real processes in real terminals: one delegates, one fails, one crashes. All of it happens in a directory, a
-daemon and a tmux server of its own, which are gone afterwards, also after Ctrl-C.
+The agents are small programs in real terminals: one delegates, one fails and one crashes. The demo uses its own
+directory, daemon and tmux server, and removes them at the end and after Ctrl-C. It needs no account and costs
+nothing.
 
 \b
-Example:
+Examples:
   sm demo
 """
 
@@ -25,7 +26,7 @@ import click
 
 from sm.cli.commands.daemon import stop
 from sm.cli.display.output import now, print_table
-from sm.cli.display.sessions import label, session_table, tree
+from sm.cli.display.sessions import label, session_table, tree_rows_of_list
 from sm.cli.display.text import JsonObject, event_line, line
 from sm.cli.instance import Instance, start
 from sm.cli.outage import follow
@@ -52,34 +53,33 @@ EXPECTED = {
 
 
 @click.command(help=__doc__)
-@click.option("--fast", is_flag=True, help="Without the pauses in which they pretend to work.")
+@click.option("--fast", is_flag=True, help="Skip the pauses in which the agents pretend to work.")
 def command(fast: bool) -> None:
     if "SM_SESSION_ID" in os.environ:
         # The demo's daemon identifies callers by their initial environment, which only an exec can change.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
         os.execve(sys.executable, [sys.executable, "-m", "sm.cli", *sys.argv[1:]], clean)
     with _instance(_FAST_PACE_S if fast else _PACE_S) as instance:
-        click.echo(f"Starting a daemon and a tmux server in {instance.places.state}")
+        click.echo(f"Starting a daemon and a tmux server in {instance.paths.state}")
         with _block_signals():
             start(instance)
         sessions = _run_agents(instance.client(start=False))
         _report(sessions)
     click.echo(
-        "\nNothing is left of it: no process, no tmux server, no file. Yours begin with: sm spawn --help"
+        "\nThe demo is cleaned up: it left no process, tmux server or file. To start your own agents: sm spawn --help"
     )
-    trouble = unplanned(sessions)
+    trouble = find_differences(sessions)
     if trouble:
-        raise ExternalError("the demo did not go as planned: " + "; ".join(trouble), "sm doctor")
+        raise ExternalError("the demo failed: " + "; ".join(trouble), "sm doctor")
 
 
 def _run_agents(client: Client) -> list[JsonObject]:
-    """Start the coordinator, print events until it ends, and return all sessions."""
     first = client.post(
         "/v1/sessions",
         {"agent_type": "Coordinator", "prompt": _TASK, "cwd": os.getcwd(), "environment": dict(os.environ)},
     )
     argv = client.get(session_path(first["session_id"], "/attach"))["argv"]
-    click.echo(f"Look over the coordinator's shoulder from another terminal:\n  {shlex.join(argv)}\n")
+    click.echo(f"To watch the coordinator, run in another terminal:\n  {shlex.join(argv)}\n")
     for text in follow(client, {}, 0):
         event = decode(text)
         click.echo(event_line(event, None))
@@ -91,7 +91,7 @@ def _run_agents(client: Client) -> list[JsonObject]:
 
 def _report(sessions: Sequence[JsonObject]) -> None:
     click.echo()
-    print_table(session_table(tree(sessions), now(), "no sessions"))
+    print_table(session_table(tree_rows_of_list(sessions), now(), "no sessions"))
     click.echo("\nWhat happened:")
     for session in sessions:
         click.echo(f"  {label(session)} {_ending(session)}")
@@ -99,14 +99,14 @@ def _report(sessions: Sequence[JsonObject]) -> None:
 
 def _ending(session: JsonObject) -> str:
     if session["status"] == Status.COMPLETED:
-        return "did its work"
+        return "completed its task"
     if session["status_source"] == "report":
         return f"reported: {line(session['completion_message'])}"
     end = "crashed" if session["status"] == "error" else line(session["status"])
     return f"{end}: {line(session['status_reason'])}"
 
 
-def unplanned(sessions: Sequence[JsonObject]) -> list[str]:
+def find_differences(sessions: Sequence[JsonObject]) -> list[str]:
     """Describe each difference from EXPECTED."""
     types = {session["session_id"]: session["agent_type"] for session in sessions}
     results = {s["agent_type"]: (s["status"], types.get(s["parent_session_id"])) for s in sessions}
@@ -114,10 +114,10 @@ def unplanned(sessions: Sequence[JsonObject]) -> list[str]:
     for kind, (status, parent) in results.items():
         expected = EXPECTED.get(kind)
         if (status, parent) != expected:
-            trouble.append(f"{kind} is {status}, child of {parent}, and not {expected}")
+            trouble.append(f"{kind} is {status}, child of {parent}; expected: {expected}")
     crashed = [s["exit_code"] for s in sessions if s["agent_type"] == "Fetcher"]
     if crashed != [1]:
-        trouble.append(f"the Fetcher's exit code is {crashed}, and not 1")
+        trouble.append(f"the Fetcher's exit code is {crashed}; expected: 1")
     return trouble
 
 
@@ -129,7 +129,7 @@ def _instance(pace_s: float) -> Iterator[Instance]:
     name = os.path.basename(home)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SM_")}
     instance = Instance({**environ, "SM_HOME": home})
-    with open(instance.places.config, "x", encoding="utf-8") as file:
+    with open(instance.paths.config, "x", encoding="utf-8") as file:
         json.dump(_config(name, pace_s), file)  # every JSON is YAML
     with _signals():
         try:
@@ -148,7 +148,7 @@ def _signals() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise WaitTimeout(f"the demo has not ended within {_TIMEOUT_S} s")
+        raise WaitTimeout(f"the demo did not finish within {_TIMEOUT_S} s")
 
     handlers = {signal.SIGTERM: ended, signal.SIGHUP: ended, signal.SIGALRM: late}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

@@ -66,7 +66,7 @@ def builder(task: str, pace_s: float) -> None:
     sm("checkpoint", "Form and cookie written (2/3 tasks)")
     sm("wait", linter)
     colour = sm(
-        "ask", "Which colour has the button?", "--option", "blue", "--option", "green", "--wait", "60"
+        "ask", "Which colour should the button have?", "--option", "blue", "--option", "green", "--wait", "60"
     )
     sm("note", f"Painting the button {colour.strip()}")
     _work("Polishing", pace_s)

@@ -1,10 +1,18 @@
-"""Refuse a permission, a question or a proposed completion.
+"""Deny a permission, plan, question or proposed completion.
 
-The same as reject. REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is what the agent is
-told: why, and what to do instead. The first answer wins.
+REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+open request.
+
+MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
 
 \b
-Example:
+Exit codes:
+  0  answered
+  3  no such request or session
+  4  the request is already closed, or the session has none, or several
+
+\b
+Examples:
   sm deny r57 'not in this directory: use /srv/shop/build'
 """
 

@@ -1,10 +1,14 @@
-"""Check that everything needed is there.
+"""Check this machine for what sm needs.
 
-Ends with exit code 9 when something is missing that sm cannot work without. The JSON is
-{"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
+The JSON is {"ok", "checks": [{"ok", "what", "todo", "needed"}]}.
 
 \b
-Example:
+Exit codes:
+  0  sm has everything that it needs
+  9  something is missing; the output says how to fix it
+
+\b
+Examples:
   sm doctor
 """
 
@@ -23,7 +27,7 @@ from sm import __version__
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
-from sm.client.http import Away
+from sm.client.http import DaemonAway
 from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 
@@ -92,18 +96,17 @@ def _tmux() -> Iterator[Check]:
             [path, "-V"], capture_output=True, text=True, timeout=10, check=False
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Check(False, f"{path} does not run: {error}", _install("tmux"))
+        yield Check(False, f"cannot run {path}: {error}", _install("tmux"))
         return
     version = tmux_version(output)
     if version is not None and version < _TMUX_MIN:
         needed = ".".join(map(str, _TMUX_MIN))
-        yield Check(False, f"{output} is too old, {needed} is needed", _install("tmux"))
+        yield Check(False, f"{output} is too old, sm needs tmux {needed} or newer", _install("tmux"))
     else:
         yield Check(True, f"{output} at {path}")
 
 
 def _install(package: str) -> str:
-    """Build the command that installs `package` on this machine."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     for install in ("apt-get install", "dnf install", "pacman -S", "zypper install"):
         if shutil.which(install.split()[0]):
@@ -114,33 +117,35 @@ def _install(package: str) -> str:
 def _config(instance: Instance) -> Iterator[Check]:
     from sm.config import load
 
-    path = instance.places.config
+    path = instance.paths.config
     try:
         loaded = load(path)
     except SmError as error:
         yield Check(False, f"configuration: {error.message}", error.hint or f"edit {path}")
         return
-    where = path if os.path.exists(path) else f"defaults, there is no {path}"
+    where = path if os.path.exists(path) else f"defaults ({path} does not exist)"
     yield Check(True, f"configuration: {where}")
     for warning in loaded.warnings:
         yield Check(False, f"configuration: {warning}", f"edit {path}", needed=False)
 
 
 def _state(instance: Instance) -> Iterator[Check]:
-    path = instance.places.state
+    path = instance.paths.state
     about = f"state directory {path}"
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        yield Check(True, f"{about} (not made yet)")
+        yield Check(True, f"{about} (not created yet)")
     except OSError as error:
-        yield Check(False, f"{about}: {error.strerror}", "set SM_HOME to a directory of your own")
+        yield Check(False, f"cannot read {about}: {error.strerror}", "set SM_HOME to a directory of your own")
     else:
         mode = stat.S_IMODE(status.st_mode)
         if not stat.S_ISDIR(status.st_mode):
             yield Check(False, f"{path} is not a directory", f"rm {path}")
         elif status.st_uid != os.geteuid():
-            yield Check(False, f"{about} belongs to user {status.st_uid}", "run sm as its owner")
+            yield Check(
+                False, f"{about} belongs to user id {status.st_uid}", "run sm as the owner of the directory"
+            )
         elif mode != 0o700:
             yield Check(False, f"{about} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
         else:
@@ -156,11 +161,11 @@ def _state(instance: Instance) -> Iterator[Check]:
 def _daemon(instance: Instance) -> Iterator[Check]:
     try:
         health = instance.client(start=False).get("/v1/health", timeout_s=5.0)
-    except Away:
+    except DaemonAway:
         if instance.was_stopped:
-            yield Check(False, "the daemon was stopped", "sm daemon start", needed=False)
+            yield Check(False, "daemon: stopped", "sm daemon start", needed=False)
         else:
-            yield Check(True, "daemon: none runs; the next command starts it")
+            yield Check(True, "daemon: not running; the next command starts it")
         return
     except SmError as error:
         yield Check(False, f"daemon: {error.message}", error.hint)
@@ -185,7 +190,7 @@ def _agent_clis(instance: Instance) -> Iterator[Check]:
     from sm.providers import PROVIDERS
 
     try:
-        config = load(instance.places.config).config
+        config = load(instance.paths.config).config
     except SmError:
         return  # `_config` reports the error
     for make in PROVIDERS.values():

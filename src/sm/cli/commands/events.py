@@ -1,9 +1,13 @@
-"""Show or follow what happened.
+"""Show events, or follow new ones.
 
-With ID: to that session and its children. The JSON is an array; with --follow one object per line.
+With SESSION: the events of that session and its children. Without SESSION: an agent's own events and those of its
+children; from your shell, all events.
+
+The JSON is an array; with --follow, one object per line.
 
 \b
-Example:
+Examples:
+  sm events engineer-login --recursive
   sm events --follow --type completed
 """
 
@@ -11,7 +15,7 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import JsonObject, event_line
-from sm.cli.options import session_names, workspace_option
+from sm.cli.options import number_option, session_names, workspace_option
 from sm.cli.outage import follow
 from sm.client.http import session_path
 from sm.core.states import EventType
@@ -22,18 +26,20 @@ _LIMIT_BEFORE_FOLLOWING = 10
 
 
 @click.command(help=__doc__)
-@click.argument("session", metavar="[ID]", required=False, shell_complete=session_names)
+@click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_names)
 @click.option(
     "--type",
     "kind",
     type=click.Choice([*map(str, EventType)]),
     metavar="TYPE",
-    help="Only events of this type.",
+    help=f"Only events of this type: {', '.join(EventType)}.",
 )
-@click.option("--limit", "-n", type=click.IntRange(0, 10_000), help="How many; 50, before following 10.")
-@click.option("--since", type=click.IntRange(min=0), metavar="SEQ", help="Those after this event's `seq`.")
-@click.option("--recursive", "-r", is_flag=True, help="With ID: of all its descendants too.")
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@number_option("--limit", "-n", help="Maximum number of past events.  [default: 50; with --follow, 10]")
+@number_option("--since", most=None, help="Only events after this sequence number (field seq in the JSON).")
+@click.option("--recursive", "-r", is_flag=True, help="Include events of all descendants.")
+@click.option(
+    "--follow", "-f", "following", is_flag=True, help="Print new events as they come, until Ctrl-C."
+)
 @workspace_option
 @json_option
 def command(
@@ -51,7 +57,7 @@ def command(
         # Another session may take over the name while this command runs.
         session = client.get(session_path(session))["session_id"]
     if session is not None and workspace is not None:
-        raise UsageError("--workspace is for all sessions, and an ID names one")
+        raise UsageError("--workspace and SESSION cannot be used together")
     query = {"session": session, "type": kind, "recursive": recursive, "workspace": workspace}
     if not following or since is None:
         if limit is None:

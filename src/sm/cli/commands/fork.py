@@ -1,10 +1,11 @@
-"""Start a second agent with all that another one knows.
+"""Start an agent from a copy of another agent's conversation.
 
-The new session goes on with a copy of the conversation, in the same directory and below the same parent; the
-other one is left as it is, whether it runs or has ended. A program has no conversation and cannot be forked.
+The new agent has the same conversation so far, the same directory and the same parent (or the nearest live
+ancestor). The other agent does not change. It may be running or ended. A program that is not a coding agent has
+no conversation and cannot be forked.
 
 \b
-Example:
+Examples:
   sm fork engineer-login --name login-other-way
 """
 
@@ -19,7 +20,7 @@ from sm.client.http import session_path
 
 @click.command(help=__doc__)
 @session_argument
-@click.option("--name", metavar="NAME", help="A friendly name for the new session.")
+@click.option("--name", metavar="NAME", help="Name of the new session, unique among live sessions.")
 @json_option
 def command(session: str, name: str | None, call: Call) -> None:
     call.post(

@@ -1,10 +1,10 @@
-"""Hand over an event of an agent; for its hooks, not for people.
+"""Report an agent's event to the daemon (for agent hooks).
 
-The event is read from stdin. When a dialog opens with it, the answer to that is waited for and printed. Else
-nothing is printed; the exit code is 0, whatever happens; outside a session nothing is done.
+Reads the event from stdin. When the event opens a dialog, waits for the answer and prints it; otherwise prints
+nothing. Always exits with 0, and does nothing outside a session.
 
 \b
-Example:
+Examples:
   echo '{"hook_event_name": "Stop"}' | sm hook claude
 """
 

@@ -1,11 +1,20 @@
-"""Show the messages that wait for you, oldest first.
+"""Show the messages in your inbox.
 
-In an agent its own; for a person what agents without a parent have to tell. Without --take nothing changes.
+An agent's inbox holds the messages that were sent to the agent. From your shell, this command shows your inbox: the
+notifications about agents without a parent. Urgent messages come first, then the oldest. Without --take the messages
+stay in the inbox.
+
 The JSON is an array of messages.
 
 \b
-Example:
-  sm inbox --take --wait
+Exit codes with --wait:
+  0   at least one message arrived
+  10  timed out
+
+\b
+Examples:
+  sm inbox
+  sm inbox --take --wait --timeout 600
 """
 
 import sys
@@ -14,19 +23,17 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import JsonObject, plain_line
+from sm.cli.options import number_option, seconds_option
 from sm.cli.outage import until_answered
 from sm.client.http import Client, new_key
 from sm.errors import DaemonUnavailable, UsageError, WaitTimeout
 
 
 @click.command(help=__doc__)
-@click.option("--take", is_flag=True, help="Take them: each is shown once, and counts as arrived.")
-@click.option("--wait", is_flag=True, help="Wait until there is one.")
-@click.option("--timeout", type=click.FloatRange(min=0, max=86_400), metavar="SECONDS",
-              help="With --wait: how long; exit 10 when nothing came.")  # fmt: skip
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 50), default=50, show_default=True, help="How many at once."
-)
+@click.option("--take", is_flag=True, help="Remove the messages from the inbox and mark them as submitted.")
+@click.option("--wait", is_flag=True, help="Wait for a message. Needs --take.")
+@seconds_option("--timeout", help="Longest wait. Needs --wait.  [default: no limit]")
+@number_option("--limit", "-n", least=1, most=50, default=50, help="Maximum number of messages.")
 @json_option
 def command(take: bool, wait: bool, timeout: float | None, limit: int, call: Call) -> None:
     if timeout is not None and not wait:
@@ -53,7 +60,7 @@ def _confirm(call: Call, taken: list[JsonObject]) -> None:
     except DaemonUnavailable as error:
         from sm.cli.display.errors import print_warnings
 
-        print_warnings([f"the daemon does not know that these messages were taken: {error.message}"])
+        print_warnings([f"could not confirm these messages to the daemon: {error.message}"])
 
 
 def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[JsonObject]:
@@ -72,7 +79,7 @@ def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[
 
     taken = until_answered(call.instance, ask, timeout_s)
     if taken is None:
-        raise WaitTimeout(f"no message came within {timeout_s:g} s")
+        raise WaitTimeout(f"no message arrived within {timeout_s:g} s")
     return taken
 
 

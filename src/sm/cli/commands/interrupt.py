@@ -1,12 +1,14 @@
-"""Make agents leave off what they do.
+"""Interrupt agents (Escape). They stay alive.
 
-As if you pressed the key for it in their terminal, once: Escape for an agent with turns, which then waits for what
-you tell it, and which takes it for a No where it asks for permission; Ctrl-C for a program, which may end by it. An
-agent that something on its screen keeps from starting is left alone. With several IDs every one is tried; the JSON
-is then an array.
+Presses the interrupt key once in each agent's terminal. A coding agent gets Escape: it stops its current work and
+waits for input. Escape also denies an open permission dialog. Any other program gets Ctrl-C, which may end it. An
+agent that waits at a start-up dialog is not interrupted, because the key would end the agent.
+
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+With several sessions, the JSON is an array.
 
 \b
-Example:
+Examples:
   sm interrupt engineer-login
 """
 

@@ -1,12 +1,18 @@
-"""End agents and everything they started.
+"""End agents and every process they started.
 
-Returns when their processes are gone. With several IDs every one is tried. Children of one that is killed
-without --tree go to the nearest ancestor that lives (config: child_agents.on_parent_end). The JSON is the session,
-its descendants in `killed_too`; with several IDs an array of those that were ended.
+Sends SIGTERM, and SIGKILL after 5 seconds. The command returns when the processes have ended. Without --tree, the
+children of a killed session move to its nearest live ancestor; child_agents.on_parent_end in the configuration can
+change that.
+
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+
+The JSON is the session, with its killed descendants in "killed_too". With several sessions, it is an array of the
+killed sessions.
 
 \b
-Example:
+Examples:
   sm kill engineer-login
+  sm kill engineer-login --tree
 """
 
 import click
@@ -23,8 +29,8 @@ _KILL_S = 120.0
 
 @click.command(help=__doc__)
 @session_arguments
-@click.option("--force", is_flag=True, help="At once, without asking them to end first.")
-@click.option("--tree", is_flag=True, help="With all their descendants.")
+@click.option("--force", is_flag=True, help="Send SIGKILL immediately, without SIGTERM.")
+@click.option("--tree", is_flag=True, help="Kill all descendants too.")
 @json_option
 def command(sessions: tuple[str, ...], force: bool, tree: bool, call: Call) -> int:
     return act_on_each(call, sessions, "kill", _killed, {"force": force, "tree": tree}, timeout_s=_KILL_S)

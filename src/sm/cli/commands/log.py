@@ -1,9 +1,12 @@
-"""Show the last messages, and what became of them.
+"""Show sent messages and whether they arrived.
 
-Those from and to session ID; without it in an agent its own, for a person all. The JSON is an array of messages.
+With SESSION: the messages from and to that session. Without SESSION: an agent's own messages; from your shell, all
+messages. Newest last.
+
+The JSON is an array of messages.
 
 \b
-Example:
+Examples:
   sm log engineer-login
 """
 
@@ -12,14 +15,12 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table
 from sm.cli.display.text import JsonObject, clock, line
-from sm.cli.options import optional_session
+from sm.cli.options import number_option, optional_session
 
 
 @click.command(help=__doc__)
 @optional_session
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
+@number_option("--limit", "-n", least=1, default=20, help="Maximum number of messages.")
 @json_option
 def command(session: str | None, limit: int, call: Call) -> None:
     call.get("/v1/messages", _table, {"session": session, "limit": limit})

@@ -1,7 +1,9 @@
-"""Show the session that this command runs in.
+"""Show the session that runs this command.
+
+Only agents can run this command. Exits with 3 outside a session.
 
 \b
-Example:
+Examples:
   sm me --json
 """
 

@@ -1,9 +1,9 @@
-"""Say in one line what is being done now.
+"""Set a one-line note about the current work.
 
-It stands beside the session until the next note.
+Only agents can run this command. Lists show the note next to the session until the next note.
 
 \b
-Example:
+Examples:
   sm note "Writing the tests"
 """
 

@@ -1,11 +1,13 @@
-"""List every other session of my workspace.
+"""List the other sessions of my workspace.
+
+From your shell: all sessions.
 
 \b
-Example:
+Examples:
   sm others
 """
 
-from sm.cli.display.sessions import flat
+from sm.cli.display.sessions import flat_rows
 from sm.cli.session_list import list_command
 
-command = list_command(__doc__, "/v1/others", flat, "nobody else")
+command = list_command(__doc__, "/v1/others", flat_rows, "no other sessions")

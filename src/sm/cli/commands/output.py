@@ -1,10 +1,10 @@
-"""Show the last lines of a session's terminal.
+"""Show the last lines of an agent's terminal.
 
-Without colours and control characters: nothing in it can drive your terminal. A line that claims to be the
-daemon's has > in front; the JSON has it as it is.
+Colours and control characters are removed, so the output cannot affect your terminal. A line that begins with [sm],
+as messages of sm do, gets > in front, except in the JSON.
 
 \b
-Example:
+Examples:
   sm output engineer-login --lines 20
 """
 
@@ -12,13 +12,13 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import agent_line
-from sm.cli.options import session_argument
+from sm.cli.options import number_option, session_argument
 from sm.client.http import session_path
 
 
 @click.command(help=__doc__)
 @session_argument
-@click.option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@number_option("--lines", "-n", least=1, default=50, help="Number of lines.")
 @json_option
 def command(session: str, lines: int, call: Call) -> None:
     path = session_path(session, "/output")

@@ -1,9 +1,9 @@
-"""Show how far a session has come.
+"""Show a session's progress: tokens, cost, tools, activity.
 
-What nobody measured is left out. With --watch the JSON is one object per line.
+Fields without a measurement are omitted. With --watch the JSON is one object per line.
 
 \b
-Example:
+Examples:
   sm progress engineer-login --watch
 """
 
@@ -29,7 +29,7 @@ _CLOCKS = frozenset({"elapsed_seconds", "idle_seconds", "last_tool"})
 
 @click.command(help=__doc__)
 @session_argument
-@click.option("--watch", "-w", is_flag=True, help="Show it every 5 seconds until the session has ended.")
+@click.option("--watch", "-w", is_flag=True, help="Update every 5 seconds until the session ends.")
 @json_option
 def command(session: str, watch: bool, call: Call) -> None:
     path = session_path(session, "/progress")

@@ -1,10 +1,18 @@
-"""Refuse a proposed completion, a permission or a question.
+"""Reject a request; the same as sm deny.
 
-REQUEST is one of `sm requests`, or a session with exactly one. MESSAGE is what the agent is told: why, and
-what to do instead. The first answer wins.
+REQUEST is a request ID, such as r57; sm requests lists them. Instead, you can give a SESSION that has exactly one
+open request.
+
+MESSAGE tells the agent why, and what to do instead. The first answer wins.
 
 \b
-Example:
+Exit codes:
+  0  answered
+  3  no such request or session
+  4  the request is already closed, or the session has none, or several
+
+\b
+Examples:
   sm reject r57 'the tests fail on main'
 """
 

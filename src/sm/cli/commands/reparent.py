@@ -1,8 +1,11 @@
-"""Give a session another parent, who is told of it from then on.
+"""Move a session under another parent.
+
+The new parent gets the session's future notifications. Give either PARENT or --operator.
 
 \b
-Example:
+Examples:
   sm reparent engineer-login architect-review
+  sm reparent engineer-login --operator
 """
 
 import click
@@ -17,13 +20,15 @@ from sm.errors import UsageError
 @click.command(help=__doc__)
 @session_argument
 @click.argument("parent", metavar="[PARENT]", required=False, shell_complete=session_names)
-@click.option("--operator", is_flag=True, help="To the operator: it has no parent then.")
+@click.option(
+    "--operator", is_flag=True, help="Move the session to the operator (you), so that it has no parent."
+)
 @json_option
 def command(session: str, parent: str | None, operator: bool, call: Call) -> None:
     if (parent is None) is not operator:
-        raise UsageError("either PARENT or --operator is needed", "sm reparent --help")
+        raise UsageError("give either PARENT or --operator", "sm reparent --help")
     call.post(
         session_path(session, "/reparent"),
-        lambda moved: [f"{label(moved)} belongs to {moved['parent_session_id'] or 'the operator'} now"],
+        lambda moved: [f"{label(moved)} now belongs to {moved['parent_session_id'] or 'the operator'}"],
         {"parent": parent},
     )

@@ -1,12 +1,13 @@
-"""List the requests that wait for an answer, or show one in full.
+"""List open requests, or show one in full.
 
-Permissions, plans and questions of agents, and completions that they propose. With REQUEST (r57), or the ID of a
-session, everything that is asked, exactly as it is, and what to type. --all lists what became of earlier ones.
+Requests are permissions, plans and questions that agents wait for, and completions that they propose. With a request
+ID (r57) or a session, shows everything that the agent asks for, and the command that answers it.
 
 \b
-Example:
+Examples:
   sm requests
   sm requests r57
+  sm requests --all
 """
 
 from datetime import datetime
@@ -17,17 +18,13 @@ from sm.cli.call import Call, json_option
 from sm.cli.display.output import Table, now, width
 from sm.cli.display.requests import request_details, request_line
 from sm.cli.display.text import JsonObject, age, line
-from sm.cli.options import REQUEST_NAME, requests_and_sessions
+from sm.cli.options import REQUEST_NAME, number_option, requests_and_sessions
 
 
 @click.command(help=__doc__)
-@click.argument("asked", metavar="[REQUEST|ID]", required=False, shell_complete=requests_and_sessions)
-@click.option(
-    "--all", "everything", is_flag=True, help="Also those that are answered, expired or called off."
-)
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
-)
+@click.argument("asked", metavar="[REQUEST|SESSION]", required=False, shell_complete=requests_and_sessions)
+@click.option("--all", "everything", is_flag=True, help="Include answered, expired and cancelled requests.")
+@number_option("--limit", "-n", least=1, default=50, help="With --all: maximum number of requests.")
 @json_option
 def command(asked: str | None, everything: bool, limit: int, call: Call) -> None:
     def layout(requests: list[JsonObject]) -> Table | list[str]:

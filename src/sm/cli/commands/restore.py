@@ -1,13 +1,18 @@
-"""Start ended sessions again, where they left off.
+"""Restart ended sessions and resume their conversations.
 
-Each gets a new process and goes on as the same session: id, names, terminal, directory, conversation; a program
-is started as it was. What the old process has left running is ended. One that was archived is brought back into
-sight. With --tree a parent comes before its children. With several IDs every one is tried. The JSON is the session,
-its descendants in `restored_too`; with several IDs or --all an array of those that run again.
+Each session gets a new process and keeps its ID, names, terminal, directory and conversation. A program that is not a
+coding agent starts from the beginning. Processes that the old agent left running are ended first. An archived session
+is unarchived.
+
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+
+The JSON is the session, with its restored descendants in "restored_too". With several sessions or --all, it is an
+array of the restored sessions.
 
 \b
-Example:
+Examples:
   sm restore engineer-login
+  sm restore --all
 """
 
 from typing import Any
@@ -29,17 +34,20 @@ _START_S = 120.0
 
 
 @click.command(help=__doc__)
-@click.argument("sessions", metavar="[ID...]", nargs=-1, shell_complete=session_names)
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1, shell_complete=session_names)
 @click.option(
-    "--all", "every", is_flag=True, help="All that ran when the machine, or the tmux server, went down."
+    "--all",
+    "every",
+    is_flag=True,
+    help="Restore every session that ran when the machine or the tmux server went down.",
 )
-@click.option("--tree", is_flag=True, help="With all their ended descendants.")
+@click.option("--tree", is_flag=True, help="Restore all ended descendants too, parents before children.")
 @json_option
 def command(sessions: tuple[str, ...], every: bool, tree: bool, call: Call) -> int:
     if bool(sessions) is every:
-        raise UsageError("either ID or --all is needed", "sm restore --help")
+        raise UsageError("give either SESSION or --all", "sm restore --help")
     if every and tree:
-        raise UsageError("--all takes the descendants that were lost anyway; --tree is for an ID")
+        raise UsageError("--all and --tree cannot be used together: --all includes lost descendants")
     client = call.client
     answers: list[Any] = []
     failures = Failures()
@@ -71,4 +79,4 @@ def _print(answer: JsonObject, *, every: bool) -> None:
     for session in restored:
         click.echo(f"Restored {label(session)}")
     if every and not restored and not answer["failed"]:
-        click.echo("no session was lost")
+        click.echo("no sessions to restore")

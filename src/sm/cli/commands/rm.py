@@ -1,13 +1,16 @@
-"""Remove ended sessions for good, with all that they left.
+"""Delete ended sessions and their files.
 
-What they said, their terminals, their files; their events stay. A git worktree that sm spawn --worktree made goes
-too, and with it the files that git ignores (what was built); it stays when something in it is uncommitted or
-untracked, a commit is in no branch or tag, a rebase, merge or the like is under way, or another session works
-there. Its branch stays while it has commits that are nowhere else. With several IDs every one is tried; the
-JSON is then an array.
+Deletes a session's messages, terminal and files; its events are kept.
+
+A git worktree from sm spawn --worktree is deleted too, including files that git ignores. The worktree is kept if it
+has uncommitted or untracked files, a commit that is in no branch or tag, or an unfinished rebase, merge or bisect.
+It is also kept if another session works in it. Its branch is kept if it has commits that exist nowhere else.
+
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+With several sessions, the JSON is an array.
 
 \b
-Example:
+Examples:
   sm rm engineer-login
 """
 

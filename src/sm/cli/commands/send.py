@@ -1,12 +1,22 @@
-"""Send a message to one or several agents.
+"""Send a message to agents.
 
-TEXT - is read from stdin. Waits up to 5 s to see what becomes of it. To an agent whose parent you are (a person
-is everybody's) and that has exactly one open question, it is the answer. While a dialog is open in its terminal, or
-somebody types there, it is held and says why: `sm answer`, `sm approve` and `sm deny` close the dialog. The JSON is
-the message, with several IDs an array.
+If TEXT is -, it is read from stdin. The command waits up to 5 seconds for the message to arrive, then prints its
+state.
+
+If the agent has exactly one open question, TEXT from you or from the agent's parent answers it. While a dialog is
+open in the agent's terminal, or somebody types there, the message is held. sm answer, sm approve and sm deny close
+the dialog.
+
+The JSON is the message; with several sessions, an array.
 
 \b
-Example:
+Exit codes:
+  0   the message arrived; without --wait, also if it is still queued
+  4   the message failed or expired; with --wait, also if it is unconfirmed
+  10  timed out (only with --wait); the message stays queued
+
+\b
+Examples:
   sm send engineer-login "Add error handling for network failures"
   git diff | sm send reviewer-1 reviewer-2 -
 """
@@ -23,13 +33,13 @@ from sm.errors import UsageError
 
 
 @click.command(help=__doc__)
-@click.argument("sessions", metavar="ID... TEXT", nargs=-1, required=True, shell_complete=session_names)
+@click.argument("sessions", metavar="SESSION... TEXT", nargs=-1, required=True, shell_complete=session_names)
 @delivery_options
 @json_option
 def command(sessions: tuple[str, ...], call: Call, **options: Any) -> int:
     *named, text = sessions
     if not named:
-        raise UsageError("an ID and a text are needed", "sm send ID TEXT")
+        raise UsageError("SESSION and TEXT are required", "sm send SESSION TEXT")
     recipients = list(dict.fromkeys(named))
     several = len(named) > 1
     return deliver(call, recipients, message_text(text), DeliveryOptions(**options), several=several)

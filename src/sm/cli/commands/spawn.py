@@ -1,11 +1,19 @@
-"""Start an agent in a terminal of its own.
+"""Start an agent in its own terminal.
 
-AGENT_TYPE is one that sm agents lists (Engineer, Architect, ...). PROMPT is its task; `-` reads it from
-standard input; without one the agent is interactive and waits for you.
+AGENT_TYPE is an agent type, such as Engineer; sm agents lists them. PROMPT is the task; if it is -, it is read from
+stdin. Without PROMPT the agent starts and waits for input. The command returns as soon as the agent's process runs,
+or, with --wait, when the agent is ready.
 
 \b
-Example:
+Exit codes with --wait:
+  0   the agent is ready
+  9   the agent is not ready, because of an error or an open dialog
+  10  timed out; the agent keeps starting
+
+\b
+Examples:
   sm spawn Engineer "Implement the login endpoint" --name login
+  sm spawn Engineer - --worktree < task.md
 """
 
 import os
@@ -18,7 +26,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
 from sm.cli.display.text import line
-from sm.cli.options import absolute, agent_types, rate_wait_option, session_names, workspaces
+from sm.cli.options import absolute, agent_types, rate_wait_option, seconds_option, session_names, workspaces
 from sm.client.http import TIMEOUT_S, new_key
 from sm.errors import InvalidText, SmError, UsageError
 from sm.wire import decode
@@ -26,33 +34,58 @@ from sm.wire import decode
 
 @click.command(help=__doc__)
 @click.argument("agent_type", shell_complete=agent_types)
-@click.argument("prompt", required=False)
-@click.option("--model", metavar="MODEL", help="Another model than the agent type's.")
+@click.argument("prompt", metavar="[PROMPT]", required=False)
 @click.option(
-    "--args", "arguments", metavar="ARGS", help="More arguments for the agent, quoted as for a shell."
+    "--model",
+    metavar="MODEL",
+    help="Model: opus, sonnet, haiku or a full name.  [default: the model of AGENT_TYPE]",
 )
-@click.option("--preset", metavar="NAME", help="A preset of the configuration.")
-@click.option("--parent", metavar="ID", shell_complete=session_names, help="The parent; yourself by default.")
-@click.option("--working-dir", metavar="PATH", help="Where it works; here by default.")
+@click.option(
+    "--args",
+    "arguments",
+    metavar="ARGS",
+    help="More arguments for the agent's command, quoted as in a shell. Agents may use this option only if "
+    "child_agents.allow_args is true.",
+)
+@click.option(
+    "--preset", metavar="NAME", help="Preset of the configuration (claude.presets), such as quick-fix."
+)
+@click.option(
+    "--parent",
+    metavar="SESSION",
+    shell_complete=session_names,
+    help="Parent of the new session.  [default: the session that runs this command]",
+)
+@click.option(
+    "--working-dir",
+    metavar="PATH",
+    help="Working directory.  [default: the directory of the parent or of --workspace, else the current directory]",
+)
 @click.option(
     "--workspace",
-    metavar="SLUG",
+    metavar="WORKSPACE",
     shell_complete=workspaces,
-    help="Its workspace; that of its directory by default, - is none.",
+    help="Workspace; - for none.  [default: the workspace of the parent, else of the working directory]",
 )
 @click.option(
     "--worktree",
     is_flag=True,
-    help="Give it a git worktree and a branch sm/NAME of its own; sm rm cleans it when nothing would be lost.",
+    help="Create a git worktree and a branch sm/NAME for the agent. sm rm deletes them if no work would be lost.",
 )
-@click.option("--title", metavar="TEXT", help="What it is about, in a few words.")
-@click.option("--name", metavar="NAME", help="A friendly name, unique among live sessions.")
-@click.option("--trust", metavar="LEVEL", help="sandboxed or direct.")
+@click.option("--title", metavar="TEXT", help="Short description of the task.")
 @click.option(
-    "--wait", "wait_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait until it is ready."
+    "--name",
+    metavar="NAME",
+    help="Name of the session, unique among live sessions. sm adds the agent type: login becomes engineer-login.",
 )
+@click.option(
+    "--trust",
+    metavar="LEVEL",
+    help="Trust level: sandboxed or direct.  [default: the level of the parent, the workspace or the configuration]",
+)
+@seconds_option("--wait", "wait_s", most=None, help="Wait until the agent is ready, at most this long.")
 @rate_wait_option
-@click.option("--attach", is_flag=True, help="Put its terminal on yours at once.")
+@click.option("--attach", is_flag=True, help="Attach to the agent's terminal after the start.")
 @json_option
 def command(
     prompt: str | None,
@@ -65,9 +98,11 @@ def command(
     **settings: Any,
 ) -> None:
     if attach and call.as_json:
-        raise UsageError("--attach and --json exclude each other")
+        raise UsageError("--attach and --json cannot be used together")
     if attach and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("--attach needs a terminal", "leave it out, and type sm attach ID in one")
+        raise UsageError(
+            "--attach needs a terminal", "omit --attach, then run in a terminal: sm attach SESSION"
+        )
     instance = call.instance
     client = instance.client(rate_wait_s=rate_wait_s)
     body = {
@@ -94,7 +129,7 @@ def command(
         if tree is not None and not client.repeated:
             tree.roll_back(client, error)
         raise
-    call.show_changed(
+    call.show_with_warnings(
         text, lambda session: [f"Spawned {label(session)} in tmux session {line(session['tmux_session'])}"]
     )
     if attach:
@@ -110,7 +145,7 @@ def _prompt(prompt: str | None) -> str | None:
 
         prompt = read_text("prompt", PROMPT_MAX).rstrip("\n")
     if prompt is not None and not prompt.strip():
-        raise InvalidText("the prompt is empty", "leave it out for an interactive agent")
+        raise InvalidText("the prompt is empty", "omit the prompt to start an interactive agent")
     return prompt
 
 
@@ -119,7 +154,7 @@ def _split(arguments: str | None) -> list[str]:
         return shlex.split(arguments or "")
     except ValueError as error:
         raise UsageError(
-            f"--args: {str(error).lower()}", "quote it as for a shell: --args '--flag \"two words\"'"
+            f"--args: {str(error).lower()}", "quote as in a shell: --args '--flag \"two words\"'"
         ) from None
 
 
@@ -132,11 +167,14 @@ def _directory(working_dir: str | None, session_id: str | None) -> dict[str, str
     try:
         return {"cwd": os.getcwd()}
     except FileNotFoundError:
-        raise UsageError("the directory you are in is gone", "cd to another, or give --working-dir") from None
+        raise UsageError(
+            "the current directory no longer exists",
+            "change to another directory, or add --working-dir PATH",
+        ) from None
 
 
 def _environment() -> dict[str, str]:
-    """Copy the environment without variables that are not UTF-8. The daemon keeps the configured ones."""
+    """Copy the environment without variables that are not UTF-8. The daemon keeps only the configured variables."""
     variables = {}
     for name, value in os.environ.items():
         try:

@@ -1,7 +1,10 @@
-"""Show the whole system, or everything about one session.
+"""Show the state of the system, or of one session.
+
+Without SESSION: the daemon, the number of sessions in each status, open requests, waiting messages and problems.
 
 \b
-Example:
+Examples:
+  sm status
   sm status engineer-login
 """
 
@@ -23,7 +26,7 @@ def command(session: str | None, workspace: str | None, call: Call) -> None:
     if session is None:
         call.get("/v1/status", overview, {"workspace": workspace})
     elif workspace is not None:
-        raise UsageError("--workspace is for the whole system, and an ID names one session")
+        raise UsageError("--workspace and SESSION cannot be used together")
     else:
         from sm.cli.display.sessions import session_block  # the overview starts faster without
 

@@ -1,11 +1,12 @@
-"""Show the last things one session did.
+"""Show an agent's last actions, or follow new ones.
 
-What it was told (>), what it said (in quotes), its tools, its own checkpoints, notes and moves (*), newest
-last. `sm events ID` has its children's too, `sm output ID` what stands in its terminal. The JSON is an array; with
---follow one object per line.
+Shows, newest last: prompts (>), the agent's answers (in quotes), tools, and events of the session (*). sm events also
+shows events of its children, and sm output shows its terminal.
+
+The JSON is an array; with --follow, one object per line.
 
 \b
-Example:
+Examples:
   sm tail engineer-login --follow
 """
 
@@ -21,7 +22,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import width
 from sm.cli.display.text import JsonObject, cut, line
-from sm.cli.options import session_argument
+from sm.cli.options import number_option, session_argument
 from sm.cli.outage import until_answered
 from sm.client.http import Client, session_path
 from sm.core.statuses import ENDED
@@ -36,8 +37,14 @@ _LATE_S = 60.0
 
 @click.command(help=__doc__)
 @session_argument
-@click.option("--lines", "-n", type=click.IntRange(0, _LINES_MAX), default=10, show_default=True)
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on until it has ended, or Ctrl-C.")
+@number_option("--lines", "-n", most=_LINES_MAX, default=10, help="Number of past actions.")
+@click.option(
+    "--follow",
+    "-f",
+    "following",
+    is_flag=True,
+    help="Print new actions as they come, until the session ends or Ctrl-C.",
+)
 @json_option
 def command(session: str, lines: int, following: bool, call: Call) -> None:
     if following:
@@ -71,7 +78,7 @@ def _follow(call: Call, session: str, lines: int) -> None:
             cursor = Cursor(actions, whole=len(actions) < limit)
             news = actions[max(0, len(actions) - lines) :]
         else:
-            news = cursor.news(client.get(path, {"lines": _BATCH, "after": cursor.after}))
+            news = cursor.new_actions(client.get(path, {"lines": _BATCH, "after": cursor.after}))
         for action in news:
             call.show_value(action, lambda action: _layout([action]))
         return True if had_ended and has_ended else None  # one read after the end, for its last actions
@@ -80,7 +87,7 @@ def _follow(call: Call, session: str, lines: int) -> None:
 
 
 def _pause(seconds: float) -> None:
-    """Wait. Raises BrokenPipeError as soon as the reader closes stdout, for the next action may be hours away."""
+    """Wait. Raises BrokenPipeError as soon as the reader closes stdout: the next action may be hours away."""
     try:
         reader = sys.stdout.fileno()
     except OSError:  # stdout is not a file
@@ -110,7 +117,7 @@ class Cursor:
         after = (self._newest - timedelta(seconds=_LATE_S)).astimezone(UTC)
         return after.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def news(self, actions: Iterable[JsonObject]) -> list[JsonObject]:
+    def new_actions(self, actions: Iterable[JsonObject]) -> list[JsonObject]:
         """Select the new actions. `actions` are all actions since `after`."""
         counted: Counter[tuple[str, str, str]] = Counter()
         news = []

@@ -1,12 +1,13 @@
-"""Answer claude's question whether it may work in a directory.
+"""Mark a directory as trusted for claude.
 
-An agent in a directory that nobody has trusted waits at that question. The answer is for all below DIR, too, and
-is written where the claudes of agents keep it (.claude.json); nothing else is changed. An agent that waits
-already has to be answered there (sm attach ID) or started again. Only for the operator. The JSON is
-{"directory", "trusted_by", "changed", "file"}.
+claude asks before it works in a new directory, and an agent cannot start until the question is answered. This command
+answers it in advance, for PATH and everything below, in the .claude.json that agents use. If an agent already waits
+at the question, answer it in the agent's terminal (sm attach), or start the agent again.
+
+Agents cannot run this command. The JSON is {"directory", "trusted_by", "changed", "file"}.
 
 \b
-Example:
+Examples:
   sm trust ~/projects
 """
 
@@ -25,22 +26,22 @@ if TYPE_CHECKING:
 
 
 @click.command(help=__doc__)
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="PATH")
 @json_option
 def command(directory: str, call: Call) -> None:
     if os.environ.get("SM_SESSION_ID"):
-        raise NotPermitted("only the operator says what may be trusted", "ask for it: sm ask")
+        raise NotPermitted("only the operator may trust a directory", "ask for permission: sm ask QUESTION")
     path = _directory(directory)
     provider, setup = _setup(call.instance)
     result = setup.trust(os.environ, path)
     shown, file = line(path, 4096), line(result.file, 4096)
     if result.changed:
         pids = ", ".join(map(str, result.running[:5]))
-        stands = f"; {provider}s are running (pid {pids}), and the entry stands" if pids else ""
-        text = f"{provider} trusts {shown} and all below it (written to {file}){stands}"
+        stands = f"; {provider} is running (pid {pids}) and has not overwritten the entry" if pids else ""
+        text = f"{provider} trusts {shown} and all directories below it (written to {file}){stands}"
     else:
         by = "" if result.by == path else f", because it trusts {line(result.by, 4096)}"
-        text = f"{provider} trusts {shown} already{by} (in {file})"
+        text = f"{provider} already trusts {shown}{by} (in {file})"
     answer = {"directory": path, "trusted_by": result.by, "changed": result.changed, "file": result.file}
     call.show_value(answer, lambda _: [text])
 
@@ -50,12 +51,12 @@ def _setup(instance: "Instance") -> "tuple[str, Setup]":
     from sm.config import load
     from sm.providers import PROVIDERS
 
-    config = load(instance.places.config).config
+    config = load(instance.paths.config).config
     for name, make in PROVIDERS.items():
         setup = make(config).setup
         if setup is not None:
             return name, setup
-    raise IllegalState("no provider of agents asks for trust in a directory")
+    raise IllegalState("no agent provider asks whether a directory is trusted")
 
 
 def _directory(text: str) -> str:

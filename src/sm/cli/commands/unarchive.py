@@ -1,9 +1,10 @@
-"""Bring archived sessions back into sight.
+"""Show archived sessions in lists again.
 
-With several IDs every one is tried; the JSON is then an array.
+If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
+With several sessions, the JSON is an array.
 
 \b
-Example:
+Examples:
   sm unarchive engineer-login
 """
 

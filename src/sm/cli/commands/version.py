@@ -1,7 +1,7 @@
 """Show the version.
 
 \b
-Example:
+Examples:
   sm version
 """
 

@@ -1,10 +1,19 @@
-"""Wait until sessions have ended, or have come to another status.
+"""Wait until sessions end or reach a status.
 
-Exit code 0: they have; 4: it can be no more; 10: not in time. An ending that this command has told comes in no
-message any more. The JSON is an array of all the sessions named.
+Waits for all the sessions unless --any is given. If this command reports the end of a session, sm sends no message
+about it.
+
+The JSON is an array of the sessions.
 
 \b
-Example:
+Exit codes:
+  0   reached
+  4   can no longer be reached
+  10  timed out
+
+\b
+Examples:
+  sm wait engineer-login
   sm wait engineer-login engineer-api --any --timeout 600
 """
 
@@ -15,9 +24,9 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
-from sm.cli.display.sessions import flat, session_table
+from sm.cli.display.sessions import flat_rows, session_table
 from sm.cli.display.text import JsonObject, plural
-from sm.cli.options import session_arguments
+from sm.cli.options import seconds_option, session_arguments
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.statuses import ENDED, ENDED_OF_ANY_KIND, Status
@@ -27,18 +36,18 @@ from sm.wire import encode
 
 @click.command(help=__doc__)
 @session_arguments
-@click.option("--any", "any_of", is_flag=True, help="Until the first of them has.")
-@click.option("--all", "all_of", is_flag=True, help="Until all of them have (so it is without an option).")
+@click.option("--any", "any_of", is_flag=True, help="Wait for the first of the sessions.")
+@click.option("--all", "all_of", is_flag=True, help="Wait for all of the sessions (default).")
 @click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=ENDED_OF_ANY_KIND,
               show_default=True, metavar="STATUS",
-              help="Which status; ended is any of completed, error, abandoned, killed.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0, max=86_400 * 7), metavar="SECONDS", help="No longer.")
+              help=f"Status to wait for: {', '.join(Status)}, or ended for any of the last four.")  # fmt: skip
+@seconds_option("--timeout", most=86_400 * 7, help="Longest wait.  [default: no limit]")
 @json_option
 def command(
     sessions: tuple[str, ...], any_of: bool, all_of: bool, until: str, timeout: float | None, call: Call
 ) -> None:
     if any_of and all_of:
-        raise click.UsageError("--any and --all exclude each other")
+        raise click.UsageError("--any and --all cannot be used together")
     refs = list(dict.fromkeys(sessions))
     current: list[JsonObject] = []
 
@@ -55,13 +64,13 @@ def command(
     if call.as_json:
         print_json(encode(current))
     elif current or reached is not None:
-        print_table(session_table(flat(current), now(), "no such sessions any more"))
+        print_table(session_table(flat_rows(current), now(), "the sessions no longer exist"))
     sys.stdout.flush()
     ended = [session["session_id"] for session in current if session["status"] in ENDED]
     if ended:
         with suppress(DaemonUnavailable):  # unconfirmed endings come once more as messages
             call.instance.client(start=False).post("/v1/wait/heard", {"sessions": ended})
     if reached is None:
-        raise WaitTimeout(f"{plural(len(refs), 'session')} did not come to {until} within {timeout:g} s")
+        raise WaitTimeout(f"{plural(len(refs), 'session')} did not reach status {until} within {timeout:g} s")
     if not reached:
-        raise IllegalState(f"it cannot come to {until} any more")
+        raise IllegalState(f"{plural(len(refs), 'session')} can no longer reach status {until}")

@@ -1,10 +1,11 @@
-"""Say in a few sentences what a session is about.
+"""Summarize a session in a few sentences.
 
-By a model when the configuration names one (claude.what), else by its last words and tools; the last line says
-by whom. Either way it is made of what agents wrote: believe it as far as you believe them.
+If the configuration names a model (claude.what), the model writes the summary. Otherwise the summary quotes the latest
+prompt, answer and tool. The last line says who wrote it. Every summary is based on texts of the agent and may be
+wrong.
 
 \b
-Example:
+Examples:
   sm what engineer-login
 """
 
@@ -27,6 +28,6 @@ def command(session: str, call: Call) -> None:
 
 
 def what_block(what: JsonObject) -> list[str]:
-    reason = f"; no summary was made: {line(what['reason'])}" if what["reason"] else ""
+    reason = f"; no model used: {line(what['reason'])}" if what["reason"] else ""
     summary = [agent_line(text) for text in what["summary"].splitlines()]
     return [*summary, f"(by {line(what['made_by'])}{reason})"]

@@ -1,10 +1,10 @@
-"""Show what a session's status rests on.
+"""Explain a session's status, or who answered a request.
 
-Each source with what it says, since when, and whether it was believed. Or, of a request (r57), how it stands and
-who decided: a person, a session, whoever sat at the terminal, or a rule of the configuration and what it matched.
+For a session: each source, what it reported, since when, and whether it was believed. For a request (r57): its state
+and who decided it: you, an agent, somebody at the terminal, or a rule of the configuration.
 
 \b
-Example:
+Examples:
   sm why engineer-login
   sm why r57
 """
@@ -19,15 +19,15 @@ from sm.cli.display.requests import expires, explanation, request_head
 from sm.cli.display.sessions import label, status_of
 from sm.cli.display.text import JsonObject, age, line, seconds_since, span
 from sm.cli.options import REQUEST_NAME, requests_and_sessions
-from sm.client.http import quoted, session_path
+from sm.client.http import percent_encode, session_path
 
 
 @click.command(help=__doc__)
-@click.argument("session", metavar="REQUEST|ID", shell_complete=requests_and_sessions)
+@click.argument("session", metavar="REQUEST|SESSION", shell_complete=requests_and_sessions)
 @json_option
 def command(session: str, call: Call) -> None:
     if REQUEST_NAME.fullmatch(session):
-        call.get(f"/v1/requests/{quoted(session)}", lambda request: request_block(request, now()))
+        call.get(f"/v1/requests/{percent_encode(session)}", lambda request: request_block(request, now()))
     else:
         call.get(session_path(session, "/why"), lambda why: why_block(why, now()))
 
@@ -37,13 +37,13 @@ def why_block(why: JsonObject, at: datetime) -> list[str]:
     source = f"{line(why['status_source'])}, {age(why['status_at'], at)}"
     lines = [
         f"{label(why)} | {status_of(why, at)}",
-        f"Because:  {line(why['status_reason'] or 'nobody has said why')} ({source})",
+        f"Because:  {line(why['status_reason'] or 'no reason was given')} ({source})",
     ]
     if why["status_stale"]:
-        lines.append("Doubt:    nothing has confirmed it for too long; it may be otherwise by now")
+        lines.append("Stale:    no source has confirmed this status recently; it may have changed")
     if why["evidence"]:
         rows = [
-            (line(item["source"]), f"says {line(item['says'])}", _when(item, at), _belief(item))
+            (line(item["source"]), f"reports {line(item['says'])}", _when(item, at), _belief(item))
             for item in why["evidence"]
         ]
         lines += ["Evidence:", *(f"  {row}" for row in table_lines(Table(rows, aligned=3), "  "))]

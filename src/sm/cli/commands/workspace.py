@@ -17,50 +17,52 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @click.group()
 def command() -> None:
-    """Make and change workspaces: teams, each with a directory.
+    """Manage workspaces: teams of agents with a directory.
 
-    Agents of one workspace find, start and write to one another; those of another one do not exist for them. A
-    session belongs to the workspace that --workspace of sm spawn names, else to the one whose directory is the nearest
-    above its own; its children belong to the same.
+    Agents see and reach only the agents of their own workspace. They cannot create, change or delete workspaces.
+
+    A new session belongs to the workspace that sm spawn --workspace names. Without that option it belongs to its
+    parent's workspace; without a parent, to the workspace whose directory contains its working directory.
 
     \b
-    Example:
+    Examples:
       sm workspace create shop --working-dir ~/projects/shop --trust direct
     """
 
 
-_slug = click.argument("slug", metavar="SLUG", shell_complete=workspaces)
+_slug = click.argument("slug", metavar="WORKSPACE", shell_complete=workspaces)
 
 
 def _settings(command: Command) -> Command:
-    """Add the options of `create` and `set`, except the directory."""
-    names = "names with commas between, all, or none"
+    names = "names separated by commas, all, or none"
     for option in (
         click.option("--sandbox", metavar="KEY=VALUE", multiple=True,
-                     help="A setting of its container, as under sandbox: in the configuration; KEY= takes it away."),
+                     help="Sandbox setting, as in the section sandbox of config.yaml; KEY= removes it. Repeatable."),
         click.option("--strict-mcps/--no-strict-mcps", default=None,
-                     help="Whether its sessions get no MCP servers but those that sm gives them."),
-        click.option("--agents", metavar="NAMES", help="Agent types, likewise."),
-        click.option("--skills", metavar="NAMES", help="Skills, likewise."),
-        click.option("--mcps", metavar="NAMES", help=f"MCP servers that its sessions get: {names}."),
-        click.option("--trust", metavar="LEVEL", help="Of its sessions: sandboxed or direct; default: as configured."),
+                     help="Whether to block MCP servers that --mcps does not select."),
+        click.option("--agents", metavar="NAMES", help=f"Agent types that the sessions may spawn: {names}."),
+        click.option("--skills", metavar="NAMES", help=f"Skills of the sessions: {names}."),
+        click.option("--mcps", metavar="NAMES", help=f"MCP servers of the sessions: {names}."),
+        click.option("--trust", metavar="LEVEL",
+                     help="Trust level of the sessions: sandboxed, direct, or default (as configured)."),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
 @command.command()
-@click.argument("slug", metavar="SLUG")
-@click.option("--working-dir", metavar="DIR", required=True, help="Its directory.")
+@click.argument("slug", metavar="WORKSPACE")
+@click.option("--working-dir", metavar="PATH", required=True, help="Directory of the workspace.")
 @_settings
 @json_option
 def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
-    """Make a workspace.
+    """Create a workspace, or bring back a deleted one.
 
-    SLUG is 2 to 64 of a-z, 0-9 and dash. A workspace that was deleted comes back, with the sessions that it had.
+    WORKSPACE is a name of 2 to 64 characters: a-z, 0-9 and dashes, except at either end. A deleted workspace comes
+    back with its sessions.
 
     \b
-    Example:
+    Examples:
       sm workspace create shop --working-dir ~/projects/shop --trust direct
     """
     body = {"slug": slug, "working_dir": absolute(working_dir), **_body(settings)}
@@ -68,13 +70,15 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
 
 
 @command.command("list")
-@click.option("--deleted", is_flag=True, help="The deleted ones too.")
+@click.option("--deleted", is_flag=True, help="Include deleted workspaces.")
 @json_option
 def list_command(deleted: bool, call: Call) -> None:
-    """List the workspaces; in an agent, its own.
+    """List workspaces.
+
+    An agent sees only its own workspace.
 
     \b
-    Example:
+    Examples:
       sm workspace list
     """
     call.get("/v1/workspaces", _table, {"deleted": deleted})
@@ -84,10 +88,10 @@ def list_command(deleted: bool, call: Call) -> None:
 @_slug
 @json_option
 def show(slug: str, call: Call) -> None:
-    """Show everything about a workspace.
+    """Show the settings and sessions of a workspace.
 
     \b
-    Example:
+    Examples:
       sm workspace show shop
     """
     call.get(workspace_path(slug), _block)
@@ -95,21 +99,23 @@ def show(slug: str, call: Call) -> None:
 
 @command.command("set")
 @_slug
-@click.option("--working-dir", metavar="DIR", help="Another directory.")
+@click.option("--working-dir", metavar="PATH", help="New directory of the workspace.")
 @_settings
 @json_option
 def set_command(slug: str, working_dir: str | None, call: Call, **settings: Any) -> None:
-    """Change a workspace; it counts for what is started from then on.
+    """Change the settings of a workspace.
+
+    The change applies to sessions that start later. Settings that are not given stay as they are.
 
     \b
-    Example:
+    Examples:
       sm workspace set shop --mcps files,browser --trust sandboxed
     """
     body = _body(settings)
     if working_dir is not None:
         body["working_dir"] = absolute(working_dir)
     if not body:
-        raise UsageError("nothing to change", "sm workspace set --help shows what there is")
+        raise UsageError("no setting given", "list the settings: sm workspace set --help")
     call.post(workspace_path(slug), lambda workspace: _changed("Changed", workspace), body)
 
 
@@ -117,19 +123,18 @@ def set_command(slug: str, working_dir: str | None, call: Call, **settings: Any)
 @_slug
 @json_option
 def delete(slug: str, call: Call) -> None:
-    """Delete a workspace none of whose agents runs any more.
+    """Delete a workspace in which no agent is running.
 
-    Its sessions stay readable and its directory as it is; nothing new is started in it.
+    The records of its sessions and the files in its directory are kept. No new session can start in the workspace.
 
     \b
-    Example:
+    Examples:
       sm workspace delete shop
     """
     call.post(workspace_path(slug, "/delete"), lambda workspace: _changed("Deleted", workspace))
 
 
 def _body(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the request body from the options that were given."""
     body: dict[str, Any] = {}
     if settings["trust"] is not None:
         body["trust"] = None if settings["trust"] == "default" else settings["trust"]
@@ -151,7 +156,7 @@ def _names(kind: str, text: str) -> str | list[str]:
         return []
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError(f"--{kind} {text!r} names nothing", f"--{kind} none")
+        raise UsageError(f"--{kind} {text!r} contains no name", f"to allow none: --{kind} none")
     return names
 
 
@@ -182,7 +187,7 @@ def _block(workspace: JsonObject) -> list[str]:
         ("MCPs", _selection(capabilities["mcps"])),
         ("Skills", _selection(capabilities["skills"])),
         ("Agents", _selection(capabilities["agents"])),
-        ("Strict", "no other MCP servers than these" if workspace["strict_mcps"] else None),
+        ("Strict", "other MCP servers are blocked" if workspace["strict_mcps"] else None),
         ("Sandbox", ", ".join(f"{key}={value}" for key, value in workspace["sandbox"].items())),
         ("Created", workspace["created_at"]),
         ("Deleted", workspace["deleted_at"]),

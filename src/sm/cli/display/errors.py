@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import click
 
 from sm.errors import ExternalError, InternalError, RateLimited, SmError, StorageFull, UsageError
-from sm.paths import places
+from sm.paths import instance_paths
 from sm.wire import encode
 
 
@@ -49,7 +49,7 @@ def print_error(error: BaseException) -> int:
 
 
 def _format(error: SmError, *, as_json: bool) -> str:
-    """Format an error as text, or as the object of design section 13. The result ends with a newline.
+    """Format an error as text, or as the JSON error of docs/protocol.md. The result ends with a newline.
 
     An error may quote an agent, so the text has no control characters. Line breaks stay.
     """
@@ -58,9 +58,9 @@ def _format(error: SmError, *, as_json: bool) -> str:
         if isinstance(error, RateLimited):
             body["retry_after_s"] = error.retry_after_s
         return encode({"error": body}) + "\n"
-    from sm.core.text import folded, marked
+    from sm.core.text import escape_marks, folded
 
-    lines = [marked(folded(line, 4000)) for line in error.message.splitlines() or ["failed"]]
+    lines = [escape_marks(folded(line, 4000)) for line in error.message.splitlines() or ["failed"]]
     text = f"sm: {lines[0]}\n" + "".join(f"    {line}\n" for line in lines[1:])
     return text + (f"hint: {folded(error.hint, 4000)}\n" if error.hint else "")
 
@@ -85,7 +85,7 @@ def _internal_error(error: BaseException) -> InternalError:
 
     bug_id = os.urandom(4).hex()
     report = "".join(traceback.format_exception(error))
-    path = f"{places(os.environ).log}/bug-{bug_id}.txt"
+    path = f"{instance_paths(os.environ).log}/bug-{bug_id}.txt"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="replace") as stream:
@@ -94,4 +94,4 @@ def _internal_error(error: BaseException) -> InternalError:
         sys.stderr.write(report)
         path = "the lines above"
     name = type(error).__name__
-    return InternalError(f"a defect of sm itself ({name}), bug {bug_id}", f"please report it with {path}")
+    return InternalError(f"internal error {bug_id} ({name})", f"report the error with {path}")

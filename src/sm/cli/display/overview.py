@@ -2,14 +2,14 @@
 
 from datetime import datetime, tzinfo
 
-from sm.cli.display.text import JsonObject, line, span, unclaimed
+from sm.cli.display.text import JsonObject, escape_mark, line, span
 
 
 def overview(status: JsonObject) -> list[str]:
-    """Format the output of `sm status` without an ID."""
+    """Format the output of `sm status` without SESSION."""
     daemon = status["daemon"]
     counts = [f"{count} {line(name)}" for name, count in status["sessions"].items() if count]
-    inbox = [f"           {unclaimed(line(text))}" for text in status["inbox_lines"] if text.strip()]
+    inbox = [f"           {escape_mark(line(text))}" for text in status["inbox_lines"] if text.strip()]
     lines = [
         f"Inbox:     {status['inbox']}{' (sm inbox --take)' if status['inbox'] else ''}",
         *inbox,
@@ -19,7 +19,7 @@ def overview(status: JsonObject) -> list[str]:
         f"Requests:  {status['requests_open']} open{' (sm requests)' if status['requests_open'] else ''}",
         f"Dead letters: {status['dead_letters']}",
     ]
-    return lines + [f"Trouble:   {line(trouble)}" for trouble in status["trouble"]]
+    return lines + [f"Problem:   {line(trouble)}" for trouble in status["trouble"]]
 
 
 def log_line(record: JsonObject, zone: tzinfo | None) -> str:

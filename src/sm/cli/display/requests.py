@@ -12,7 +12,7 @@ from datetime import datetime
 from sm.cli.display.text import JsonObject, age, columns, line, span
 from sm.wire import encode
 
-_BY = {"rule": "by a rule", "terminal": "at its terminal"}
+_BY = {"rule": "by a rule", "terminal": "in the terminal"}
 _DEPTH_MAX = 5
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}", re.ASCII)
 _PLAN = "ExitPlanMode"
@@ -23,14 +23,14 @@ def request_line(request: JsonObject) -> str:
     if request["state"] != "open":
         result = _result(request)
     elif request["answer"] is not None:
-        result = f"{_result(request)}, being handed over"
+        result = f"{_result(request)}, not yet received by the agent"
     else:
         result = ", or: ".join(_answer_commands(request))
     return f"{_subject(request)} - {result}"
 
 
 def _subject(request: JsonObject) -> str:
-    from sm.core.text import quoted  # marks where an agent's words end, for a command to type follows them
+    from sm.core.text import quoted  # marks the end of an agent's words, because a command to type follows
 
     if request["kind"] == "question":
         subject = " / ".join(map(_question, request["questions"]))
@@ -42,7 +42,7 @@ def _subject(request: JsonObject) -> str:
     else:
         arguments = encode(request["arguments"]) if request["arguments"] else ""
         subject = quoted(f"{request['tool'] or 'a tool'} {arguments}".rstrip())
-    return f"{subject} (cut: sm attach {request['session_id']})" if request.get("cut") else subject
+    return f"{subject} (shortened, see: sm attach {request['session_id']})" if request.get("cut") else subject
 
 
 def _question(question: JsonObject) -> str:
@@ -51,7 +51,7 @@ def _question(question: JsonObject) -> str:
     options = ", ".join(f"{n}: {quoted(option, 40)}" for n, option in enumerate(question["options"], 1))
     if not options:
         return quoted(question["question"])
-    return f"{quoted(question['question'])} [{'several of ' if question.get('multiple') else ''}{options}]"
+    return f"{quoted(question['question'])} [{'any of ' if question.get('multiple') else ''}{options}]"
 
 
 def _plan(request: JsonObject) -> str | None:
@@ -86,14 +86,16 @@ def _result(request: JsonObject) -> str:
 def explanation(request: JsonObject) -> str:
     """Explain the state of a request, for `sm why`: the decision first."""
     if request["answer"] is None and request["state"] == "open":
-        return f"nobody has answered yet (sm requests {request['request_id']} shows what to type)"
-    return verdict(request) + ("; its dialog has not taken it yet" if request["state"] == "open" else "")
+        return f"not answered yet (to answer: sm requests {request['request_id']})"
+    return verdict(request) + (
+        "; the dialog has not accepted the answer yet" if request["state"] == "open" else ""
+    )
 
 
 def verdict(request: JsonObject) -> str:
     answer = request["answer"]
     if answer is None:
-        return _without_answer(request, "nobody has said why")
+        return _without_answer(request, "no reason was given")
     is_rule = request["answered_by"] == "rule"
     text = line((request["reason"] if is_rule else " / ".join(answer["answers"]) or answer["message"]) or "")
     return f"{_decision(request)} {_by(request)}{f': {text}' if text else ''}{_interrupted(request)}"
@@ -117,7 +119,7 @@ def _by(request: JsonObject) -> str:
 
 
 def _interrupted(request: JsonObject) -> str:
-    """Tell an answer by `sm interrupt`, whose key declines a dialog, from an answer at the terminal."""
+    """Quote the reason if `sm interrupt` declined the dialog, and no person at the terminal; empty otherwise."""
     reason = line(request["reason"] or "")
     return f" ({reason})" if request["answered_by"] == "terminal" and "interrupted" in reason else ""
 
@@ -141,7 +143,7 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
     """Format a request in full, with all commands that answer it. Wraps quotations at `width` unless None."""
     lines = [request_head(request, at)]
     if request.get("agent"):
-        lines.append(f"Asks:      its sub-agent {line(request['agent'])}")
+        lines.append(f"Asked by:  sub-agent {line(request['agent'])}")
     if request["kind"] == "permission":
         lines.append(f"Tool:      {line(request['tool'] or 'unknown')}")
         plan = _plan(request)
@@ -153,18 +155,17 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
         for number, question in enumerate(request["questions"], 1):
             lines += _question_block(request, number, question, width)
     if request.get("cut"):
-        lines.append(f"Cut:       this is not all of it; sm attach {request['session_id']} shows the dialog")
+        lines.append(f"Shortened: sm attach {request['session_id']} shows the whole dialog")
     if request["state"] != "open" or request["answer"] is not None:
         return [*lines, f"Because:   {explanation(request)}"]
     commands = _question_commands(request) if request["kind"] == "question" else _answer_commands(request)
-    lines += [f"{'' if number else 'Type:':<10} {text}" for number, text in enumerate(commands)]
+    lines += [f"{'' if number else 'Answer:':<10} {text}" for number, text in enumerate(commands)]
     if request["expires_at"]:
         lines.append(f"Expires:   {expires(request, at)}")
     return lines
 
 
 def _question_commands(request: JsonObject) -> list[str]:
-    """List the commands that answer questions, by option or with free text."""
     if request.get("cut"):
         return _answer_commands(request)
     name, questions = request["request_id"], request["questions"]
@@ -183,7 +184,7 @@ def _question_block(
         yield "Result:"
     else:
         title = "Question:" if len(request["questions"]) == 1 else f"Question {number}:"
-        several = " several options may be chosen, as in '1,2'" if question.get("multiple") else ""
+        several = " choose one or more options, for example '1,2'" if question.get("multiple") else ""
         yield f"{title:<10}{several}".rstrip()
     yield from _quotation(question["question"], 1, width)
     for index, option in enumerate(question["options"]):
@@ -192,7 +193,6 @@ def _question_block(
 
 
 def _description(request: JsonObject, question: int, option: int) -> str:
-    """Return the agent's description of an option; empty without one."""
     value: object = request["arguments"]
     for step in ("questions", question, "options", option, "description"):
         if isinstance(value, Mapping):

@@ -59,38 +59,38 @@ def session_table(
     return Table(cells, aligned=2, empty=empty, colours=colours)
 
 
-def flat(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
+def flat_rows(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     return [("", session) for session in sessions]
 
 
-def nested(sessions: Sequence[JsonObject], depth: int = 0) -> list[tuple[str, JsonObject]]:
+def tree_rows(sessions: Sequence[JsonObject], depth: int = 0) -> list[tuple[str, JsonObject]]:
     """Format sessions, with the `children` inside them, as rows of a tree."""
     rows: list[tuple[str, JsonObject]] = []
     for session in sessions:
         rows.append(("  " + "   " * (depth - 1) + "└─ " if depth else "", session))
-        rows += nested(session.get("children") or [], depth + 1)
+        rows += tree_rows(session.get("children") or [], depth + 1)
     return rows
 
 
-def tree(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
+def tree_rows_of_list(sessions: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Format a flat list as rows of a tree. A session whose parent is not in the list is a root."""
     known = {session["session_id"]: {**session, "children": []} for session in sessions}
     roots: list[JsonObject] = []
     for session in known.values():
         parent = known.get(session["parent_session_id"])
         (roots if parent is None else parent["children"]).append(session)
-    return nested(roots)
+    return tree_rows(roots)
 
 
 def session_block(session: JsonObject, now: datetime) -> list[str]:
-    """Format one session in full, for `sm status ID` and `sm me`."""
+    """Format one session in full, for `sm status SESSION` and `sm me`."""
     status = f"{status_of(session, now)}, {age(session['status_at'], now)}"
     agent = [line(session["agent_type"]), f"provider {line(session['provider'])}"]
     if session["model"]:
         agent.append(f"model {line(session['model'])}")
     trust = line(session["effective_mode"])
     if session["effective_mode"] != session["trust_level"]:
-        trust += f" (asked for {line(session['trust_level'])})"
+        trust += f" (requested: {line(session['trust_level'])})"
     facts = [
         ("Status", f"{status} ({line(session['status_source'])}: {line(session['status_reason'] or '-')})"),
         ("Agent", ", ".join(agent)),

@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 JsonObject = Mapping[str, Any]
-"""An object of the daemon's answer (design section 13)."""
+"""An object of the daemon's answer."""
 
 # C0 except tab, DEL, C1, surrogates; bidirectional overrides and isolates, which change the displayed order.
 _CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
@@ -33,18 +33,18 @@ def plain_line(text: str) -> str:
     return text if text.isprintable() else re.sub(_CONTROLS, "", text)
 
 
-def unclaimed(text: str) -> str:
+def escape_mark(text: str) -> str:
     """Put `> ` before a line that imitates the daemon's own lines."""
     if text.isascii() and "[sm]" not in text.lower():
         return text
-    from sm.core.text import marked
+    from sm.core.text import escape_marks
 
-    return marked(text)
+    return escape_marks(text)
 
 
 def agent_line(text: str) -> str:
-    """Make a line of an agent, or of its terminal, safe to print on a line of its own."""
-    return unclaimed(plain_line(text))
+    """Make a line of an agent, or of its terminal, safe to print on a separate line."""
+    return escape_mark(plain_line(text))
 
 
 def json_text(text: str) -> str:

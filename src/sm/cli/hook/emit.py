@@ -41,7 +41,7 @@ _READ_MAX_BYTES = 8 << 20
 _WHOLE_MAX_BYTES = 64 * 1024
 """A larger event is cut down, so that the output of a tool never blocks the daemon's event loop."""
 _DEPTH_MAX = 90
-"""Members nested deeper are omitted, for the daemon would refuse the event."""
+"""Members nested deeper are omitted, because the daemon would refuse the event."""
 _PARSER_DEPTH_MAX = 6_000
 """A deeper event is dropped. The parser takes about 150 bytes of stack for each level."""
 
@@ -80,7 +80,7 @@ def stdout_closed(within_s: float = 0.0) -> bool:
 
 
 def stamp(at_ns: int) -> str:
-    """Format a Unix time as in the protocol, to the microsecond. `datetime` would cost 5 ms."""
+    """Format nanoseconds since the epoch as a time of the protocol. Importing `datetime` would take 5 ms."""
     seconds, rest_ns = divmod(at_ns, 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest_ns // 1000:06}Z"
 

@@ -35,9 +35,11 @@ def write(
     """
     session_id = instance.session_id or ""
     if len(session_id) != 8 or not set(session_id) <= set("0123456789abcdef"):
-        raise DaemonUnavailable("no daemon answers, and SM_SESSION_ID names no session", "sm daemon start")
+        raise DaemonUnavailable(
+            "the daemon does not respond, and SM_SESSION_ID is not a session id", "sm daemon start"
+        )
     _check(action, body)
-    directory = f"{instance.places.spool}/{session_id}"
+    directory = f"{instance.paths.spool}/{session_id}"
     text = encode(
         {
             "key": key,
@@ -50,11 +52,12 @@ def write(
     name = f"{time.time_ns()}-{os.urandom(4).hex()}.json"
     hidden = f"{directory}/.{name}"
     try:
-        for path in (instance.places.spool, directory):
+        for path in (instance.paths.spool, directory):
             os.makedirs(path, 0o700, exist_ok=True)
         if _size(directory) + len(text) > max_bytes:
             raise LimitReached(
-                f"the daemon is away and the spool of session {session_id} is full", "sm daemon start"
+                f"the daemon does not respond, and the spool of session {session_id} is full",
+                "sm daemon start",
             )
         file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "wb") as stream:
@@ -66,7 +69,8 @@ def write(
     except OSError as error:
         remove(hidden)
         raise StorageFull(
-            f"the daemon is away and the report cannot be kept: {error.strerror}", "sm daemon start"
+            f"the daemon does not respond, and the report cannot be stored: {error.strerror}",
+            "sm daemon start",
         ) from None
     return f"{directory}/{name}"
 
@@ -87,23 +91,23 @@ def _check(action: str, body: "Mapping[str, object]") -> None:
     """Refuse a text now that the daemon would refuse later, when the caller is gone. Raises InvalidText."""
     if action == "hook":
         return  # nobody reads the error of a hook
-    from sm.core.text import NOTE_MAX, REPORT_MAX, accepted
+    from sm.core.text import NOTE_MAX, REPORT_MAX, validate_text
 
     if action == "note":
-        accepted(str(body["text"]), "note", NOTE_MAX, one_line=True)
+        validate_text(str(body["text"]), "note", NOTE_MAX, one_line=True)
     elif body["message"] is not None:
-        accepted(str(body["message"]), "message", REPORT_MAX)
+        validate_text(str(body["message"]), "message", REPORT_MAX)
 
 
 def _token(environ: "Mapping[str, str]") -> str:
-    """Read the session's token. Raises DaemonUnavailable without one, for the daemon would refuse the report."""
+    """Read the session's token. Raises DaemonUnavailable without one: the daemon would refuse the report."""
     try:
         token = read_token(environ.get("SM_TOKEN_FILE", ""))
     except OSError:
         token = ""
     if not token:
         raise DaemonUnavailable(
-            "no daemon answers, and without the file that SM_TOKEN_FILE names no report can be kept",
+            "the daemon does not respond, and reports cannot be stored without the token file (SM_TOKEN_FILE)",
             "sm daemon start",
         )
     return token

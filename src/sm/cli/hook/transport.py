@@ -37,7 +37,7 @@ def is_final(status: int) -> bool:
 
 
 def _token() -> str:
-    """Read the session's token; empty when it cannot be read, so that the daemon refuses the event for good."""
+    """Read the session's token; empty when it cannot be read, so that the daemon refuses the event."""
     try:
         return read_token(posix.environ[b"SM_TOKEN_FILE"])
     except OSError:
@@ -52,5 +52,5 @@ def spool(body: "dict[str, object]", key: str, emitted_at: str) -> None:
     from sm.cli.instance import Instance
 
     instance = Instance(os.environ)
-    if instance.own_socket:
+    if instance.has_default_socket:
         write(instance, "hook", body, key, emitted_at=emitted_at, max_bytes=HOOKS_MAX_BYTES, durable=False)

@@ -1,4 +1,4 @@
-"""Claude Code as an agent (CC: measured with 2.1.197)."""
+"""The provider for Claude Code. "Measured" in this package means: with claude 2.1.197."""
 
 import os
 
@@ -6,10 +6,10 @@ from sm.config import Config, read_briefing
 from sm.providers.claude.briefing import TEMPLATE
 from sm.providers.claude.plan import ClaudeProvider
 
-__all__ = ["ClaudeProvider", "configured"]
+__all__ = ["ClaudeProvider", "make_provider"]
 
 
-def configured(config: Config) -> ClaudeProvider:
+def make_provider(config: Config) -> ClaudeProvider:
     """The provider for this configuration. Raises ConfigError when the configured briefing is unreadable."""
     path = config.claude.briefing
     return ClaudeProvider(

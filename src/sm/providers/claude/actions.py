@@ -66,7 +66,7 @@ _MARKS: Mapping[MarkKind, tuple[str, str]] = {
     MarkKind.REJECTED: ("mark", "a person rejected the tool"),
     MarkKind.API_ERROR: ("mark", "{detail}: {text}"),
     MarkKind.ENQUEUED: ("mark", "queued: {text}"),
-    MarkKind.WITHDRAWN: ("mark", "taken back: {text}"),
+    MarkKind.WITHDRAWN: ("mark", "removed from the queue: {text}"),
     MarkKind.REFUSED: ("mark", "a hook refused a prompt: {detail}"),
     MarkKind.STOPPED: ("mark", "a hook stopped the turn: {detail}"),
     MarkKind.COMMAND: ("mark", "command {text}"),

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from sm.core.requests import Answer, Question, Request
 from sm.core.states import RequestKind
-from sm.core.text import marked
+from sm.core.text import escape_marks
 from sm.providers.claude import values
 from sm.providers.readers import Dialog
 
@@ -46,7 +46,7 @@ def plan_of(tool: str, arguments: Mapping[str, Any]) -> str | None:
     if tool != PLANS:
         return None
     plan = arguments.get("plan")
-    return plan if _is_text(plan) else "its text is on the screen only"
+    return plan if _is_text(plan) else "the text of the plan is only on the screen"
 
 
 def decision(request: Request, by: str) -> str | None:
@@ -64,18 +64,18 @@ def decision(request: Request, by: str) -> str | None:
             refusal = f"{by} said no"
             decided = {
                 "behavior": "deny",
-                "message": marked(f"{refusal}: {answer.message}") if answer.message else refusal,
+                "message": escape_marks(f"{refusal}: {answer.message}") if answer.message else refusal,
             }
         case RequestKind.PERMISSION if request.tool != _ASKS:
             decided = {"behavior": "allow"}
-        case RequestKind.QUESTION if not request.cut and (arguments := _answered(request, answer)):
+        case RequestKind.QUESTION if not request.cut and (arguments := _answered_arguments(request, answer)):
             decided = {"behavior": "allow", "updatedInput": arguments}
         case _:
             return None
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decided}})
 
 
-def _answered(request: Request, answer: Answer) -> Mapping[str, object] | None:
+def _answered_arguments(request: Request, answer: Answer) -> Mapping[str, object] | None:
     """The arguments with answers, as claude's own dialog completes them. The question text is the key of an answer."""
     arguments = request.arguments or {}
     questions = _questions(arguments)
@@ -83,7 +83,7 @@ def _answered(request: Request, answer: Answer) -> Mapping[str, object] | None:
     if not questions or not len(texts) == len(questions) == len(answer.answers):
         return None
     answers = {
-        question.question: words if words in question.options else marked(words)
+        question.question: words if words in question.options else escape_marks(words)
         for question, words in zip(questions, answer.answers, strict=True)
     }
     return {**arguments, "answers": answers}

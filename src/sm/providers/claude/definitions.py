@@ -22,12 +22,12 @@ class ClaudeDefinitions:
         usable = directory.startswith("/") and "\0" not in directory
         return f"{directory.rstrip('/')}/agents" if usable else None
 
-    def applied(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
+    def apply(self, definition: Definition) -> tuple[AgentConfig, tuple[str, ...]]:
         warnings: list[str] = []
         tools, left_out = _tools(definition.tools)
         if left_out:
             warnings.append(
-                f"`tools`: {', '.join(left_out)} is left out: a tool is given whole or not at all"
+                f"`tools`: {', '.join(left_out)} is ignored: sm cannot restrict a tool to a pattern"
             )
         if tools is not None and "Bash" not in tools:
             warnings.append("without Bash in `tools` it cannot report: sm complete, sm ask")

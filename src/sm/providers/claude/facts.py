@@ -68,13 +68,13 @@ class MarkKind(StrEnum):
     REJECTED = "rejected"
     """A person refused a tool. text: the text for the model."""
     API_ERROR = "api_error"
-    """The turn failed for good. detail: the kind of error (`server_error`, `rate_limit`, ...)."""
+    """The turn failed after all retries. detail: the kind of error (`server_error`, `rate_limit`, ...)."""
     ENQUEUED = "enqueued"
     """A message waits in the agent's queue. Confirms delivery to a busy agent."""
     DEQUEUED = "dequeued"
     """Some queued message begins a turn (its PROMPT has the text)."""
     REMOVED = "removed"
-    """Some queued message left the queue without a turn of its own (its CONSUMED has the text)."""
+    """Some queued message left the queue without a separate turn (its CONSUMED has the text)."""
     WITHDRAWN = "withdrawn"
     """A person moved a queued message back into the input box, unread."""
     CONSUMED = "consumed"
@@ -82,7 +82,7 @@ class MarkKind(StrEnum):
     REFUSED = "refused"
     """A user's hook withheld a prompt from the model. text: the prompt, if known. detail: the hook's words."""
     STOPPED = "stopped"
-    """A user's hook stopped the turn of the last PROMPT, which is read with the next. detail: the hook's words."""
+    """A user's hook stopped the turn of the last PROMPT. The next turn reads it too. detail: the hook's words."""
     COMMAND = "command"
     """A slash command with its arguments, or `!command`. May begin a turn."""
     COMMAND_OUTPUT = "command_output"
@@ -139,7 +139,7 @@ class _Line:
         may_be_message = (
             kind in _INPUTS and MARK in text and not text.startswith(_TASK) and len(text) <= WHOLE_MAX
         )
-        whole = values.mended(text) if may_be_message else ""
+        whole = values.replace_surrogates(text) if may_be_message else ""
         has_parent = kind is MarkKind.PROMPT and "parentUuid" in self.value
         parent = values.name(self.value["parentUuid"]) if has_parent else None
         return Mark(
@@ -218,7 +218,7 @@ def _tool_use(line: _Line, block: Mapping[str, Any]) -> Iterator[Fact]:
     if not id or not name:
         return
     given = values.mapping(block.get("input"))
-    yield ToolUse(id, name, line.at or "", values.shortened(given), line.sidechain)
+    yield ToolUse(id, name, line.at or "", values.shorten_arguments(given), line.sidechain)
     # TodoWrite has a separate list for each sub-agent; the Task tools have one list for the session.
     if name == "TodoWrite" and isinstance(given.get("todos"), list) and not line.sidechain:
         yield todo_list(given["todos"])
@@ -233,7 +233,7 @@ def _user(line: _Line) -> Iterator[Fact]:
     if text.startswith("[Request interrupted by user"):
         yield line.mark(MarkKind.INTERRUPTED, text)
     elif not results and line.value.get("isCompactSummary") is not True:
-        yield from _spoken(line, text)
+        yield from _prompt_marks(line, text)
 
 
 def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Iterator[Fact]:
@@ -256,13 +256,13 @@ _OUTPUT_TAGS = ("local-command-stdout", "local-command-stderr", "bash-stdout", "
 _STYLE = re.compile("\x1b\\[[0-9;:]*m")
 
 
-def _spoken(line: _Line, text: str) -> Iterator[Mark]:
+def _prompt_marks(line: _Line, text: str) -> Iterator[Mark]:
     """Classify a user line without results: a command, its output, or a prompt."""
     if text.lstrip().startswith("<"):  # otherwise a prompt that quotes a tag
-        name, typed = _within(text, "command-name"), _within(text, "bash-input")
-        output = [inside for tag in _OUTPUT_TAGS if (inside := _within(text, tag)) is not None]
+        name, typed = _tag_content(text, "command-name"), _tag_content(text, "bash-input")
+        output = [inside for tag in _OUTPUT_TAGS if (inside := _tag_content(text, tag)) is not None]
         if name is not None:
-            yield line.mark(MarkKind.COMMAND, f"{name} {_within(text, 'command-args') or ''}".strip())
+            yield line.mark(MarkKind.COMMAND, f"{name} {_tag_content(text, 'command-args') or ''}".strip())
             return
         if typed is not None:
             yield line.mark(MarkKind.COMMAND, f"!{typed}")
@@ -279,7 +279,7 @@ def _spoken(line: _Line, text: str) -> Iterator[Mark]:
         yield line.mark(MarkKind.PROMPT, text, source)
 
 
-def _within(text: str, tag: str) -> str | None:
+def _tag_content(text: str, tag: str) -> str | None:
     """The content of the first `<tag>`. Uses `find`, because a pattern would backtrack on a thousand open tags."""
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>", start)
@@ -308,7 +308,7 @@ def _system(line: _Line) -> Iterator[Fact]:
                 line.sidechain,
             )
         case "local_command" if content.lstrip().startswith("<"):
-            yield from _spoken(line, content)
+            yield from _prompt_marks(line, content)
         case "informational" if content.startswith("Unknown command"):
             yield _output(line, content)
         case "informational" if value.get("preventContinuation") is True:

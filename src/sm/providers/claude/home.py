@@ -1,6 +1,6 @@
-"""Reads claude's files of its user, but never credentials.
+"""Reads the files that claude keeps for its user, but never credentials.
 
-Source: CC 1 and 5, measured with 2.1.197.
+Measured with 2.1.197.
 """
 
 import json
@@ -31,7 +31,7 @@ class ClaudeHome:
         self.credentials = f"{self.directory}/.credentials.json"
         """Never open this file; only check that it exists."""
 
-    def running(self) -> list[int]:
+    def running_pids(self) -> list[int]:
         """The pids of the running claudes that use this directory."""
         pids = []
         try:
@@ -64,10 +64,10 @@ def read_object(path: str) -> tuple[dict[str, Any], os.stat_result]:
         value = json.loads(content.data)
     except (ValueError, RecursionError):
         raise ExternalError(
-            f"{path} is not JSON", "start claude in a terminal: it offers to mend it"
+            f"{path} is not JSON", "start claude in a terminal and let it repair the file"
         ) from None
     if not isinstance(value, dict):
-        raise ExternalError(f"{path} holds no JSON object")
+        raise ExternalError(f"{path} does not contain a JSON object")
     return value, content.status
 
 

@@ -31,7 +31,7 @@ _Observe: TypeAlias = Callable[..., Observation]
 
 def tool_of(name: str, arguments: object) -> str:
     """A tool use in one line: `Bash: npm test`, `Write → tests/api.test.ts`."""
-    given = values.shortened(values.mapping(arguments))
+    given = values.shorten_arguments(values.mapping(arguments))
     return tool_line(ToolUse("", folded(name, 80), "", given))
 
 
@@ -65,7 +65,7 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
             whole = len(prompt) < _PROMPT_CUT_AT
             accepted = AcceptedInput(prompt, at, hook=name) if is_input and whole and not sub else None
             return replace(
-                here, observation=observe(Activity.BUSY, "a turn begins", opens=is_input), accepted=accepted
+                here, observation=observe(Activity.BUSY, "a turn began", opens=is_input), accepted=accepted
             )
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PermissionDenied":
             tool = tool_of(values.string(payload.get("tool_name")), payload.get("tool_input"))
@@ -78,10 +78,10 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
                 tool_digest=_digest(payload) if begins else "",
                 tool_ended=use
                 if name.startswith("Post")
-                else None,  # the transcript tells who denied the use
+                else None,  # the transcript shows who denied the use
             )
         case "PermissionRequest":
-            blocked = observe(Activity.BLOCKED, _asked(payload))
+            blocked = observe(Activity.BLOCKED, _permission_reason(payload))
             return replace(
                 HookEvent(name) if sub else here, observation=blocked, tool_digest=_digest(payload)
             )
@@ -92,15 +92,15 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "StopFailure" if not sub:
             words = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
             why = ": ".join(filter(None, words))
-            return replace(here, observation=observe(Activity.IDLE, f"its turn failed: {why}", final=True))
+            return replace(here, observation=observe(Activity.IDLE, f"the turn failed: {why}", final=True))
         case "SubagentStart":
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
-            return HookEvent(name, observe(Activity.BUSY, f"a sub-agent starts: {kind}"))
+            return HookEvent(name, observe(Activity.BUSY, f"a sub-agent started: {kind}"))
         case "PreCompact":
-            return replace(here, observation=observe(Activity.BUSY, "it compacts its conversation"))
+            return replace(here, observation=observe(Activity.BUSY, "claude is compacting the conversation"))
         case "PostCompact" if values.string(payload.get("trigger")) == "manual":
             return replace(
-                here, observation=observe(Activity.IDLE, "its conversation is compacted", final=True)
+                here, observation=observe(Activity.IDLE, "the conversation was compacted", final=True)
             )
         case _:
             return HookEvent(name)
@@ -114,13 +114,13 @@ def _session_start(
         case "compact":
             return HookEvent(here.name, model=model)
         case "clear":
-            cleared = observe(Activity.IDLE, "its conversation was cleared", final=True)
+            cleared = observe(Activity.IDLE, "the conversation was cleared", final=True)
             return replace(here, observation=cleared, model=model, started=True)
         case "startup" if expects_turn:
-            first = replace(observe(Activity.BUSY, "it starts with its prompt"), patience_s=FIRST_TURN_S)
+            first = replace(observe(Activity.BUSY, "claude started with a prompt"), patience_s=FIRST_TURN_S)
             return HookEvent(here.name, first, model=model, ready=True, started=True)
         case _:  # after a resume or fork, the event names the original conversation
-            waits = observe(Activity.IDLE, "it waits for its first input", final=True)
+            waits = observe(Activity.IDLE, "claude waits for its first input", final=True)
             return HookEvent(here.name, waits, model=model, ready=True, started=True)
 
 
@@ -128,13 +128,13 @@ def _digest(payload: Mapping[str, Any]) -> str:
     return values.digest(values.word(payload.get("tool_name")), payload.get("tool_input"))
 
 
-def _asked(payload: Mapping[str, Any]) -> str:
+def _permission_reason(payload: Mapping[str, Any]) -> str:
     tool, arguments = values.string(payload.get("tool_name")), payload.get("tool_input")
     if tool == "AskUserQuestion":
-        return f"it asks: {folded(_first_question(arguments), 200)}"
+        return f"claude asks: {folded(_first_question(arguments), 200)}"
     if tool == PLANS:
-        return "it asks to approve its plan"
-    return f"it asks for permission: {tool_of(tool, arguments)}"
+        return "claude asks for approval of its plan"
+    return f"claude asks for permission: {tool_of(tool, arguments)}"
 
 
 def _first_question(arguments: object) -> str:
@@ -145,7 +145,7 @@ def _first_question(arguments: object) -> str:
 def _notified(payload: Mapping[str, Any], observe: _Observe) -> Observation | None:
     match values.string(payload.get("notification_type")):
         case "idle_prompt":
-            return observe(Activity.IDLE, "it waits for input", final=True)
+            return observe(Activity.IDLE, "claude waits for input", final=True)
         case "elicitation_dialog":
             return observe(Activity.BLOCKED, folded(values.string(payload.get("message")), 200))
         case _:  # a permission: PermissionRequest came before, with more details
@@ -157,10 +157,10 @@ def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
     running = [task for task in tasks if task.get("status") == "running"]
     agents = sum(task.get("type") == "subagent" for task in running)
     if agents:
-        return observe(Activity.BUSY, f"its turn ended, sub-agents in the background: {agents}")
+        return observe(Activity.BUSY, f"the turn ended, sub-agents in the background: {agents}")
     shells = len(running)
     left = f", shells in the background: {shells}" if shells else ""
-    return observe(Activity.IDLE, f"its turn ended{left}", final=True)
+    return observe(Activity.IDLE, f"the turn ended{left}", final=True)
 
 
 def conversation_id(value: object) -> str | None:
@@ -169,8 +169,6 @@ def conversation_id(value: object) -> str | None:
 
 
 class ClaudeHookReader:
-    """`HookReader` for claude."""
-
     ending_event = "SessionEnd"
     event = staticmethod(read_hook)
     dialog = staticmethod(read_dialog)

@@ -1,6 +1,6 @@
 """Checks and maps the command-line options of claude. Pure.
 
-Source: `claude --help` and the hidden options of claude 2.1.197, and trials with it (CC 2).
+Source: `claude --help` and the hidden options of claude 2.1.197, and trials with it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,45 +15,45 @@ LEGACY: Mapping[str, tuple[str, ...]] = {
     "--plan": ("--permission-mode", "plan"),
     "--compact": (),
 }
-"""Options that claude does not have (exit code 1), and their replacements (seed 003)."""
+"""Options that claude does not have (exit code 1), and their replacements."""
 
-_OURS = "sm sets it itself"
-_BLIND = "sm would see nothing of what the agent does"
-_ELSEWHERE = "the agent would work in another place than sm started it in"
+_OURS = "sm sets this option"
+_BLIND = "sm could not observe the agent"
+_ELSEWHERE = "the agent would leave its directory and its terminal"
 
 _REFUSED: Mapping[str, str] = {
     "--session-id": _OURS,
-    "--settings": f"{_OURS}; put it into claude's own settings.json",
-    **dict.fromkeys(("--name", "-n"), "the session's name is sm spawn --name"),
+    "--settings": f"{_OURS}; change claude's own settings.json instead",
+    **dict.fromkeys(("--name", "-n"), "use sm spawn --name"),
     **dict.fromkeys(
         ("--append-system-prompt", "--append-system-prompt-file"),
-        f"{_OURS}; `prompt` of an agent type in config.yaml is added to it",
+        f"{_OURS}; set `prompt` of the agent type in config.yaml instead",
     ),
     **dict.fromkeys(
         ("--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr", "--teleport"),
-        "it goes on with another conversation than the session's",
+        "claude would resume a conversation of another session",
     ),
     **dict.fromkeys(("--cloud", "--remote", "--tmux"), _ELSEWHERE),
     **dict.fromkeys(
-        ("--worktree", "-w"), f"{_ELSEWHERE}; make the worktree first, then sm spawn --working-dir"
+        ("--worktree", "-w"), f"{_ELSEWHERE}; use sm spawn --worktree"
     ),
     **dict.fromkeys(
         (
             "--bg", "--background", "--print", "-p", "--init-only", "--rewind-files", "--help", "-h", "--version", "-v",
         ),
-        "it makes no session that stays",
+        "claude would exit instead of waiting for input",
     ),
     **dict.fromkeys(
         ("--output-format", "--input-format", "--sdk-url"),
-        "it is for --print only, and that makes no session that stays",
+        "the option needs --print, with which claude does not wait for input",
     ),
     "--no-session-persistence": _BLIND,
-    **dict.fromkeys(("--bare", "--safe-mode"), f"{_BLIND}, since no hook runs then"),
-    "--ax-screen-reader": f"{_BLIND}: its screen has another shape then",
+    **dict.fromkeys(("--bare", "--safe-mode"), f"{_BLIND}, because no hook would run"),
+    "--ax-screen-reader": f"{_BLIND}, because the screen would have another layout",
     **dict.fromkeys(
-        ("--prefill", "--prefill-b64"), "what stands in the input box holds back every message"
+        ("--prefill", "--prefill-b64"), "the text would stay in the input box, and sm could not deliver messages"
     ),
-    "--": "what follows it would be a prompt",
+    "--": "claude would read the words after it as a prompt",
 }  # fmt: skip
 """Refused options with their reasons."""
 
@@ -101,7 +101,7 @@ class Options:
     warnings: tuple[str, ...] = ()
 
 
-def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
+def merge_options(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
     """Merge layers of model and options. Later layers win, as in claude itself (measured).
 
     Raises UsageError for an option that sm sets itself or that prevents a session.
@@ -116,13 +116,13 @@ def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
         for argument in rest:
             name, _, value = argument.partition("=")
             if first and not argument.startswith("-"):
-                raise UsageError(f"{argument!r} is no option: claude would take it for a prompt")
+                raise UsageError(f"{argument!r} is not an option: claude would read it as a prompt")
             first = False
             _check(argument, name)
             if name == "--model":
                 chosen = value if "=" in argument else next(rest, "")
                 if not chosen or chosen.startswith("-"):
-                    raise UsageError(f"--model {chosen!r} is no name of a model")
+                    raise UsageError(f"invalid value for --model: {chosen!r}")
             elif argument in LEGACY:
                 kept += LEGACY[argument]
                 warnings[_legacy_warning(argument)] = None
@@ -131,7 +131,7 @@ def gathered(layers: Iterable[tuple[str | None, Sequence[str]]]) -> Options:
     return Options(tuple(kept), chosen, tuple(warnings))
 
 
-def kept(arguments: Sequence[str]) -> tuple[str, ...]:
+def resumable_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """The arguments of an adopted claude that also apply to later processes of its conversation.
 
     Parsed as in claude: a value follows its option, whatever its text, but multiple values end before the next `-`.
@@ -169,15 +169,15 @@ def _check(argument: str, name: str) -> None:
     short = argument[:2] if not argument.startswith("--") and " " not in argument else ""
     for option in (name, short):
         if option in _REFUSED:
-            raise UsageError(f"claude's option {option} cannot be used here: {_REFUSED[option]}")
+            raise UsageError(f"claude's option {option} cannot be used with sm: {_REFUSED[option]}")
 
 
 def _legacy_warning(argument: str) -> str:
     instead = " ".join(LEGACY[argument])
-    return f"claude has no option {argument}; {f'{instead} is used instead' if instead else 'it is left out'}"
+    return f"claude has no option {argument}; {f'sm uses {instead}' if instead else 'sm omits the option'}"
 
 
-def excused(environment: Mapping[str, str]) -> bool:
+def is_sandbox_environment(environment: Mapping[str, str]) -> bool:
     """Return whether claude treats this environment as a sandbox, in which root may bypass permissions.
 
     claude accepts only "1", not `yes` (measured).

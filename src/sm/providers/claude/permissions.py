@@ -10,8 +10,9 @@ _MODE = "--permission-mode"
 
 DEFAULT = "default"
 RANKS = {"plan": 0, "dontAsk": 1, DEFAULT: 2, "acceptEdits": 3, "auto": 4, BYPASS: 5}
-"""Order by the actions that need no approval, as in claude 2.1.197 except for dontAsk. dontAsk refuses actions for
-which default asks, so a parent could grant a child permissions that nobody grants to the parent. auto asks a model."""
+"""Order by the actions that need no approval, as in claude 2.1.197 except for dontAsk. dontAsk refuses the actions for
+which default asks. If it ranked above default, a parent in dontAsk could start a child in default and approve actions
+that claude refuses to the parent. auto asks a model."""
 _UNKNOWN = len(RANKS)
 
 
@@ -28,18 +29,19 @@ def mode_of(flags: Sequence[str]) -> str | None:
 
 
 def bypasses(flags: Sequence[str]) -> bool:
-    """Return whether claude bypasses permissions or may switch to that mode, both refused to root (measured)."""
+    """Return whether claude bypasses permissions or may switch to that mode. Claude refuses both to root (measured)."""
     return _MAY_SKIP in flags or mode_of(flags) == BYPASS
 
 
-def capped(
+def limit_to_parent(
     flags: Sequence[str], parent: Sequence[str], *, program: int = 1
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Limit `flags` to the permissions of a claude started with the flags `parent`. Returns flags and warnings.
 
     The result always sets the lower mode of both. Without a mode claude would use the settings of the user or project,
     and agents can write the latter (measured). So a child without a mode gets the parent's mode, and a parent without a
-    mode passes on `default`. A parent that bypasses permissions limits nothing.
+    mode passes on `default`, although its settings may have given it another one. A parent that bypasses permissions
+    limits no known mode.
 
     An unknown mode ranks highest for the child and lowest for the parent. The first `program` words are the program.
     The mode follows directly, so that no option can consume it as a value.
@@ -61,7 +63,9 @@ def capped(
 
 
 def _warning(what: str) -> str:
-    return f"{what}: its parent has no more; spawnable: true in the configuration lifts that"
+    return (
+        f"{what}: limited by the parent's permissions; to allow more, set spawnable: true for the agent type"
+    )
 
 
 def _without_mode(flags: Sequence[str]) -> tuple[str, ...]:

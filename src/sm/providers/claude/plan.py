@@ -1,6 +1,6 @@
 """Plans the processes of Claude Code, and interprets their exit. Pure, except for new ids.
 
-The command line (CC 2): program, model and configured options, then the options that sm sets for this process, then
+The command line: program, model and configured options, then the options that sm sets for this process, then
 `--` and the prompt. So another option always follows an option with several values (`--allowedTools A B`).
 """
 
@@ -19,13 +19,13 @@ from sm.core.usage import Usage
 from sm.errors import IllegalState, UsageError
 from sm.providers.base import AgentPlan, CapabilitySources, InputMethod, PlanContext, Provider
 from sm.providers.claude import trouble
+from sm.providers.claude.box_reader import ClaudeBoxReader
 from sm.providers.claude.briefing import TEMPLATE, briefing
-from sm.providers.claude.composer import ClaudeComposer
 from sm.providers.claude.definitions import ClaudeDefinitions
 from sm.providers.claude.home import ClaudeHome
 from sm.providers.claude.hooks import ClaudeHookReader, conversation_id
-from sm.providers.claude.options import BYPASS, excused, gathered, kept
-from sm.providers.claude.permissions import bypasses, capped
+from sm.providers.claude.options import BYPASS, is_sandbox_environment, merge_options, resumable_arguments
+from sm.providers.claude.permissions import bypasses, limit_to_parent
 from sm.providers.claude.pricing import context_window, cost_usd
 from sm.providers.claude.settings import session_settings
 from sm.providers.claude.setup import ClaudeSetup
@@ -37,7 +37,7 @@ from sm.providers.readers import Readers
 
 _NEVER_INHERITED = frozenset({
     # claude sets these for its child processes. With them another claude considers itself a part of the first one:
-    # no transcript, no state file, no resume (CC 2.4).
+    # no transcript, no state file, no resume (measured).
     "CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND",
     "CLAUDE_CODE_SESSION_NAME", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_AGENT",
     "CLAUDE_CODE_SSE_PORT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_EFFORT", "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR",
@@ -61,15 +61,15 @@ _ENDS_CLAUDE = frozenset({"exit", "quit", ":q", ":q!", ":wq", ":wq!"})
 class ClaudeProvider(Provider):
     """Starts Claude Code for the agent types under `claude.agent_configs`.
 
-    `agents`: their names; each `PlanContext` has their settings. `is_root`: the daemon runs as root. `inherited`:
-    variables that agents inherit from a shell. `template`: of the briefing.
+    `agents`: the names of these agent types; each `PlanContext` has the settings of one. `is_root`: the daemon runs as
+    root. `inherited`: variables that agents inherit from a shell. `template`: the template of the briefing.
     """
 
     name = "claude"
     has_turns = True
     interrupt_key = "Escape"
     never_inherited = _NEVER_INHERITED
-    composer = ClaudeComposer()
+    box_reader = ClaudeBoxReader()
     readers = Readers(ClaudeHookReader(), ClaudeStateReader(), ClaudeTranscriptReader(), ClaudeScreenReader())
 
     def __init__(
@@ -98,7 +98,7 @@ class ClaudeProvider(Provider):
     def agent_types(self) -> tuple[str, ...]:
         return self._agents
 
-    def configured(self, agent_type: str) -> AgentConfig | None:
+    def agent_config(self, agent_type: str) -> AgentConfig | None:
         return self._claude.agent_configs.get(agent_type)
 
     def capability_sources(self, environment: Mapping[str, str], around: Sequence[str]) -> CapabilitySources:
@@ -119,7 +119,7 @@ class ClaudeProvider(Provider):
         # Limits the built-in tools without granting permissions. An empty text means no tools, unknown names have no
         # effect, and the tools of MCP servers stay (measured).
         tools = () if agent.tools is None else ("--tools", ",".join(agent.tools))
-        options = gathered(
+        options = merge_options(
             (
                 (None, self._claude.default_args),
                 (agent.model, (*agent.args, *tools)),
@@ -134,7 +134,7 @@ class ClaudeProvider(Provider):
         prompt, prompt_file = request.prompt or "", None
         if prompt.strip() and self._claude.prompt_via == "file":
             prompt_file = prompt
-            prompt = f"Read the file {start.prompt_file} (SM_PROMPT_FILE names it): your task stands there."
+            prompt = f"Your task is in the file {start.prompt_file} (SM_PROMPT_FILE). Read that file first."
         own = self._session_options(start, reads=None if prompt_file is None else start.prompt_file)
         argv = (*flags, "--session-id", conversation, *own)
         return AgentPlan(
@@ -148,15 +148,14 @@ class ClaudeProvider(Provider):
         )
 
     def resume(self, start: PlanContext, flags: Sequence[str], conversation: str, *, fork: bool) -> AgentPlan:
-        """claude finds a conversation only from its original directory (CC 2).
+        """claude finds a conversation only from its original directory (measured).
 
         Raises IllegalState for an invalid id: the agent reports the id and could inject an option.
         """
         if conversation_id(conversation) is None:
             raise IllegalState(
-                f"session {start.session.id} says that it is in conversation {folded(conversation, 80)!r}, which is "
-                "no id of one",
-                "sm spawn starts a new one",
+                f"session {start.session.id} reported an invalid conversation id: {folded(conversation, 80)!r}",
+                "start a new session: sm spawn AGENT_TYPE",
             )
         flags, warnings = self._allowed(tuple(flags) or self._claude.default_command, start)
         argv = (*flags, *_model(flags, start.session.model), "--resume", conversation)
@@ -174,27 +173,27 @@ class ClaudeProvider(Provider):
 
     def flags_of(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The configured program, with the options of an adopted claude that are kept."""
-        return (*self._claude.default_command, *kept(_words(argv)[1:]))
+        return (*self._claude.default_command, *resumable_arguments(_without_interpreter(argv)[1:]))
 
     def read_exit(
         self, exit: Exit, emitted_at: str, *, screen: Sequence[str] = (), session: Session
     ) -> Signal:
         """claude exits with code 0 after `/exit` even during a turn, so only an idle agent has completed."""
         if exit.code == 0 and session.status is Status.IDLE:
-            return Signal(SignalKind.EXITED, "process", "its process exited with code 0", emitted_at, exit)
+            return Signal(SignalKind.EXITED, "process", "the process exited with code 0", emitted_at, exit)
         # No lines: the terminal was unreachable, which differs from an empty screen.
         why = trouble.explain(screen, working_dir=session.working_dir, exited=True) if screen else None
         if why is not None:
             reason = f"{why.message}; hint: {why.hint}"
         elif exit.code == 0:
-            reason = "it ended in the middle of a turn (exit code 0)"
+            reason = "claude ended in the middle of a turn (exit code 0)"
         else:
-            reason = f"its process ended: {exit}"
+            reason = f"the process ended with {exit}"
         return Signal(SignalKind.CRASHED, "process", reason, emitted_at, exit)
 
     def adopts(self, argv: Sequence[str]) -> bool:
         """Recognizes claude started directly or by node. `--print` and subcommands have no input box."""
-        words = _words(argv)
+        words = _without_interpreter(argv)
         if not words:
             return False
         names = {"claude", "claude.exe"}
@@ -219,17 +218,17 @@ class ClaudeProvider(Provider):
         preset = self._claude.presets.get(name)
         if preset is None:
             known = ", ".join(sorted(self._claude.presets)) or "none"
-            raise UsageError(f"there is no preset {name!r}", f"claude.presets in config.yaml has: {known}")
+            raise UsageError(f"unknown preset {name!r}", f"presets in config.yaml (claude.presets): {known}")
         return preset
 
     def _session_options(self, start: PlanContext, *, reads: str | None = None) -> tuple[str, ...]:
         """The options that sm sets for every process of a session, in place of a change to the user's settings."""
         text = briefing(start.session, start.parent, start.agent_types, start.agent.prompt, self._template)
         return (
-            *(("--mcp-config", start.given.mcp_file) if start.given.mcp_file is not None else ()),
-            *(("--strict-mcp-config",) if start.given.strict_mcps else ()),
+            *(("--mcp-config", start.granted.mcp_file) if start.granted.mcp_file is not None else ()),
+            *(("--strict-mcp-config",) if start.granted.strict_mcps else ()),
             "--settings",
-            json.dumps(session_settings(start.sm, reads, start.given), separators=(",", ":")),
+            json.dumps(session_settings(start.sm, reads, start.granted), separators=(",", ":")),
             "--name",
             start.session.display_name,
             "--append-system-prompt",
@@ -243,18 +242,22 @@ class ClaudeProvider(Provider):
             program = self._claude.default_command
             # With another program it is unknown where the options begin, so the mode goes to the end.
             program_length = len(program) if flags[: len(program)] == program else len(flags)
-            flags, warnings = capped(flags, start.at_most, program=program_length)
-        if not self._is_root or not bypasses(flags) or excused({**start.environment, **self._claude.env}):
+            flags, warnings = limit_to_parent(flags, start.at_most, program=program_length)
+        if (
+            not self._is_root
+            or not bypasses(flags)
+            or is_sandbox_environment({**start.environment, **self._claude.env})
+        ):
             return flags, warnings
         raise UsageError(
-            f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} is started with "
+            f"claude refuses to bypass permissions as root: agent type {start.session.agent_type} has "
             f"--permission-mode {BYPASS}",
-            "run sm as another user, or configure another permission mode (acceptEdits); only if this machine is "
-            'a sandbox, in config.yaml: claude: {env: {IS_SANDBOX: "1"}}, then: sm daemon restart',
+            "run sm as another user, or use another permission mode, such as acceptEdits; only if this machine is a "
+            'sandbox, set in config.yaml: claude: {env: {IS_SANDBOX: "1"}}, then: sm daemon restart',
         )
 
 
-def _words(argv: Sequence[str]) -> Sequence[str]:
+def _without_interpreter(argv: Sequence[str]) -> Sequence[str]:
     """The command line without the interpreter."""
     return argv[1:] if argv and os.path.basename(argv[0]) in ("node", "bun") else argv
 
@@ -272,10 +275,10 @@ def _model(flags: Sequence[str], model: str | None) -> tuple[str, ...]:
 def as_text(prompt: str) -> str:
     """Escape a positional prompt so that it reaches the model as text (measured with 2.1.197).
 
-    `/x y` is a slash command and is lost if unknown. A single word may be a subcommand (`doctor`, `mcp`), even behind
-    `--`. A leading blank, which claude keeps, makes both text. `exit` and similar words end claude despite a blank, so
-    they get a period. `@file`, `#`, `?`, `-x` and a final backslash are text anyway. `!` is too, but gets a blank as a
-    precaution, because the input box would run it.
+    `/x y` is a slash command and is lost if unknown. A single word may be a subcommand (`doctor`, `mcp`, or one of
+    a later version), even behind `--`. A leading blank, which claude keeps, makes both text. `exit` and similar words
+    end claude despite a blank, so they get a period. `@file`, `#`, `?`, `-x` and a final backslash are text anyway. `!`
+    is too, but gets a blank as a precaution, because the input box would run it.
     """
     if prompt.strip() in _ENDS_CLAUDE:
         return prompt.strip() + "."

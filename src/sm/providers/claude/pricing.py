@@ -46,11 +46,11 @@ def cost_usd(usages: Iterable[Usage], overrides: Mapping[str, ModelPrices] | Non
         prices = prices_of(used.model, overrides)
         if prices is None:
             return None
-        total += _of(used, prices)
+        total += _price(used, prices)
     return total
 
 
-def _of(used: Usage, prices: ModelPrices) -> float:
+def _price(used: Usage, prices: ModelPrices) -> float:
     """Default cache prices relative to input: read 0.1, write 1.25, write for an hour 2."""
     read = prices.input * 0.1 if prices.cache_read is None else prices.cache_read
     for_5_minutes = prices.input * 1.25 if prices.cache_write is None else prices.cache_write

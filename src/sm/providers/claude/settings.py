@@ -15,11 +15,12 @@ value claude does not run the hook at all."""
 
 UNASKED = (
     "note", "checkpoint", "complete", "ask", "me", "who", "others", "children", "progress", "inbox", "requests",
-    "status", "wait", "send", "answer", "log", "output", "tail", "why", "events", "checkpoints", "agents",
+    "status", "wait", "send", "answer", "log", "output", "tail", "why", "events", "checkpoints", "agents", "help",
 )  # fmt: skip
 """The sm commands that agents may run without permission: they only report, read or send messages.
 
-None of them starts or ends an agent or grants a permission. `policy.access` limits their targets.
+None of them starts or ends an agent or grants a permission. `policy.access` limits their targets, also
+those of an urgent message.
 """
 
 

@@ -1,6 +1,6 @@
 """Checks the installation of claude on this machine, and trusts directories.
 
-The checks run only `claude --version` and read no credentials. Source: CC 1, measured with 2.1.197.
+The checks run only `claude --version` and read no credentials. Measured with 2.1.197.
 """
 
 import os
@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
-from sm.providers.base import Finding, Trusted
+from sm.providers.base import Finding, TrustEntry
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
-from sm.providers.claude.options import excused, gathered
+from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import trust
@@ -36,7 +36,7 @@ class ClaudeSetup:
         self._agents = agents
         self._inherited = {"HOME", *inherited}
 
-    def trust(self, environ: Mapping[str, str], directory: str) -> Trusted:
+    def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         return trust(ClaudeHome(self._agent_environment(environ)), directory)
 
     def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
@@ -51,7 +51,7 @@ class ClaudeSetup:
         if path is None:
             types = ", ".join(self._agents)
             yield Finding(
-                False, f"{program} is not on your PATH: no agent of type {types} can start", INSTALL
+                False, f"{program} is not on your PATH: agents of type {types} cannot start", INSTALL
             )
             return
         yield _version(path)
@@ -62,17 +62,21 @@ class ClaudeSetup:
         except FileNotFoundError:
             yield Finding(
                 False,
-                f"claude has never been started here: there is no {home.state}",
-                "claude, in a terminal",
+                f"claude has never been started: {home.state} does not exist",
+                "run claude once in a terminal",
             )
             return
         except (OSError, ExternalError) as error:
-            yield Finding(False, f"claude: {home.state} cannot be read: {error}", "claude, in a terminal")
+            yield Finding(
+                False, f"claude: {home.state} cannot be read: {error}", "run claude once in a terminal"
+            )
             return
         if state.get("hasCompletedOnboarding") is True:
-            yield Finding(True, f"claude has been set up ({home.state})")
+            yield Finding(True, f"claude is set up ({home.state})")
         else:
-            yield Finding(False, "claude would ask what it asks at its first start", "claude, in a terminal")
+            yield Finding(
+                False, "claude has not finished its first-time setup", "run claude once in a terminal"
+            )
         settings = _settings(home)
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
@@ -87,7 +91,7 @@ class ClaudeSetup:
         bypassing = []
         for name in self._agents:
             try:
-                options = gathered(
+                options = merge_options(
                     ((None, self._claude.default_args), (None, self._claude.agent_configs[name].args))
                 )
             except UsageError as error:
@@ -98,24 +102,24 @@ class ClaudeSetup:
         if not bypassing:
             return
         types = ", ".join(bypassing)
-        if os.geteuid() == 0 and not excused(given):
+        if os.geteuid() == 0 and not is_sandbox_environment(given):
             yield Finding(
                 False,
-                f"claude refuses to bypass permissions as root, so that {types} cannot start",
+                f"claude refuses to bypass permissions as root: {types} cannot start",
                 "run sm as another user, or choose another --permission-mode in config.yaml; only if this machine is a "
                 'sandbox: claude: {env: {IS_SANDBOX: "1"}}',
             )
         elif not accepted:
             yield Finding(
                 False,
-                f"claude would ask {types} to accept bypassing permissions",
-                "claude --permission-mode bypassPermissions, in a terminal, and accept once",
+                f"claude has not been allowed to bypass permissions: {types} would wait for an answer",
+                "run claude --permission-mode bypassPermissions in a terminal and accept once",
             )
 
 
 def _version(path: str) -> Finding:
     if not os.path.basename(path).startswith("claude"):
-        return Finding(True, f"agents are started with {path}, whose version is not asked")
+        return Finding(True, f"agents are started with {path}; sm does not check its version")
     try:
         result = subprocess.run(
             [path, "--version"],
@@ -127,15 +131,15 @@ def _version(path: str) -> Finding:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(False, f"{path} --version does not work: {error}", INSTALL)
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", result.stdout)
-    if found is None:
-        return Finding(False, f"{path} --version names no version", INSTALL)
-    version = found[0]
-    if list(map(int, found.groups())) < list(map(int, _OLDEST.split("."))):
-        too_old = f"claude {version} at {path} is too old, {_OLDEST} is needed"
+        return Finding(False, f"{path} --version failed: {error}", INSTALL)
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", result.stdout)
+    if match is None:
+        return Finding(False, f"{path} --version prints no version", INSTALL)
+    version = match[0]
+    if list(map(int, match.groups())) < list(map(int, _OLDEST.split("."))):
+        too_old = f"claude {version} at {path} is too old, sm needs {_OLDEST} or newer"
         return Finding(False, too_old, f"{INSTALL}@latest")
-    note = "" if version == _MEASURED else f", not the version that sm was measured with ({_MEASURED})"
+    note = "" if version == _MEASURED else f"; sm was tested with {_MEASURED}"
     return Finding(True, f"claude {version} at {path}{note}")
 
 
@@ -160,8 +164,8 @@ def _login(
             if name == "ANTHROPIC_API_KEY" and key and not _approved(state, key):
                 return Finding(
                     False,
-                    f"claude would ask whether it may use {name}",
-                    "claude, in a terminal, and 1. Yes",
+                    f"claude has not been allowed to use {name}",
+                    "run claude in a terminal and choose 1. Yes",
                 )
             return Finding(True, f"claude logs in with {name}")
     if settings.get("apiKeyHelper"):
@@ -171,8 +175,8 @@ def _login(
     for name in _LOGINS:
         if environ.get(name):
             todo = f"add {name} to sessions.inherit_environment_vars in config.yaml, then: sm daemon restart"
-            return Finding(False, f"claude has no login: {name} is not handed to agents", todo)
-    return Finding(False, "claude has no login that sm knows of", "claude, in a terminal, and there: /login")
+            return Finding(False, f"claude has no login: sm does not pass {name} to agents", todo)
+    return Finding(False, "sm found no login of claude", "run claude in a terminal and type /login")
 
 
 def _approved(state: Mapping[str, object], key: str) -> bool:
@@ -186,5 +190,7 @@ def _trust(state: Mapping[str, object], given: Mapping[str, str], current_dir: s
     if trusted_by(state, directory) or given.get("CLAUDE_CODE_SANDBOXED"):
         return Finding(True, f"claude trusts {directory}")
     return Finding(
-        False, f"claude would ask whether to trust {directory}", f"sm trust {shlex.quote(directory)}"
+        False,
+        f"claude does not trust {directory}: agents there would wait at its trust dialog",
+        f"sm trust {shlex.quote(directory)}",
     )

@@ -16,8 +16,6 @@ from sm.providers.claude.hooks import conversation_id
 
 
 class ClaudeStateReader:
-    """`StateReader` for claude."""
-
     def path(self, environment: Mapping[str, str], pid: int) -> str:
         return f"{config_dir(environment)}/sessions/{pid}.json"
 
@@ -44,10 +42,10 @@ def _published(content: bytes, process: Process) -> Mapping[str, Any] | None:
 
 
 _STATUSES: Mapping[str, tuple[Activity, str]] = {
-    "idle": (Activity.IDLE, "it says idle"),
-    "shell": (Activity.IDLE, "it says idle, with a shell in the background"),
-    "busy": (Activity.BUSY, "it says busy"),
-    "waiting": (Activity.BLOCKED, "it waits: {awaited}"),
+    "idle": (Activity.IDLE, "status idle"),
+    "shell": (Activity.IDLE, "status idle, with a shell in the background"),
+    "busy": (Activity.BUSY, "status busy"),
+    "waiting": (Activity.BLOCKED, "status waiting: {awaited}"),
 }
 
 

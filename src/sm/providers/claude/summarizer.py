@@ -6,7 +6,7 @@ login work (safe mode keeps apiKeyHelper).
 
 from collections.abc import Mapping, Sequence
 
-from sm.config import What
+from sm.config import SummarizerSettings
 
 _SETTINGS = '{"disableAllHooks":true,"permissions":{"deny":["Read(//**)","Bash"]}}'
 """Also denies Read, so that an unescaped `@` attaches nothing."""
@@ -17,7 +17,7 @@ class ClaudeSummarizer:
 
     name = "claude"
 
-    def __init__(self, settings: What, command: Sequence[str]) -> None:
+    def __init__(self, settings: SummarizerSettings, command: Sequence[str]) -> None:
         self._settings = settings
         self._command = tuple(command)
 
@@ -32,10 +32,10 @@ class ClaudeSummarizer:
     @property
     def unavailable(self) -> str | None:
         if not self._settings.enabled:
-            return "no model is to be asked (claude.what.enabled)"
+            return "model summaries are disabled (claude.what.enabled)"
         # A relative path would name a file that the agent can write, and the summarizer runs outside the sandbox.
         if "/" in self._command[0] and not self._command[0].startswith("/"):
-            return "claude.default_command must be a name or an absolute path for this"
+            return "a summary needs a name or an absolute path in claude.default_command"
         return None
 
     def argv(self, instructions: str) -> tuple[str, ...]:

@@ -25,14 +25,14 @@ _ANSWERS_NO_PROMPT = frozenset({Obstacle.LOGIN, Obstacle.BAD_MODEL})
 
 
 class ClaudeScreenReader:
-    """`ScreenReader` for claude."""
-
     def title(self, glyph: str, at: float) -> Observation | None:
         match read_title(f"{glyph} "):
             case State.WORKING:
-                return Observation(Source.TITLE, Activity.BUSY, at, "its title turns")
+                return Observation(Source.TITLE, Activity.BUSY, at, "the title shows a moving spinner")
             case State.IDLE:
-                return Observation(Source.TITLE, Activity.IDLE, at, "its title stands", doubtful=True)
+                return Observation(
+                    Source.TITLE, Activity.IDLE, at, "the title shows no spinner", doubtful=True
+                )
             case _:
                 return None
 

@@ -62,7 +62,7 @@ def task_change(result: Mapping[str, Any]) -> TodoList | TodoChange | None:
     return TodoChange(id, None, status) if id and status and "updatedFields" in result else None
 
 
-def changed(todos: tuple[Todo, ...], change: TodoList | TodoChange) -> tuple[Todo, ...]:
+def apply_change(todos: tuple[Todo, ...], change: TodoList | TodoChange) -> tuple[Todo, ...]:
     """Apply a change. The result has at most TODOS_MAX entries."""
     if isinstance(change, TodoList):
         return change.items

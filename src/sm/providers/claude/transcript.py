@@ -12,7 +12,7 @@ from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
 from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
 from sm.providers.claude.home import config_dir
-from sm.providers.claude.todos import TodoList, changed
+from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
 from sm.providers.readers import AcceptedInput, TranscriptDelta
 
@@ -20,8 +20,6 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
 
 class ClaudeTranscriptReader:
-    """`TranscriptReader` for claude."""
-
     def root(self, environment: Mapping[str, str]) -> str:
         """The directory may be a link created by the user."""
         return f"{config_dir(environment)}/projects"
@@ -37,9 +35,9 @@ class ClaudeTranscriptReader:
         for fact in facts:
             match fact:
                 case TodoList():
-                    todos = changed(todos, fact)
+                    todos = apply_change(todos, fact)
                 case ToolResult() if fact.todos is not None:
-                    todos = changed(todos, fact.todos)
+                    todos = apply_change(todos, fact.todos)
                 case Usage() if not fact.sidechain:
                     context = fact.context
                 case Compaction() if fact.post_tokens is not None and not fact.sidechain:
@@ -65,7 +63,6 @@ class ClaudeTranscriptReader:
 
 
 def _accepted(fact: Fact) -> AcceptedInput | None:
-    """The input that a line reports."""
     if not isinstance(fact, Mark) or fact.at is None:
         return None
     kind, at = fact.kind, seconds_of(fact.at)
@@ -96,13 +93,13 @@ def _finished(facts: Sequence[Fact]) -> float | None:
     return seconds_of(marks[-1].at)
 
 
-_BEGINS = (Activity.BUSY, "a turn begins")
+_BEGINS = (Activity.BUSY, "a turn began")
 _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
     MarkKind.PROMPT: _BEGINS,
     MarkKind.CONSUMED: _BEGINS,
-    MarkKind.TURN_FINISHED: (Activity.IDLE, "its turn is finished"),
-    MarkKind.INTERRUPTED: (Activity.IDLE, "it was interrupted"),
-    MarkKind.API_ERROR: (Activity.IDLE, "its turn failed: {text}"),
+    MarkKind.TURN_FINISHED: (Activity.IDLE, "the turn finished"),
+    MarkKind.INTERRUPTED: (Activity.IDLE, "the turn was interrupted"),
+    MarkKind.API_ERROR: (Activity.IDLE, "the turn failed: {text}"),
 }
 """The activity after each mark. REJECTED is missing, because an interrupt or new instructions follow."""
 
@@ -110,11 +107,11 @@ _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
 def _observation(fact: Fact) -> Observation | None:
     match fact:
         case ToolUse():
-            activity, reason = Activity.BUSY, f"it calls {folded(fact.name, 80)}"
+            activity, reason = Activity.BUSY, f"claude called {folded(fact.name, 80)}"
         case ToolResult():
-            activity, reason = Activity.BUSY, "a tool is done"
+            activity, reason = Activity.BUSY, "a tool finished"
         case Mark(MarkKind.TURN_FINISHED) if fact.background:
-            activity, reason = Activity.BUSY, f"its turn is finished, background agents: {fact.background}"
+            activity, reason = Activity.BUSY, f"the turn finished, background agents: {fact.background}"
         case Mark() if fact.kind in _ACTIVITIES:
             activity, words = _ACTIVITIES[fact.kind]
             reason = words.format(text=folded(fact.text, 200))

@@ -49,9 +49,9 @@ def explain(screen_lines: Sequence[str], *, working_dir: str, exited: bool) -> T
 def _message(screen: ScreenContent, obstacle: Obstacle) -> str:
     match obstacle:
         case Obstacle.BAD_MODEL:
-            return f"claude answers no prompt: the model {screen.detail} does not exist or is not for this account"
+            return f"claude cannot answer: the model {screen.detail} does not exist or is not available to this account"
         case Obstacle.LOGIN:
-            return "claude answers no prompt: it is not logged in"
+            return "claude cannot answer: it is not logged in"
         case _:
             message = (
                 f"claude {'has ended' if screen.state is State.EXITED else 'does not start'}: {obstacle}"
@@ -67,34 +67,34 @@ def _was_up(lines: Sequence[str]) -> bool:
 def _unexplained(lines: Sequence[str]) -> str:
     printed = last_words(lines)
     if not printed:
-        return "claude has ended and printed nothing"
-    return f"claude has ended before it started; the last line that it printed: {printed[:200]}"
+        return "claude exited during its start and printed nothing"
+    return f"claude exited during its start; its last line of output: {printed[:200]}"
 
 
-_RUN_IT = "cd {at} && claude, in a terminal of your own; "
+_RUN_IT = "run cd {at} && claude in your own terminal, and "
 _HINTS: Mapping[Obstacle, str] = {
     Obstacle.TRUST: "sm trust {at}, as the operator",
-    Obstacle.ONBOARDING: "run claude once yourself, in a terminal, and answer what it asks",
-    Obstacle.LOGIN: "claude, in a terminal of your own, and there: /login",
-    Obstacle.API_KEY: f"{_RUN_IT}choose Yes once, or put the key into ANTHROPIC_AUTH_TOKEN instead of "
-    "ANTHROPIC_API_KEY",
-    Obstacle.BYPASS_WARNING: "claude --dangerously-skip-permissions, in a terminal of your own, and accept once; or "
+    Obstacle.ONBOARDING: "run claude once yourself, in a terminal, and answer its questions",
+    Obstacle.LOGIN: "run claude in your own terminal and type /login",
+    Obstacle.API_KEY: f"{_RUN_IT}choose Yes once, or set ANTHROPIC_AUTH_TOKEN in place of ANTHROPIC_API_KEY",
+    Obstacle.BYPASS_WARNING: "run claude --dangerously-skip-permissions in your own terminal and accept once, or "
     'set "skipDangerousModePermissionPrompt": true in claude\'s settings.json',
-    Obstacle.MCP_SERVER: f"{_RUN_IT}choose what to do with the project's MCP servers",
-    Obstacle.IMPORTS: f"{_RUN_IT}choose what to do with the imports of its CLAUDE.md",
+    Obstacle.MCP_SERVER: f"{_RUN_IT}decide about the project's MCP servers",
+    Obstacle.IMPORTS: f"{_RUN_IT}decide about the imports of its CLAUDE.md",
     Obstacle.BYPASS_AS_ROOT: "choose another permission mode, or run sm as another user; only if this machine is a "
-    'sandbox: IS_SANDBOX: "1" in claude.env of the configuration',
-    Obstacle.UNKNOWN_OPTION: "take {detail} out of the arguments for claude, or update it: claude --help shows its "
-    "options",
-    Obstacle.BAD_CHOICE: "claude --help shows what {option} may be; sm config shows what is set",
-    Obstacle.BAD_SESSION_ID: "give --session-id a UUID, or leave it out",
-    Obstacle.SESSION_ID_IN_USE: "claude --resume {detail} goes on with that conversation; a new one needs another id",
-    Obstacle.NO_CONVERSATION: "claude --resume, in {at}, lists what it knows: conversations belong to the directory "
-    "that they were begun in",
-    Obstacle.NO_FILE: "correct the path, or the JSON: what is no valid JSON is taken for a path",
-    Obstacle.NO_CONNECTION: "run claude once yourself, in a terminal, while api.anthropic.com can be reached: its "
-    "first start asks there",
-    Obstacle.BAD_MODEL: "spawn it with a model that claude knows (opus, sonnet, haiku, or a full name), or /model in "
-    "its terminal",
+    'sandbox, set IS_SANDBOX: "1" in claude.env of the configuration',
+    Obstacle.UNKNOWN_OPTION: "remove {detail} from the arguments for claude, or update claude; claude --help "
+    "shows its options",
+    Obstacle.BAD_CHOICE: "claude --help shows the allowed values of {option}; sm config shows the configured value",
+    Obstacle.BAD_SESSION_ID: "give a UUID after --session-id, or omit the option",
+    Obstacle.SESSION_ID_IN_USE: "claude --resume {detail} continues that conversation; a new conversation needs "
+    "another id",
+    Obstacle.NO_CONVERSATION: "claude --resume in {at} lists its conversations; a conversation belongs to the "
+    "directory in which it began",
+    Obstacle.NO_FILE: "correct the path or the JSON: claude takes invalid JSON for a path",
+    Obstacle.NO_CONNECTION: "run claude once yourself, in a terminal, while api.anthropic.com is reachable: claude "
+    "connects to it at its first start",
+    Obstacle.BAD_MODEL: "spawn the agent with a model that claude knows (opus, sonnet, haiku, or a full name), or type "
+    "/model in its terminal",
 }
 """Hints. `at`: the session's directory, quoted; `detail`: `ScreenContent.detail`; `option`: first word of `detail`."""

@@ -8,27 +8,27 @@ import time
 from typing import Any
 
 from sm.errors import ExternalError, IllegalState, NotPermitted
-from sm.providers.base import Trusted
+from sm.providers.base import TrustEntry
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 
 _TRIES = 5
-_STANDS_S = 1.0
-"""Time for which an entry must stay while claudes run. A running claude may read the file, then write back its copy and
-undo an entry written in between (CC 1)."""
+_STABLE_S = 1.0
+"""Time for which an entry must remain while claude processes run. A running claude may read the file, write back its
+copy later, and so undo an entry that was written in between."""
 _LOOK_EVERY_S = 0.05
 _LONE = re.compile("[\ud800-\udfff]")
 
 
-def trust(home: ClaudeHome, directory: str) -> Trusted:
+def trust(home: ClaudeHome, directory: str) -> TrustEntry:
     """Trust `directory` (absolute, without links) and below. Idempotent. Raises SmError.
 
     After the return, no running claude has undone the entry.
     """
     covered = _write(home, directory)
-    running = [] if covered is not None else home.running()
+    running = [] if covered is not None else home.running_pids()
     if running:
-        _insist(home, directory, running)
-    return Trusted(home.state, covered or directory, changed=covered is None, running=tuple(running))
+        _write_until_kept(home, directory, running)
+    return TrustEntry(home.state, covered or directory, changed=covered is None, running=tuple(running))
 
 
 def _write(home: ClaudeHome, directory: str) -> str | None:
@@ -41,24 +41,25 @@ def _write(home: ClaudeHome, directory: str) -> str | None:
         _add(state, directory, path)
         if _replace(path, status, _text(state)):
             return None
-    raise ExternalError(f"{path} is being changed all the time", "end the claudes that run, then repeat")
+    raise ExternalError(f"{path} keeps changing", "end the running claude processes, then try again")
 
 
-def _insist(home: ClaudeHome, directory: str, running: list[int]) -> None:
+def _write_until_kept(home: ClaudeHome, directory: str, running: list[int]) -> None:
     """Rewrite the entry until no running claude undoes it. Raises IllegalState if one always does."""
     for _ in range(_TRIES):
-        if _stands(home, directory):
+        if _is_kept(home, directory):
             return
         _write(home, directory)
-    if not _stands(home, directory):
+    if not _is_kept(home, directory):
         raise IllegalState(
-            f"the claudes that run (pid {', '.join(map(str, running[:5]))}) undo it in {home.state}",
-            "end them first, or answer where claude asks (sm attach ID, or claude in that directory)",
+            f"running claude processes (pid {', '.join(map(str, running[:5]))}) "
+            f"keep overwriting the change to {home.state}",
+            "end these processes first, or answer claude's question in its terminal: sm attach SESSION",
         )
 
 
-def _stands(home: ClaudeHome, directory: str) -> bool:
-    deadline = time.monotonic() + _STANDS_S
+def _is_kept(home: ClaudeHome, directory: str) -> bool:
+    deadline = time.monotonic() + _STABLE_S
     while True:
         if trusted_by(_read(home)[1], directory) is None:
             return False
@@ -74,22 +75,23 @@ def _read(home: ClaudeHome) -> tuple[str, dict[str, Any], os.stat_result]:
         return path, *read_object(path)
     except FileNotFoundError:
         raise IllegalState(
-            f"there is no {path}: claude has never been started here", "start claude once, in a terminal"
+            f"{path} does not exist: claude has never been started by this user",
+            "start claude once in a terminal: claude",
         ) from None
     except OSError as error:
-        raise ExternalError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise ExternalError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _add(state: dict[str, Any], directory: str, path: str) -> None:
     projects = state.setdefault("projects", {})
     entry = projects.setdefault(directory, {}) if isinstance(projects, dict) else None
     if not isinstance(entry, dict):
-        raise ExternalError(f"{path} has an unknown form: its `projects` are not those of claude 2.1")
+        raise ExternalError(f"{path} has an unknown format: `projects` is not as in claude 2.1")
     entry["hasTrustDialogAccepted"] = True
 
 
 def _text(state: dict[str, Any]) -> bytes:
-    """Format as claude does: indent of two, no ASCII escapes, escaped lone surrogates."""
+    """Format as claude does: indented by two spaces, with only lone surrogates escaped."""
     text = json.dumps(state, indent=2, ensure_ascii=False)
     return _LONE.sub(lambda half: f"\\u{ord(half.group()):04x}", text).encode()
 
@@ -97,7 +99,7 @@ def _text(state: dict[str, Any]) -> bytes:
 def _replace(path: str, before: os.stat_result, content: bytes) -> bool:
     """Replace the file atomically. False if the file changed since the status `before`."""
     if before.st_uid != os.geteuid():
-        raise NotPermitted(f"{path} belongs to user {before.st_uid}", "run sm as its owner")
+        raise NotPermitted(f"{path} belongs to user id {before.st_uid}", "run sm as the owner of the file")
     new = f"{path}.sm-{os.getpid()}"
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -120,5 +122,5 @@ def _replace(path: str, before: os.stat_result, content: bytes) -> bool:
             os.unlink(new)
             raise
     except OSError as error:
-        raise ExternalError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise ExternalError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
     return True

@@ -34,7 +34,7 @@ def digest(tool: str, arguments: object) -> str:
         return ""
 
 
-def shortened(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def shorten_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's arguments, truncated for `ToolUse.arguments`."""
     return {cut(key, NAME_MAX): _small(value) for key, value in list(arguments.items())[:ARGUMENTS_MAX]}
 
@@ -61,7 +61,7 @@ _ODD = re.compile("[\ud800-\udfff]|[0-9]{19}")
 """Values that orjson rejects: lone surrogates, and integers of more than 64 bits."""
 
 
-def mended(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return _HALF.sub("\ufffd", text)
 
@@ -71,7 +71,7 @@ def cut(text: str, limit: int = TEXT_MAX) -> str:
     if len(text) > limit:
         half = limit // 2
         text = f"{text[: half - 1]}…{text[-half:]}" if limit == TEXT_MAX else f"{text[: limit - 1]}…"
-    return mended(text)
+    return replace_surrogates(text)
 
 
 def string(value: object) -> str:
@@ -80,7 +80,7 @@ def string(value: object) -> str:
 
 def name(value: object) -> str:
     """A short string (id, model, kind), else an empty one."""
-    return mended(value) if isinstance(value, str) and len(value) <= NAME_MAX else ""
+    return replace_surrogates(value) if isinstance(value, str) and len(value) <= NAME_MAX else ""
 
 
 def word(value: object) -> str:

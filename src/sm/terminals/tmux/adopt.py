@@ -28,7 +28,7 @@ class PaneAdopter:
 
     async def look(self, target: str) -> ForeignPane:
         if not target or not target.isprintable() or target.startswith("-"):
-            raise NoTerminal("that is no name of a pane")
+            raise NoTerminal("invalid pane name")
         fields = "#{pane_id} #{pane_pid} x#{pane_dead} x#{@sm_instance} #{@sm_agent}"
         try:
             ((line,),) = await self._server.ask(("display-message", "-p", "-t", target, fields))
@@ -40,9 +40,9 @@ class PaneAdopter:
         except Refused as refused:
             raise NoTerminal(refused.text) from None
         except ValueError:
-            raise NoTerminal("tmux does not find it") from None
+            raise NoTerminal("tmux cannot find the pane") from None
         if dead == "x1":
-            raise NoTerminal("its process has ended")
+            raise NoTerminal("the process has ended")
         return pane
 
     async def adopt(self, session_id: str, name: str, pane: ForeignPane, *, foreign: bool) -> Pane:
@@ -58,7 +58,7 @@ class PaneAdopter:
         try:
             ((line,),) = await self._server.ask(show)
             if f" {pane.pane_id} {pane.pid} " not in line:
-                raise NoTerminal(f"pane {pane.pane_id} is not there any more")
+                raise NoTerminal(f"pane {pane.pane_id} no longer exists")
             *_, (line,) = await self._server.ask(
                 ("set-option", "-p", *to, "@sm_adopted", kept),
                 ("set-option", "-p", *to, "@sm_session_id", session_id),
@@ -68,15 +68,15 @@ class PaneAdopter:
                 show,
             )
         except Refused:
-            raise NoTerminal(f"pane {pane.pane_id} is not there any more") from None
-        return self._finder.seen(panes.row(line))
+            raise NoTerminal(f"pane {pane.pane_id} no longer exists") from None
+        return self._finder.remember(panes.row(line))
 
     async def release(self, name: str) -> None:
         with contextlib.suppress(NoServer, NoTerminal):
             pane = await self._finder.pane(name)
             if pane.foreign:
                 await self.unmark(pane.pane_id)
-                self._finder.released(name)
+                self._finder.forget_pane(name)
 
     async def unmark(self, pane_id: str) -> None:
         marks = ("@sm_agent", "@sm_session_id", "@sm_adopted")

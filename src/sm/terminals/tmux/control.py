@@ -49,7 +49,7 @@ def quote(text: str) -> str:
     is written as an escape outside of the quotes. Raises ValueError for NUL.
     """
     if "\0" in text:
-        raise ValueError("a tmux argument cannot hold NUL")
+        raise ValueError("a tmux argument must not contain a NUL character")
     if _PLAIN.fullmatch(text):
         return text
     return "'" + text.replace("'", "'\\''").replace("\n", "'\\n'") + "'"
@@ -80,7 +80,7 @@ class Replies:
     An agent can print `%end 1700000000 41 1` on its screen, and tmux copies a captured screen into the block
     unchanged. An agent that guesses the numbers could forge the following replies. So a capture is followed by a
     fence, a random line that the next command prints. Everything before the *last* end mark before the fence is text
-    (test_screen_that_prints_reply_marks_cannot_forge_a_reply).
+    (test_screen_text_with_reply_marks_cannot_forge_a_reply).
     """
 
     def __init__(self, limit: int = REPLY_MAX_BYTES) -> None:
@@ -144,7 +144,7 @@ class Replies:
         if not block.from_client:
             return
         if not self.waiting:
-            raise GarbledReply("a reply that nobody asked for")
+            raise GarbledReply("a reply without a command before it")
         self.blocks += 1
         answer = self.waiting[0]
         output = [line.decode(errors="replace") for line in block.lines]
@@ -209,11 +209,11 @@ class Control(asyncio.SubprocessProtocol):
         protocol._stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
         return protocol
 
-    async def attached(self, timeout_s: float) -> str:
+    async def wait_attached(self, timeout_s: float) -> str:
         """Wait until the client is attached, and return its session's id. Raises TerminalUnreachable.
 
         Send no command before: tmux may run the first lines ahead of the attach, and a line without a target then
-        applies to any session (test_first_question_waits_until_the_client_is_attached).
+        applies to any session (test_first_command_waits_until_the_client_is_attached).
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -236,10 +236,10 @@ class Control(asyncio.SubprocessProtocol):
         """As `ask` for one command that prints text of an agent: no part of the text is parsed as protocol."""
         fence = secrets.token_hex(16)
         answer = self._send((command,), fence.encode())
-        self.tell(("display-message", "-p", fence))
+        self.send_nowait(("display-message", "-p", fence))
         return (await self._wait(answer))[0]
 
-    def tell(self, *commands: Command) -> None:
+    def send_nowait(self, *commands: Command) -> None:
         """Send without waiting, and ignore the result. Raises TerminalUnreachable."""
         self._send(commands)
 
@@ -248,8 +248,8 @@ class Control(asyncio.SubprocessProtocol):
             raise TerminalUnreachable(self._why)
         line = " ; ".join(" ".join(quote(word) for word in command) for command in commands)
         future: asyncio.Future[list[list[str]]] = asyncio.get_running_loop().create_future()
-        # Retrieve the outcome, or asyncio complains about an unretrieved exception (`tell`, or a cancelled caller,
-        # whose answer stays in the queue because the reply still comes).
+        # Retrieve the outcome, or asyncio complains about an unretrieved exception (`send_nowait`, or a cancelled
+        # caller, whose answer stays in the queue because the reply still comes).
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         answer = Reply(len(commands), future, fence)
         self._replies.waiting.append(answer)
@@ -263,7 +263,7 @@ class Control(asyncio.SubprocessProtocol):
         while not (await asyncio.wait((answer.future,), timeout=self._timeout_s))[0]:
             if self._replies.blocks == seen:
                 # A late reply would be taken for the reply to another line, so drop the connection.
-                self.drop(f"tmux did not answer within {self._timeout_s:g} s")
+                self.drop(f"tmux did not respond within {self._timeout_s:g} s")
             seen = self._replies.blocks
         return answer.future.result()
 
@@ -276,13 +276,13 @@ class Control(asyncio.SubprocessProtocol):
             # Closes the pipes and kills: a client of a stopped server would not end by itself.
             self._transport.close()
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until the client process is reaped. Raises TerminalUnreachable when it does not end."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._ended.wait()
         except TimeoutError:
-            raise TerminalUnreachable("the tmux client does not end") from None
+            raise TerminalUnreachable("the tmux client did not exit") from None
 
     def _fail(self) -> None:
         self.alive = False
@@ -305,7 +305,7 @@ class Control(asyncio.SubprocessProtocol):
         try:
             notifications = self._replies.feed(data)
         except GarbledReply as garbled:
-            self.drop(f"tmux sent something else than replies: {garbled}")
+            self.drop(f"tmux sent an invalid reply: {garbled}")
             return
         for notification in notifications:
             if notification.startswith("%exit"):
@@ -354,7 +354,7 @@ async def output_of(argv: Sequence[str], environment: Mapping[str, str], timeout
         async with asyncio.timeout(timeout_s):
             await output.ended.wait()
     except TimeoutError:
-        raise TerminalUnreachable(f"tmux did not answer within {timeout_s:g} s") from None
+        raise TerminalUnreachable(f"tmux did not respond within {timeout_s:g} s") from None
     finally:
         # Not `asyncio.subprocess.Process`: the client passes its end of the pipe to the server, and `wait` would also
         # wait for a stopped server.

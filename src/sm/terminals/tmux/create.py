@@ -56,24 +56,24 @@ class PaneCreator:
             panes.panes(f"#{{==:{tag},#{{@sm_agent}}}}"), GLOBAL_WINDOW_SIZE, start=True
         )
         for row in panes.rows(lines):
-            return self._finder.seen(row), False
+            return self._finder.remember(row), False
         self._server.refuse_manual(window_size)
         session, placeholder = await self._take_spare(name, tag) or await self._make_session(name, tag)
         try:
             row = await self._start_agent(session, placeholder, tag, panes.literal(working_dir), argv)
         except Refused as refused:
             await self._server.kill("kill-session", session)
-            raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+            raise TerminalError(f"tmux cannot open terminal {name}: {refused.text}") from None
         self._cleanups.add(cleanup := asyncio.create_task(self._clean_up(placeholder)))
         cleanup.add_done_callback(self._cleanups.discard)
-        return self._finder.seen(row), True
+        return self._finder.remember(row), True
 
     async def _clean_up(self, placeholder: str) -> None:
         """Remove the placeholder and make the next spare, after the caller has the answer: utmp entries are slow."""
         await asyncio.sleep(_CLEAN_UP_AFTER_S)
         with contextlib.suppress(TerminalError):  # then the next spawn makes its own session
             ((window_size,),) = await self._server.ask(GLOBAL_WINDOW_SIZE)
-            self._server.tell(("kill-window", "-t", placeholder))
+            self._server.send_nowait(("kill-window", "-t", placeholder))
             self._server.refuse_manual(window_size)
             if self._spare is None:
                 self._make_spare()
@@ -81,7 +81,7 @@ class PaneCreator:
     def _make_spare(self) -> None:
         self._spare = f"sm-spare-{secrets.token_hex(4)}"
         here = f"={self._spare}:"
-        self._server.tell(
+        self._server.send_nowait(
             self._new_session(self._spare, _SPARE_S),
             ("set-option", "-t", here, "@sm_instance", self._server.instance),
             ("set-option", "-t", here, "destroy-unattached", "off"),
@@ -103,7 +103,7 @@ class PaneCreator:
                 ("rename-session", "-t", f"={spare}:", name),
             )
         except Refused:  # its hour is over, a hook renamed it, or the name is taken: make a session
-            self._server.tell(("kill-session", "-t", f"={spare}"))
+            self._server.send_nowait(("kill-session", "-t", f"={spare}"))
             return None
         session, placeholder = made.split()
         return session, placeholder
@@ -129,13 +129,13 @@ class PaneCreator:
                 if refused.outputs:
                     made = refused.outputs[0]
                 elif not refused.text.startswith("duplicate session"):
-                    raise TerminalError(f"tmux could not open terminal {name}: {refused.text}") from None
+                    raise TerminalError(f"tmux cannot open terminal {name}: {refused.text}") from None
                 else:
                     await self._remove_half(name, tag)
                     continue
             session, placeholder = made[0].split()
             return session, placeholder
-        raise TerminalError(f"a tmux session called {name} comes back again and again")
+        raise TerminalError(f"cannot remove the tmux session named {name}: it keeps coming back")
 
     def _new_session(self, name: str, placeholder_s: int) -> Command:
         size = ("-x", str(self._settings.width), "-y", str(self._settings.height))
@@ -150,12 +150,12 @@ class PaneCreator:
         socket_path = self._server.socket_path()
         if holder != tag:
             raise TerminalError(
-                f"a tmux session called {name} exists and is not ours",
+                f"a tmux session named {name} exists, and sm did not create it",
                 f"tmux -S {socket_path} rename-session -t ={name} something-else",
             )
         if started != "x":
             raise TerminalError(
-                f"terminal {name} stands without its agent's pane, which somebody closed",
+                f"terminal {name} has no agent: its pane was closed",
                 f"tmux -S {socket_path} kill-session -t ={name}",
             )
         await self._server.kill("kill-session", session)

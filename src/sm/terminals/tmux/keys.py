@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from sm.errors import TerminalBusy, TerminalUnreachable
+from sm.linux.ttys import has_unread_input
 from sm.terminals.base import Pane
 from sm.terminals.tmux import panes
 from sm.terminals.tmux.control import Refused
-from sm.terminals.tmux.lookup import Finder, expected
+from sm.terminals.tmux.lookup import Finder, translate_refusal
 from sm.terminals.tmux.server import TmuxServer
 
 SETTLE_S: Final = 0.02
@@ -30,12 +31,12 @@ class TmuxKeyboard:
 
     async def paste(self, name: str, text: str) -> None:
         pane = await self._ready_pane(name)
-        with expected(name):
+        with translate_refusal(name):
             await self._paste(pane, text)
 
     async def type_line(self, name: str, text: str) -> None:
         pane = await self._ready_pane(name)
-        with expected(name):
+        with translate_refusal(name):
             if text:
                 await self._paste(pane, text)
             await asyncio.sleep(SETTLE_S + len(text) * _SETTLE_S_PER_CHARACTER)
@@ -47,7 +48,7 @@ class TmuxKeyboard:
     async def _ready_pane(self, name: str) -> Pane:
         """The pane, after it left copy mode or another mode, in which a key is a command."""
         with _nothing_typed(name):
-            pane = await self._finder.living(name)
+            pane = await self._finder.find_running(name)
             await self._server.ask(("copy-mode", "-q", "-t", pane.pane_id))
         return pane
 
@@ -64,13 +65,13 @@ class TmuxKeyboard:
                 file.flush()
                 await self._server.ask(("load-buffer", "-b", buffer, file.name), paste)
         except Refused:
-            self._server.tell(("delete-buffer", "-b", buffer))
+            self._server.send_nowait(("delete-buffer", "-b", buffer))
             raise
 
     async def enter_if_unsent(self, name: str, text: str) -> bool:
-        pane = await self._finder.living(name)
+        pane = await self._finder.find_running(name)
         to = ("-t", pane.pane_id)
-        with expected(name):
+        with translate_refusal(name):
             _, (cursor,) = await self._server.ask(
                 ("copy-mode", "-q", *to), ("display-message", "-p", *to, "#{cursor_y}")
             )
@@ -84,17 +85,21 @@ class TmuxKeyboard:
 
     async def press(self, name: str, key: str) -> None:
         with _nothing_typed(name):
-            pane = await self._finder.living(name)
+            pane = await self._finder.find_running(name)
         to = ("-t", pane.pane_id)
-        with expected(name):
+        with translate_refusal(name):
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
+
+    async def has_unread_input(self, name: str) -> bool:
+        pane = await self._finder.find_running(name)
+        return await asyncio.to_thread(has_unread_input, pane.tty)
 
 
 @contextmanager
 def _nothing_typed(name: str) -> Iterator[None]:
     """Raise TerminalBusy when tmux does not answer, for the steps before anything is typed."""
     try:
-        with expected(name):
+        with translate_refusal(name):
             yield
     except TerminalUnreachable as error:
-        raise TerminalBusy(f"terminal {name} does not answer: {error.message}") from None
+        raise TerminalBusy(f"terminal {name} does not respond: {error.message}") from None

@@ -29,24 +29,24 @@ class Finder:
         (lines,) = await self._server.ask(panes.panes(f"#{{m:{self._server.instance} *,#{{@sm_agent}}}}"))
         rows = panes.rows(lines)
         self._seen.clear()
-        return {row.pane.session_id: self.seen(row) for row in rows}
+        return {row.pane.session_id: self.remember(row) for row in rows}
 
     async def pane(self, name: str) -> Pane:
         """Raises NoTerminal, and as `TmuxServer.ask`."""
         mine = f"#{{m:{self._server.instance} * {panes.word(name)},#{{@sm_agent}}}}"
         (lines,) = await self._server.ask(panes.panes(mine))
         for row in panes.rows(lines):
-            return self.seen(row)
-        raise not_there(name)
+            return self.remember(row)
+        raise no_terminal(name)
 
-    async def living(self, name: str) -> Pane:
+    async def find_running(self, name: str) -> Pane:
         """As `pane`. Raises NoTerminal also when the process has ended."""
         pane = await self.pane(name)
         if pane.dead:
             raise NoTerminal(f"the process in terminal {name} has ended")
         return pane
 
-    def seen(self, row: panes.Row) -> Pane:
+    def remember(self, row: panes.Row) -> Pane:
         """Remember the name of the tmux session, and the pane when it was adopted."""
         self._seen[row.pane.name] = row.session_name, row.pane.pane_id if row.adopted else None
         return row.pane
@@ -55,22 +55,22 @@ class Finder:
         """The last known name of the tmux session, and the pane when it was adopted."""
         return self._seen.get(name, (name, None))
 
-    def released(self, name: str) -> None:
+    def forget_pane(self, name: str) -> None:
         """Forget the adopted pane of a terminal."""
         self._seen[name] = self.last_seen(name)[0], None
 
-    def closed(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         self._seen.pop(name, None)
 
 
 @contextmanager
-def expected(name: str) -> Iterator[None]:
+def translate_refusal(name: str) -> Iterator[None]:
     """Raise NoTerminal when tmux refuses a command about the pane of terminal `name`."""
     try:
         yield
     except Refused:
-        raise not_there(name) from None
+        raise no_terminal(name) from None
 
 
-def not_there(name: str) -> NoTerminal:
-    return NoTerminal(f"terminal {name} is not there")
+def no_terminal(name: str) -> NoTerminal:
+    return NoTerminal(f"terminal {name} does not exist")

@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _FORMAT_SIGN = re.compile(r"(#+)(\[?)")
 FOREIGN = "foreign"
 OWN = "own"
-"""Values of `@sm_adopted`: the pane's first process is somebody else's (FOREIGN), or the agent (OWN)."""
+"""Values of `@sm_adopted`: the pane's first process is another program (FOREIGN), or the agent (OWN)."""
 # tmux writes this note below the output of a dead pane, to explain to a person why nothing happens
 # (remain-on-exit-format; tmux 3.2 uses its own text). It is not output of the agent.
 DEAD_NOTE = "[sm] the agent has ended"
@@ -32,13 +32,13 @@ class Row:
     pane: Pane
     session_name: str
     adopted: bool
-    """The tmux session belongs to somebody else."""
+    """The tmux session was not made by sm."""
 
 
 def word(text: str) -> str:
     """Check `text` for use in formats and names, in which tmux would replace `:` and `.` by `_`."""
     if not _NAME.fullmatch(text):
-        raise TerminalError(f"{text!r} cannot name a terminal: letters, digits, _ and - only")
+        raise TerminalError(f"invalid terminal name {text!r}: use letters, digits, _ and -")
     return text
 
 
@@ -64,7 +64,7 @@ def rows(lines: Sequence[str]) -> list[Row]:
     try:
         return [row(line) for line in lines]
     except ValueError:
-        raise TerminalUnreachable("tmux listed its panes in a form that makes no sense") from None
+        raise TerminalUnreachable("tmux printed an unreadable list of panes") from None
 
 
 def row(line: str) -> Row:

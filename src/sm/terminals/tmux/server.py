@@ -71,7 +71,7 @@ class TmuxServer:
             except Refused:
                 raise
             except TerminalUnreachable:
-                if not await self._gone():
+                if not await self._is_gone():
                     raise
         raise NoServer("the tmux server has ended")
 
@@ -83,7 +83,7 @@ class TmuxServer:
         except Refused:
             raise
         except TerminalUnreachable:
-            if await self._gone():
+            if await self._is_gone():
                 raise NoServer("the tmux server has ended") from None
             raise
 
@@ -97,10 +97,10 @@ class TmuxServer:
         with contextlib.suppress(Refused):  # tmux refuses an id only when it is gone
             await self.ask((command, "-t", target))
 
-    def tell(self, *commands: Command) -> None:
-        """Send as one line without waiting; do nothing without a connection."""
+    def send_nowait(self, *commands: Command) -> None:
+        """Send the commands as one line and ignore the result. Does nothing without a connection."""
         if self._control is not None and self._control.alive:
-            self._control.tell(*commands)
+            self._control.send_nowait(*commands)
 
     def subscribe(self, format: str, listener: Callable[[str], None]) -> None:
         """Call `listener` with the value of `format` when it changes; tmux checks about once a second.
@@ -108,7 +108,7 @@ class TmuxServer:
         After a lost connection the subscription resumes with the next command.
         """
         self._subscription = (format, listener)
-        self.tell(self._subscribe_command(format))
+        self.send_nowait(self._subscribe_command(format))
 
     def _subscribe_command(self, format: str) -> Command:
         # On the keeper's pane, although the format covers all sessions: when a client that subscribed to its session
@@ -121,7 +121,7 @@ class TmuxServer:
             control, self._control = self._control, None
             if control is not None:
                 control.drop("the connection was closed")
-                await control.ended()
+                await control.wait_ended()
 
     async def remove_spare(self) -> None:
         """Remove every spare session of this instance. Raises NoServer, TerminalUnreachable."""
@@ -145,7 +145,7 @@ class TmuxServer:
         base = os.path.realpath(base if base and os.path.exists(base) else "/tmp")
         return f"{base}/tmux-{os.getuid()}/{self._label}"
 
-    def listens(self) -> bool:
+    def is_listening(self) -> bool:
         """Return False only when the kernel reports that no server listens. Raises TerminalUnreachable."""
         path = self.socket_path()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -157,13 +157,13 @@ class TmuxServer:
             except BlockingIOError:
                 pass  # the queue is full: the server exists, and is busy or stopped
             except OSError as error:
-                raise TerminalUnreachable(f"the tmux socket {path} cannot be used: {error}") from None
+                raise TerminalUnreachable(f"cannot use the tmux socket {path}: {error}") from None
         return True
 
-    async def _gone(self) -> bool:
-        """Check more than once after a lost connection: a server that ends disconnects its clients first."""
+    async def _is_gone(self) -> bool:
+        """Return whether the server has ended. Checks for 0.2 s: a server disconnects its clients before it ends."""
         for _ in range(20):
-            if not self.listens():
+            if not self.is_listening():
                 return True
             await asyncio.sleep(0.01)
         return False
@@ -175,10 +175,10 @@ class TmuxServer:
             if self._control is not None:
                 if self._control.alive:
                     return self._control
-                await self._control.ended()
+                await self._control.wait_ended()
                 self._control = None
-            if not start and not self.listens():
-                raise NoServer("no tmux server runs")
+            if not start and not self.is_listening():
+                raise NoServer("no tmux server is running")
             await self._check_tmux()
             # The answer also shows that the server has removed the previous client. A notification to a client that
             # is still connecting crashes tmux 3.3a.
@@ -193,9 +193,9 @@ class TmuxServer:
             try:
                 return await self._attach(start=start)
             except TerminalUnreachable as error:
-                if not start and await self._gone():
+                if not start and await self._is_gone():
                     raise NoServer("the tmux server has ended") from None
-                if not pauses_s or self.listens():
+                if not pauses_s or self.is_listening():
                     raise
                 log.debug("could not start a tmux server yet: %s", error)
                 await asyncio.sleep(pauses_s.pop(0))
@@ -210,11 +210,11 @@ class TmuxServer:
             argv, self._environment, self._notified, self._timeout_s, self._umask, self._before_exec
         )
         try:
-            session = await control.attached(START_TIMEOUT_S if start else self._timeout_s)
+            session = await control.wait_attached(START_TIMEOUT_S if start else self._timeout_s)
             await self._set_up_keeper(control, session, " ".join(keeper[-2:]))
         except BaseException:
             control.drop("the connection could not be set up")
-            await control.ended()
+            await control.wait_ended()
             raise
         return control
 
@@ -229,7 +229,7 @@ class TmuxServer:
         pid, pane, owner, _ = panes[0].split(" ", 3)
         if owner != f"x{self.instance}" and not (owner == "x" and any(p.endswith(keeper) for p in panes)):
             raise TerminalError(
-                f"a tmux session called {self._keeper} exists and is not ours",
+                f"a tmux session named {self._keeper} exists, and sm did not create it",
                 f"tmux -S {self.socket_path()} rename-session -t ={self._keeper} something-else",
             )
         await control.ask(
@@ -243,7 +243,7 @@ class TmuxServer:
         self._session = session
         self._pane = pane
         if self._subscription is not None:
-            control.tell(self._subscribe_command(self._subscription[0]))
+            control.send_nowait(self._subscribe_command(self._subscription[0]))
         log.debug("connected to the tmux server %s", pid)
 
     async def _remove_idle(self, control: Control, keeper: str) -> None:
@@ -258,7 +258,7 @@ class TmuxServer:
         for line in lines:
             session, _, use = line.partition(" ")
             if use == "idle" and session != keeper:
-                control.tell(("kill-session", "-t", session))
+                control.send_nowait(("kill-session", "-t", session))
 
     def _notified(self, line: str) -> None:
         if self._subscription is not None and line.startswith(f"%subscription-changed {_SUBSCRIPTION} "):
@@ -272,7 +272,7 @@ class TmuxServer:
         """
         if window_size == "manual" and self._crashes_on_manual:
             raise TerminalError(
-                "tmux before 3.4 crashes when a window is made while the global window-size is manual",
+                "tmux before 3.4 crashes on a new window while the global window-size is manual",
                 f"tmux -S {self.socket_path()} set-option -gw window-size latest",
             )
 
@@ -282,7 +282,7 @@ class TmuxServer:
         version = await self._run("-V")
         if older(version, OLDEST):
             needed = ".".join(str(part) for part in OLDEST)
-            raise TerminalError(f"{version} is too old, {needed} is needed", INSTALL_HINT)
+            raise TerminalError(f"{version} is too old, sm needs tmux {needed} or newer", INSTALL_HINT)
         self._crashes_on_manual = older(version, (3, 4))
         self._tmux_checked = True
 

@@ -26,7 +26,7 @@ from sm.terminals.tmux import panes
 from sm.terminals.tmux.adopt import PaneAdopter
 from sm.terminals.tmux.create import PaneCreator
 from sm.terminals.tmux.keys import TmuxKeyboard
-from sm.terminals.tmux.lookup import Finder, expected
+from sm.terminals.tmux.lookup import Finder, translate_refusal
 from sm.terminals.tmux.server import TmuxServer
 from sm.terminals.tmux.subscription import Subscription
 
@@ -46,7 +46,7 @@ class Tmux:
 
     `before_exec` runs in the client's process and should make it die with the daemon. When a daemon is killed while
     tmux 3.3a has output for it, tmux keeps the client and the output for ever, and cannot end
-    (test_a_killed_daemon_leaves_no_client_behind).
+    (test_killed_daemon_leaves_no_tmux_client).
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Tmux:
     async def snapshot(self) -> Mapping[str, Pane]:
         return await self._finder.snapshot()
 
-    async def since(self) -> float:
+    async def server_started_s(self) -> float:
         ((started,),) = await self._server.ask(("display-message", "-p", "#{start_time}"))
         try:
             return float(started)
         except ValueError:
-            raise TerminalUnreachable("tmux says in a form that makes no sense since when it runs") from None
+            raise TerminalUnreachable("tmux printed an unreadable start time") from None
 
     async def open(self, session_id: str, name: str, working_dir: str, argv: Sequence[str]) -> Pane:
         """As in `Terminals`. After TerminalUnreachable, call again: a terminal that was made is found."""
@@ -123,7 +123,7 @@ class Tmux:
             raise
         return pane
 
-    async def ending(self, pane: Pane) -> Exit:
+    async def exit_status(self, pane: Pane) -> Exit:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + EXIT_STATUS_TIMEOUT_S
         backoff = Backoff(0.002, 0.1)
@@ -134,9 +134,9 @@ class Tmux:
             # For a missing pane display-message prints empty fields and no error.
             now = panes.row(line).pane if f" {pane.pane_id} {pane.pid} " in line else None
             if now is None and line.split(" ")[3] != str(pane.server_pid):
-                raise NoServer("the tmux server that it was in has ended")
+                raise NoServer(f"the tmux server of terminal {pane.name} has ended")
             if now is None:
-                raise NoTerminal(f"terminal {pane.name} is not there any more")
+                raise NoTerminal(f"terminal {pane.name} no longer exists")
             if now.exit not in (None, Exit()):
                 return now.exit
             if pane.foreign or loop.time() > deadline:
@@ -168,7 +168,7 @@ class Tmux:
                     await self._adopter.unmark(pane)
                 else:
                     await self._server.kill("kill-pane", pane)
-        self._finder.closed(name)
+        self._finder.forget(name)
 
     async def capture(self, name: str, lines: int) -> list[str]:
         pane = await self._finder.pane(name)
@@ -189,14 +189,14 @@ class Tmux:
                 break
         return kept[-lines:] if lines > 0 else []
 
-    async def visible(self, name: str) -> list[str]:
+    async def capture_visible(self, name: str) -> list[str]:
         return await self._shown(await self._finder.pane(name))
 
-    async def styled(self, name: str) -> list[str]:
-        return await self._shown(await self._finder.living(name), "-e")
+    async def capture_styled(self, name: str) -> list[str]:
+        return await self._shown(await self._finder.find_running(name), "-e")
 
     async def _shown(self, pane: Pane, *options: str) -> list[str]:
-        with expected(pane.name):
+        with translate_refusal(pane.name):
             return await self._server.ask_for_text(("capture-pane", "-p", *options, "-t", pane.pane_id))
 
     # Methods and not attributes: the crash tests kill the daemon before and after each call.
@@ -221,6 +221,9 @@ class Tmux:
 
     async def press(self, name: str, key: str) -> None:
         await self._keyboard.press(name, key)
+
+    async def has_unread_input(self, name: str) -> bool:
+        return await self._keyboard.has_unread_input(name)
 
     async def session_of_tty(self, tty: str) -> str | None:
         if not _TTY.fullmatch(tty):

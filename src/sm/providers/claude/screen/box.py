@@ -62,7 +62,7 @@ _HINTS = re.compile(r"Press up to edit queued messages|Try \"[^\"]*\"?|Message @
 """Hints that claude shows in an empty box, in dim letters."""
 
 
-def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
+def read_box(rows: Sequence[str]) -> ScreenContent | None:
     """The content of a screen that ends with the input box; None: another screen."""
     box = _box(rows)
     if box is None:
@@ -72,40 +72,43 @@ def at_its_box(rows: Sequence[str]) -> ScreenContent | None:
     # "Enter to view tasks": the footer takes the keys and drops a paste.
     if any(part.startswith("Enter to ") for part in parts):
         return ScreenContent(
-            State.DIALOG, "its footer has the keyboard", hint="leave it in its terminal: the up arrow"
+            State.DIALOG,
+            "the footer of claude has the keyboard focus",
+            hint="leave the footer in the terminal: press the up arrow",
         )
     busy = any(_BUSY.fullmatch(part) for part in parts)
     fresh = _FRESH in parts
     spinner, is_visible = _activity(above)
     hinted = (busy or fresh or _queue(above)) and _HINTS.fullmatch(box.text) is not None
     composer = "" if hinted else box.text
-    queued = _queue(above) and ((hinted and box.text.startswith("Press up")) or _heads_a_queue(above))
+    queued = _queue(above) and ((hinted and box.text.startswith("Press up")) or _begins_queued_message(above))
     waiting = spinner is not None and _WAITING.match(spinner) is not None
     background = waiting or any(_RUNNING.match(part) for part in parts) or _still_running(above)
     if busy or waiting or (queued and hinted) or (spinner is not None and not fresh):
-        return ScreenContent(State.WORKING, _doing(spinner), composer, queued, background)
+        return ScreenContent(State.WORKING, _activity_text(spinner), composer, queued, background)
     if not is_visible and not _WHOLE.intersection(parts):
-        return ScreenContent(State.UNKNOWN, "what it does is above the top of its screen", composer)
-    return _in_the_way(parts, composer) or _idle(composer, background, _bad_model(above))
+        return ScreenContent(State.UNKNOWN, "the activity is above the top of the screen", composer)
+    return _read_closed_box(parts, composer) or _idle(composer, background, _bad_model(above))
 
 
-def _in_the_way(parts: Sequence[str], composer: str) -> ScreenContent | None:
-    """The state of a box that accepts no prompt, from the footer."""
+def _read_closed_box(parts: Sequence[str], composer: str) -> ScreenContent | None:
     if any(part.startswith("search prompts:") for part in parts):
-        what = "its earlier prompts are searched"
-        return ScreenContent(State.DIALOG, what, composer, hint="close it in its terminal: Escape")
-    if any(part.startswith("Not logged in") for part in parts):
-        hint = "run claude in a terminal of your own, and /login there"
+        what = "the search of earlier prompts is open"
         return ScreenContent(
-            State.BLOCKED, "it is not logged in", composer, hint=hint, obstacle=Obstacle.LOGIN
+            State.DIALOG, what, composer, hint="close the search in the terminal: press Escape"
+        )
+    if any(part.startswith("Not logged in") for part in parts):
+        hint = "run claude in your own terminal and type /login"
+        return ScreenContent(
+            State.BLOCKED, "claude is not logged in", composer, hint=hint, obstacle=Obstacle.LOGIN
         )
     return None
 
 
 def _idle(composer: str, background: bool, bad_model: str) -> ScreenContent:
-    what = "it is at its prompt, a draft stands in it" if composer else "it is at its prompt"
+    what = "claude is at its prompt, with a draft" if composer else "claude is at its prompt"
     if bad_model:
-        what += f"; it cannot use the model {bad_model}"
+        what += f"; claude cannot use the model {bad_model}"
     obstacle = Obstacle.BAD_MODEL if bad_model else None
     return ScreenContent(
         State.IDLE, what, composer, background=background, obstacle=obstacle, detail=bad_model
@@ -155,7 +158,7 @@ def _queue(above: Sequence[str]) -> bool:
     return bool(above) and above[-1].startswith("  ")
 
 
-def _heads_a_queue(above: Sequence[str]) -> bool:
+def _begins_queued_message(above: Sequence[str]) -> bool:
     """Return whether one of these rows begins a message: as in the chat, but indented."""
     for row in reversed(above):
         if indent(row) < 2:
@@ -171,16 +174,16 @@ def _still_running(above: Sequence[str]) -> bool:
     return bool(_DONE.match(last[2:]) and _STILL.search(last))
 
 
-def _doing(spinner: str | None) -> str:
+def _activity_text(spinner: str | None) -> str:
     if spinner is None:
-        return "it is working"
+        return "claude is working"
     retry = re.search(r"^(.*?) · Retrying in (\w+)(?: · attempt (\d+/\d+))?", spinner)
     if retry:
         why, wait, attempt = retry.groups()
         return short(f"{why}, retrying in {wait}" + (f" (attempt {attempt})" if attempt else ""))
     if _WAITING.match(spinner):
-        return short(f"it is {spinner[0].lower()}{spinner[1:]}")
-    return short(f"it is working: {spinner}")
+        return short(f"claude is {spinner[0].lower()}{spinner[1:]}")
+    return short(f"claude is working: {spinner}")
 
 
 def _bad_model(above: Sequence[str]) -> str:

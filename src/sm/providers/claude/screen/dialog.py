@@ -57,7 +57,7 @@ class _Dialog:
         return next((row.strip() for row in self.rows if row.strip(" ─╌")), "")
 
 
-def in_a_dialog(rows: Sequence[str]) -> ScreenContent | None:
+def read_dialog_screen(rows: Sequence[str]) -> ScreenContent | None:
     """The dialog at the end of these rows; None: no known dialog."""
     dialog = _dialog(rows)
     if dialog is None:
@@ -140,8 +140,8 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
         if any(pattern.match(text) for text in texts):
             return ScreenContent(
                 State.BLOCKED,
-                f"it has not started: {obstacle}",
-                hint="run claude in a terminal of your own, in the same directory, and answer it there",
+                f"claude has not started: {obstacle}",
+                hint="run claude yourself in the same directory and answer the question",
                 obstacle=obstacle,
             )
     return None
@@ -150,19 +150,19 @@ def _first_run(dialog: _Dialog) -> ScreenContent | None:
 _TALK = "Chat about this"
 _OPEN_TALK = re.compile(rf"(?:❯ )?\d+\. ?{_TALK}")
 """The last option of every question, below a separate rule."""
-_CHOOSE = "choose an option in its terminal; Escape declines"
+_CHOOSE = "choose an option in the terminal; Escape declines"
 
 
 def _question(dialog: _Dialog) -> ScreenContent | None:
     if _OPEN_TALK.match(dialog.title):
         # Only the last option of the question is visible.
-        return ScreenContent(State.QUESTION, "it asks something", hint=_CHOOSE)
+        return ScreenContent(State.QUESTION, "claude asks a question", hint=_CHOOSE)
     if not dialog.options:
         return None
     if not _HEADER.fullmatch(dialog.rows[0]) and dialog.options[-1] != _TALK:
         return None
-    question = dialog.question if dialog.question != dialog.title else "something"
-    return ScreenContent(State.QUESTION, f"it asks: {short(question)}", hint=_CHOOSE)
+    question = dialog.question if dialog.question != dialog.title else "a question"
+    return ScreenContent(State.QUESTION, f"claude asks: {short(question)}", hint=_CHOOSE)
 
 
 _MAY_IT = re.compile(r"(^|\s)(Do you want to|Would you like to proceed|Claude wants to)\b")
@@ -175,20 +175,20 @@ def _permission(dialog: _Dialog) -> ScreenContent | None:
         return None
     return ScreenContent(
         State.PERMISSION,
-        short(f"it asks{_asked(dialog)}"),
-        hint="allow or refuse it in its terminal; Escape refuses",
+        short(f"claude asks{_question_text(dialog)}"),
+        hint="allow or refuse the request in the terminal; Escape refuses",
     )
 
 
-def _asked(dialog: _Dialog) -> str:
+def _question_text(dialog: _Dialog) -> str:
     if _PLAN.search(dialog.question):
-        return " whether to carry out its plan"
+        return " for approval of its plan"
     after = [row for row in dialog.head if row.strip(" ─╌")][1:]
     first = after[0].strip() if after else ""
     if dialog.title == "Bash command" and first:
-        return f" whether to run a command: {first}"
+        return f" to run a command: {first}"
     if dialog.title in _ACTS and first:
-        return f" whether to {_ACTS[dialog.title]}: {first}"
+        return f" to {_ACTS[dialog.title]}: {first}"
     return f": {dialog.question}"
 
 
@@ -200,7 +200,7 @@ _LEAVES = re.compile(
 
 
 def _menu(dialog: _Dialog) -> ScreenContent | None:
-    """Other screens in place of the box: options, or a title and a line that describes keys."""
+    """Read any other dialog: a list of options, or a title and a line that describes keys."""
     # Right-aligned text does not belong to the wrapped line at the left.
     keys = one_line([re.split(r" {2,}", row.strip())[0] for row in dialog.last])
     leaves = sorted(match["key"].capitalize() for match in _LEAVES.finditer(keys))
@@ -214,14 +214,14 @@ def _menu(dialog: _Dialog) -> ScreenContent | None:
     title = short(re.split(r" · | {2,}", dialog.title)[0], 60) if dialog.ruled else ""
     what = f"the {title} dialog is open" if title and titled else f"a dialog is open: {title}".rstrip(": ")
     key = "Escape" if "Esc" in leaves or not leaves else leaves[0]
-    return ScreenContent(State.DIALOG, what, hint=f"close it in its terminal: {key}")
+    return ScreenContent(State.DIALOG, what, hint=f"close the dialog in the terminal: press {key}")
 
 
 _OTHERS = re.compile(r"enter to \w+ · ")
 
 
-def among_agents(rows: Sequence[str]) -> ScreenContent | None:
-    """The view of all agents of the user (`←` at an empty prompt), whose box starts another claude.
+def read_agents_view(rows: Sequence[str]) -> ScreenContent | None:
+    """Read the view that lists all agents of the user (`←` at an empty prompt). Its input box starts a new agent.
 
     Only this view writes its keys in lower case (2.1.197).
     """
@@ -230,5 +230,7 @@ def among_agents(rows: Sequence[str]) -> ScreenContent | None:
         return None
     # Escape ends claude in this view (measured).
     return ScreenContent(
-        State.DIALOG, "the view of its agents is open", hint="open the session in its terminal: Enter"
+        State.DIALOG,
+        "the list of claude's agents is open",
+        hint="open the session in the terminal: press Enter",
     )

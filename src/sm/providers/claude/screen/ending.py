@@ -4,7 +4,7 @@
 import re
 from collections.abc import Sequence
 
-from sm.providers.claude.screen.dialog import in_a_dialog
+from sm.providers.claude.screen.dialog import read_dialog_screen
 from sm.providers.claude.screen.rows import indent, last_paragraph, paragraph
 from sm.providers.claude.screen.states import Obstacle, ScreenContent, State
 
@@ -47,30 +47,30 @@ _REASON_ROWS = 40
 """Rows above the end to search for a reason: claude prints at most a dozen lines, which narrow panes wrap."""
 
 
-def ended(rows: Sequence[str]) -> ScreenContent | None:
+def read_ended(rows: Sequence[str]) -> ScreenContent | None:
     """The content if the process is gone: the last rows are not drawn by claude."""
-    left = before_the_end(rows)
-    return exited(left) if len(left) < len(rows) else None
+    left = without_end_marks(rows)
+    return read_exit_reason(left) if len(left) < len(rows) else None
 
 
-def refused(rows: Sequence[str]) -> ScreenContent | None:
+def read_refusal(rows: Sequence[str]) -> ScreenContent | None:
     """The content if claude is about to exit: its last output is the reason."""
-    return exited(rows) if _reason(last_paragraph(rows))[0] is not None else None
+    return read_exit_reason(rows) if _reason(last_paragraph(rows))[0] is not None else None
 
 
-def exited(left: Sequence[str]) -> ScreenContent:
-    """The content for the last rows of an ended claude (see `before_the_end`)."""
+def read_exit_reason(left: Sequence[str]) -> ScreenContent:
+    """The content for the last rows of an ended claude (see `without_end_marks`)."""
     obstacle, detail = _reason(left)
     if obstacle is None:
         # "No" in a first-run dialog also ends claude, and the dialog stays visible.
-        dialog = in_a_dialog(left)
+        dialog = read_dialog_screen(left)
         obstacle = dialog.obstacle if dialog else None
     if obstacle is None:
-        return ScreenContent(State.EXITED, "it has ended")
-    return ScreenContent(State.EXITED, f"it has ended: {obstacle}", obstacle=obstacle, detail=detail)
+        return ScreenContent(State.EXITED, "claude has ended")
+    return ScreenContent(State.EXITED, f"claude has ended: {obstacle}", obstacle=obstacle, detail=detail)
 
 
-def before_the_end(rows: Sequence[str]) -> Sequence[str]:
+def without_end_marks(rows: Sequence[str]) -> Sequence[str]:
     """`rows` without the end marks of tmux and the shell; all rows if there are none."""
     end = len(rows)
     marked = prompts = 0

@@ -2,26 +2,26 @@
 
 from collections.abc import Sequence
 
-from sm.providers.claude.screen.box import at_its_box
-from sm.providers.claude.screen.dialog import among_agents, in_a_dialog
-from sm.providers.claude.screen.ending import before_the_end, ended, exited, refused
-from sm.providers.claude.screen.rows import is_rule, trimmed
+from sm.providers.claude.screen.box import read_box
+from sm.providers.claude.screen.dialog import read_agents_view, read_dialog_screen
+from sm.providers.claude.screen.ending import read_ended, read_exit_reason, read_refusal, without_end_marks
+from sm.providers.claude.screen.rows import is_rule, trim
 from sm.providers.claude.screen.states import ScreenContent, State
 
 
 def read_screen(lines: Sequence[str]) -> ScreenContent:
     """Interpret the output of `tmux capture-pane -p`, with or without history. Never raises."""
-    rows = trimmed(lines)
+    rows = trim(lines)
     if not rows:
-        return ScreenContent(State.UNKNOWN, "its screen is empty")
+        return ScreenContent(State.UNKNOWN, "the screen is empty")
     return (
-        ended(rows)
-        or among_agents(rows)
-        or at_its_box(rows)
-        or in_a_dialog(rows)
-        or in_a_dialog(_above_a_rule(rows))
-        or refused(rows)
-        or ScreenContent(State.UNKNOWN, "its screen shows nothing that is known")
+        read_ended(rows)
+        or read_agents_view(rows)
+        or read_box(rows)
+        or read_dialog_screen(rows)
+        or read_dialog_screen(_above_a_rule(rows))
+        or read_refusal(rows)
+        or ScreenContent(State.UNKNOWN, "sm does not recognize the screen")
     )
 
 
@@ -36,12 +36,12 @@ def read_end(lines: Sequence[str]) -> ScreenContent:
     `lines` must include the history: tmux 3.3a moves the first row there to make room for `Pane is dead`, and a claude
     that refuses to start often printed only that row (measured at 80x24).
     """
-    return exited(before_the_end(trimmed(lines)))
+    return read_exit_reason(without_end_marks(trim(lines)))
 
 
 def last_words(lines: Sequence[str]) -> str:
     """The last printed line of an ended process; "" without output."""
-    left = before_the_end(trimmed(lines))
+    left = without_end_marks(trim(lines))
     return left[-1].strip() if left else ""
 
 

@@ -10,7 +10,7 @@ _RULE = re.compile(r"─{10,}|─+ [^─]+ ─+")
 """A rule, or a rule with the session's name: `──── my-agent ──`."""
 
 
-def trimmed(lines: Sequence[str]) -> list[str]:
+def trim(lines: Sequence[str]) -> list[str]:
     """Remove padding. claude writes a no-break space after its `❯`."""
     rows = [line.replace("\xa0", " ").rstrip() for line in lines]
     while rows and not rows[-1]:
@@ -35,7 +35,6 @@ def indent(row: str) -> int:
 
 
 def paragraph(rows: Sequence[str]) -> list[str]:
-    """The first block of non-blank rows."""
     taken: list[str] = []
     for row in rows:
         if row:

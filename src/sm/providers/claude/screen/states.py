@@ -24,21 +24,21 @@ class State(StrEnum):
 class Obstacle(StrEnum):
     """A reason why claude does not start. The value is the end of a sentence."""
 
-    ONBOARDING = "it wants to be set up"
+    ONBOARDING = "it asks for its first-time setup"
     TRUST = "it asks whether the directory is trusted"
     LOGIN = "it asks for a login"
-    API_KEY = "it asks whether to use the API key of its environment"
-    BYPASS_WARNING = "it asks to accept what bypassing permissions means"
+    API_KEY = "it asks whether to use the API key from the environment"
+    BYPASS_WARNING = "it asks you to accept the risks of bypassing permissions"
     MCP_SERVER = "it asks about an MCP server of the project"
     IMPORTS = "it asks about imports in CLAUDE.md"
     # In the following cases, claude has printed the reason and ended.
-    BYPASS_AS_ROOT = "it does not bypass permissions as root"
+    BYPASS_AS_ROOT = "it refuses to bypass permissions as root"
     UNKNOWN_OPTION = "it does not know an option"
-    BAD_CHOICE = "an option has a value that it does not know"
+    BAD_CHOICE = "it does not accept the value of an option"
     BAD_SESSION_ID = "its session id is not a UUID"
     SESSION_ID_IN_USE = "its session id is in use"
-    NO_CONVERSATION = "there is no such conversation to resume"
-    NO_FILE = "a file is not there"
+    NO_CONVERSATION = "the conversation to resume does not exist"
+    NO_FILE = "a file does not exist"
     NO_CONNECTION = "it could not reach Anthropic"
     # In this case, claude accepts prompts, but every turn fails.
     BAD_MODEL = "it cannot use its model"

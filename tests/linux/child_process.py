@@ -13,15 +13,15 @@ from sm.core.models import Process
 from sm.linux.processes import identify
 
 
-class Started:
-    """A real process that said it is ready; `said` is what it printed until then."""
+class ChildProcess:
+    """A real process that has reported it is ready; `printed` is its first line of output, in words."""
 
     starts_processes = True
 
     def __init__(self, *argv: str, **options: object) -> None:
         self.popen = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE, **options)  # type: ignore[call-overload]
         self.pid: int = self.popen.pid
-        self.said: list[str] = self.popen.stdout.readline().decode().split()
+        self.printed: list[str] = self.popen.stdout.readline().decode().split()
         found = identify(self.pid)
         assert found is not None
         self.process: Process = found
@@ -33,17 +33,20 @@ class Started:
         self.popen.communicate()
 
 
+Start = Callable[..., ChildProcess]
+
+
 @pytest.fixture
-def start() -> Iterator[Callable[..., Started]]:
-    started: list[Started] = []
+def start() -> Iterator[Start]:
+    children: list[ChildProcess] = []
 
-    def one(*argv: str, **options: object) -> Started:
-        started.append(Started(*argv, start_new_session=True, **options))
-        return started[-1]
+    def start_child(*argv: str, **options: object) -> ChildProcess:
+        children.append(ChildProcess(*argv, start_new_session=True, **options))
+        return children[-1]
 
-    yield one
-    for each in started:
-        each.stop()
+    yield start_child
+    for child in children:
+        child.stop()
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -51,4 +54,4 @@ def python(code: str) -> tuple[str, ...]:
 
 
 IDLE = ("sh", "-c", "echo ready; read -r line")
-"""Prints a line and waits for one: a process that lives until its stdin closes."""
+"""A process that prints a line and lives until its stdin closes."""

@@ -1,13 +1,13 @@
-"""An agent that sends numbered messages: `python -m tests.integration.mail_sender NAME COUNT RECIPIENT...`
+"""An agent that sends numbered messages: `python -m tests.integration.message_sender NAME COUNT RECIPIENT...`
 
-Each is sent with one Idempotency-Key until it is stored, however often the daemon dies over it.
+Each message is retried with the same Idempotency-Key until it is stored, while the daemon may be killed.
 """
 
 import os
 import sys
 import time
 
-from sm.client.http import Away, Client, new_key
+from sm.client.http import Client, DaemonAway, new_key
 from tests.load import Limit
 
 
@@ -21,10 +21,10 @@ def main() -> None:
             try:
                 client.post("/v1/messages", body, key=key)
                 break
-            except Away:
+            except DaemonAway:
                 if limit.is_over:
                     raise
-                time.sleep(0.02)  # nobody tells when a daemon is back
+                time.sleep(0.02)  # nothing reports when a daemon is back
 
 
 if __name__ == "__main__":

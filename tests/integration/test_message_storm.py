@@ -1,4 +1,4 @@
-"""Many messages at once, and the daemon killed over them: each arrives once, or is known not to be certain."""
+"""Many simultaneous messages while the daemon is killed: each arrives once or is reported as unconfirmed."""
 
 import json
 import random
@@ -19,7 +19,7 @@ MORE = f"""
   Inbox: {{command: [sh, -c, "while sm inbox --take --wait --json >> read-$SM_SESSION_ID; do :; done"], prompt: file}}
   Tty: {{command: [sh, -c, "while read -r x; do echo \\"$x\\" >> read-$SM_SESSION_ID; done"], prompt: file, input: tty}}
   Sender:
-    command: [{sys.executable}, -m, tests.integration.mail_sender]
+    command: [{sys.executable}, -m, tests.integration.message_sender]
     prompt: file
     env: {{PYTHONPATH: "{REPOSITORY}/src:{REPOSITORY}"}}
 child_agents: {{allow_args: true}}
@@ -27,24 +27,24 @@ child_agents: {{allow_args: true}}
 
 
 def storm(instance: Instance, kind: str) -> list[str]:
-    """Ten sessions that read, ten that send them a hundred messages each, a daemon that dies ten times meanwhile."""
+    """Ten sessions send 100 messages each to ten readers while the daemon is killed ten times; return the readers."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - shown when it fails
-    moment = random.Random(seed)
+    rng = random.Random(seed)
     readers = [instance.spawn(kind, "--name", f"r{n}")["session_id"] for n in range(SENDERS)]
     senders = []
     for n in range(SENDERS):
-        turned = readers[n:] + readers[:n]  # so that all are busy with all at any time
-        words = f"s{n} {EACH} {' '.join(turned)}"
-        senders.append(instance.spawn("Sender", "--args", words)["session_id"])
+        rotated = readers[n:] + readers[:n]  # each sender starts with another reader
+        arguments = f"s{n} {EACH} {' '.join(rotated)}"
+        senders.append(instance.spawn("Sender", "--args", arguments)["session_id"])
     over = Event()
 
     def kill() -> None:
         for _ in range(KILLS):
-            if over.wait(moment.uniform(0.05, 0.8)):
+            if over.wait(rng.uniform(0.05, 0.8)):
                 return
             instance.kill_daemon()
-            instance.sm("status")  # or a sender is earlier: the first command starts the next daemon
+            instance.sm("status")  # starts the next daemon, unless a sender did
 
     killer = Thread(target=kill)
     killer.start()
@@ -56,21 +56,23 @@ def storm(instance: Instance, kind: str) -> list[str]:
     return readers
 
 
-def settled(instance: Instance) -> list[dict[str, object]]:
-    """All messages of the senders, once none of them is on its way."""
+def final_messages(instance: Instance) -> list[dict[str, object]]:
+    """Wait until all messages are final; return those of the senders."""
 
     def look() -> list[dict[str, object]] | None:
-        found = instance.json("log", "--limit", "10000")
-        open = [m for m in found if m["session_id"] and m["status"] in ("queued", "delivering")]
+        messages = instance.json("log", "--limit", "10000")
+        pending = [m for m in messages if m["session_id"] and m["status"] in ("queued", "delivering")]
         return (
-            None if open else [m for m in found if ":" in m["text"] and m["from"] not in ("operator", "sm")]
+            None
+            if pending
+            else [m for m in messages if ":" in m["text"] and m["from"] not in ("operator", "sm")]
         )
 
     return until(look, "every message is final", 60)
 
 
 def in_order(texts: list[str]) -> bool:
-    """Whether the messages of each sender stand in the order in which it sent them."""
+    """True if the messages of each sender are in the order in which it sent them."""
     last: dict[str, int] = defaultdict(lambda: -1)
     for text in texts:
         sender, _, number = text.partition(":")
@@ -81,11 +83,11 @@ def in_order(texts: list[str]) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_a_thousand_messages_to_inboxes_arrive_once_each_and_in_order_over_ten_crashes() -> None:
+def test_1000_inbox_messages_arrive_once_and_in_order_during_ten_daemon_kills() -> None:
     with Instance(MORE) as instance:
         readers = storm(instance, "Inbox")
-        messages = settled(instance)
-        read = {r: _taken(instance.work / f"read-{r}") for r in readers}
+        messages = final_messages(instance)
+        read = {r: taken_texts(instance.work / f"read-{r}") for r in readers}
         arrived = Counter(text for texts in read.values() for text in texts)
         states = Counter(str(m["status"]) for m in messages)
         print(dict(states))  # noqa: T201
@@ -93,28 +95,28 @@ def test_a_thousand_messages_to_inboxes_arrive_once_each_and_in_order_over_ten_c
         assert sorted(str(m["text"]) for m in messages) == sorted(sent)
         assert set(states) <= {"submitted", "unconfirmed"}
         for message in messages:
-            times = arrived[str(message["text"])]
-            assert times == 1 if message["status"] == "submitted" else times <= 1, message
+            count = arrived[str(message["text"])]
+            assert count == 1 if message["status"] == "submitted" else count <= 1, message
         assert all(in_order(texts) for texts in read.values())
         assert states["submitted"] > 900
 
 
 @pytest.mark.timeout(300)
-def test_a_thousand_typed_messages_are_never_typed_twice_over_ten_crashes() -> None:
+def test_1000_typed_messages_are_typed_at_most_once_during_ten_daemon_kills() -> None:
     with Instance(MORE) as instance:
         readers = storm(instance, "Tty")
-        messages = settled(instance)
+        messages = final_messages(instance)
         assert {m["status"] for m in messages} == {"unconfirmed"}
         assert len(messages) == SENDERS * EACH
 
-        # A line that was typed is not read at once: the last one that we type ourselves comes after all others.
+        # Typed lines are read later: the last line of the test comes after all messages.
         for reader in readers:
             instance.tmux("send-keys", "-t", f"=command-{reader}:", "-l", "end of it")
             instance.tmux("send-keys", "-t", f"=command-{reader}:", "Enter")
         read = {}
         for reader in readers:
             path = instance.work / f"read-{reader}"
-            until(lambda p=path: p.read_text().endswith("end of it\n"), "it has read everything")  # type: ignore[misc]  # a default binds the loop's value
+            until(lambda p=path: p.read_text().endswith("end of it\n"), "all lines are read")  # type: ignore[misc]  # a default binds the loop's value
             read[reader] = path.read_text().splitlines()
         heads = {str(m["message_id"]): str(m["text"]) for m in messages}
         texts: dict[str, list[str]] = {}
@@ -125,15 +127,15 @@ def test_a_thousand_typed_messages_are_never_typed_twice_over_ten_crashes() -> N
             for line in whole:
                 number = line.partition(", message ")[2].partition(":")[0]
                 assert line.endswith(f": {heads[number]}"), line
-        arrived = Counter(text for each in texts.values() for text in each)
+        arrived = Counter(text for lines in texts.values() for text in lines)
         print(sum(arrived.values()))  # noqa: T201
         assert max(arrived.values()) == 1
         assert sum(arrived.values()) >= SENDERS * EACH - KILLS * SENDERS
-        assert all(in_order(each) for each in texts.values())
+        assert all(in_order(lines) for lines in texts.values())
 
 
-def _taken(path: Path) -> list[str]:
-    """The texts of all that a reader has written down; it may have died over its last line."""
+def taken_texts(path: Path) -> list[str]:
+    """The texts that a reader has recorded."""
     texts = []
     for line in path.read_text().splitlines() if path.exists() else []:
         texts += [message["text"] for message in json.loads(line)]

@@ -1,4 +1,4 @@
-"""A manager of sessions on a store of its own, without a daemon."""
+"""A session manager on a database of its own, without a daemon."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from sm.store.audit import Record
 
 
 @asynccontextmanager
-async def managed(
+async def open_manager(
     directory: Path, now: Callable[[], str], audit: Record = lambda *_: None
 ) -> AsyncIterator[tuple[Store, Manager]]:
     config = Config()

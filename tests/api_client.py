@@ -1,4 +1,4 @@
-"""HTTP to a daemon, where whatever it answers is held against docs/openapi.json."""
+"""An HTTP client of the daemon that checks every response against docs/openapi.json."""
 
 import socket
 from collections import Counter
@@ -17,14 +17,14 @@ from sm.wire import KEY_HEADER, PROTOCOL, PROTOCOL_HEADER
 from tests.load import scaled
 
 BASE_URL = "http://sm"
-_TIMEOUT_S = 60.0  # more than the daemon may wait for anything: a hang has a name
+_TIMEOUT_S = 60.0  # longer than any wait of the daemon, so that a time-out means a hang
 
 
-class Speaker:
-    """A caller of the daemon at `path`. `heard`: how often each route answered, by its operationId and status."""
+class ApiClient:
+    """A caller of the daemon at the socket `path`. `responses` counts responses by operationId and status."""
 
     def __init__(self, path: Path | str, token: str | None = None) -> None:
-        self.heard: Counter[tuple[str, int]] = Counter()
+        self.responses: Counter[tuple[str, int]] = Counter()
         self._session = requests.Session()
         self._session.trust_env = False  # no proxy, no .netrc
         self._session.mount(BASE_URL, _Adapter(str(path)))
@@ -35,7 +35,7 @@ class Speaker:
         self._session.close()
 
     def get(self, path: str, /, ref: object = None, **query: Any) -> Any:
-        """What is answered, which must be a success. `path` as in the document."""
+        """The JSON of the response, which must be a success. `path` as in the document."""
         return self._done(self.ask("get", path, _filled(path, ref), params=query))
 
     def post(self, path: str, /, ref: object = None, *, key: str | None = None, **body: Any) -> Any:
@@ -43,13 +43,13 @@ class Speaker:
         return self._done(self.ask("post", path, _filled(path, ref), json=body, headers=headers))
 
     def refused(self, path: str, /, ref: object = None, **body: Any) -> Any:
-        """What a POST is refused with."""
+        """The error of a POST that must fail."""
         answer = self.ask("post", path, _filled(path, ref), json=body)
         assert answer.status_code >= 400, answer.text
         return answer.json()["error"]
 
     def first_event(self, **query: Any) -> str:
-        """The stream, until it has told something."""
+        """The first bytes of the event stream."""
         with self.ask("get", "/v1/events/stream", "/v1/events/stream", params=query) as answer:
             return str(next(answer.iter_content(None)).decode())
 
@@ -61,32 +61,32 @@ class Speaker:
         return self.send(path, **{"method": method, "url": BASE_URL + filled, **more})
 
     def send(self, path: str, **request: Any) -> requests.Response:
-        """Any request to the route at `path`, as `requests` takes it. AssertionError for what is not as documented."""
+        """Send a request (arguments as of `requests`) to the route at `path`. Raises AssertionError as `check` does."""
         answer = self._session.request(
             **{"timeout": scaled(_TIMEOUT_S), "allow_redirects": False, "stream": True, **request}
         )
         method = str(request["method"]).lower()
-        self.heard[operation(method, path)["operationId"], answer.status_code] += 1
+        self.responses[operation(method, path)["operationId"], answer.status_code] += 1
         check(method, path, answer)
         return answer
 
 
 def check(method: str, path: str, answer: requests.Response) -> None:
-    """Raises AssertionError where the answer is not what the document says of this route, or a defect of ours."""
+    """Raises AssertionError for a response that the document does not allow for this route, or an internal error."""
     done = answer.status_code < 400
     who = "agent" if "Authorization" in answer.request.headers else "operator"
-    told = f"{who}: {answer.request.method} {answer.url} {answer.request.body!r}: {answer.status_code}"
-    assert answer.headers[PROTOCOL_HEADER] == str(PROTOCOL), told
+    label = f"{who}: {answer.request.method} {answer.url} {answer.request.body!r}: {answer.status_code}"
+    assert answer.headers[PROTOCOL_HEADER] == str(PROTOCOL), label
     type = answer.headers["Content-Type"]
     if done and "text/event-stream" in operation(method, path)["responses"]["200"]["content"]:
-        assert type == "text/event-stream", told
+        assert type == "text/event-stream", label
         return
-    assert type == "application/json", f"{told} {answer.text}"
-    assert answer.status_code == 200 or not done, told
+    assert type == "application/json", f"{label} {answer.text}"
+    assert answer.status_code == 200 or not done, label
     wrong = [f"{e.instance_path}: {e.message}" for e in schema(method, path, done).iter_errors(answer.json())]
-    assert not wrong, f"{told} {answer.text}\n" + "\n".join(wrong)
-    assert done or answer.json()["error"]["code"] not in ("bug", "error"), f"{told} {answer.text}"
-    assert answer.status_code != 500, told
+    assert not wrong, f"{label} {answer.text}\n" + "\n".join(wrong)
+    assert done or answer.json()["error"]["code"] not in ("bug", "error"), f"{label} {answer.text}"
+    assert answer.status_code != 500, label
 
 
 @cache
@@ -101,35 +101,36 @@ def operation(method: str, path: str) -> dict[str, Any]:
 
 @cache
 def schema(method: str, path: str, done: bool) -> jsonschema_rs.Draft202012Validator:
-    """What an answer of this route must be, and nothing besides."""
+    """The schema of this route's responses, with no undocumented fields allowed."""
     if done:
         content = operation(method, path)["responses"]["200"]["content"]
     else:
         content = _document()["components"]["responses"]["Error"]["content"]
     schemas = {
-        name: closed(each, outermost=False) for name, each in _document()["components"]["schemas"].items()
+        name: closed(component, outermost=False)
+        for name, component in _document()["components"]["schemas"].items()
     }
-    whole = {**closed(content["application/json"]["schema"]), "components": {"schemas": schemas}}
-    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+    complete = {**closed(content["application/json"]["schema"]), "components": {"schemas": schemas}}
+    return jsonschema_rs.Draft202012Validator(complete, validate_formats=True)
 
 
 def closed(value: Any, *, outermost: bool = True) -> Any:
-    """The schema, but that an object may have no fields that it does not name.
+    """The schema, changed so that objects allow no undocumented fields.
 
-    `outermost` False: a component, or a part of an `allOf`. What refers to it knows what else there may be.
+    `outermost` False: a component or a part of an `allOf`, where the referring schema closes the object.
     """
     if isinstance(value, list):
-        return [closed(each) for each in value]
+        return [closed(item) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {name: closed(each) for name, each in value.items()}
+    result = {name: closed(item) for name, item in value.items()}
     if "allOf" in value:
-        made["allOf"] = [closed(each, outermost=False) for each in value["allOf"]]
+        result["allOf"] = [closed(part, outermost=False) for part in value["allOf"]]
     if "properties" in value:
-        made["properties"] = {name: closed(each) for name, each in value["properties"].items()}
+        result["properties"] = {name: closed(item) for name, item in value["properties"].items()}
     if outermost and not {"properties", "allOf", "$ref"}.isdisjoint(value):
-        made["unevaluatedProperties"] = False
-    return made
+        result["unevaluatedProperties"] = False
+    return result
 
 
 def _filled(path: str, ref: object) -> str:
@@ -141,14 +142,14 @@ class _Connection(HTTPConnection):
     socket_path = ""
 
     def _new_conn(self) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.settimeout(scaled(_TIMEOUT_S))
-        made.connect(self.socket_path)
-        return made
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(scaled(_TIMEOUT_S))
+        connection.connect(self.socket_path)
+        return connection
 
 
 class _Adapter(HTTPAdapter):
-    """Carries HTTP over one Unix socket, whatever host is asked for."""
+    """Carries HTTP over one Unix socket, for any host name."""
 
     def __init__(self, path: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Forks real daemons from a process that has imported them: `python -m tests.nursery SOCKET_FD`.
+"""Forks real daemons from a process that has imported them: `python -m tests.fork_server SOCKET_FD`.
 
-A daemon costs half a second of a core to start, most of it for imports. The nursery imports once and forks a daemon
-per request, each in a kernel session of its own. One nursery serves all tests of a worker.
+A daemon costs half a second of a core to start, most of it for imports. The fork server imports once and forks one
+daemon per request, each in a kernel session of its own. One fork server serves all tests of a worker.
 """
 
 import atexit
@@ -23,18 +23,18 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 class ForkedDaemon:
-    """A daemon that the nursery has forked."""
+    """A daemon that the fork server forked."""
 
-    def __init__(self, nursery: "Nursery", pid: int, pidfd: int) -> None:
+    def __init__(self, server: "ForkServer", pid: int, pidfd: int) -> None:
         self.pid = pid
-        self._nursery = nursery
+        self._server = server
         self._pidfd = pidfd
         self._code: int | None = None
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal; None while the daemon runs."""
         if self._code is None and select.select([self._pidfd], [], [], 0)[0]:
-            self._code = self._nursery.exit_code(self.pid)
+            self._code = self._server.exit_code(self.pid)
             os.close(self._pidfd)
         return self._code
 
@@ -51,21 +51,21 @@ class ForkedDaemon:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait until the daemon is gone."""
         self.send_signal(signal.SIGKILL)
         self.wait()
 
 
-class Nursery:
+class ForkServer:
     """The process that forks daemons."""
 
     def __init__(self) -> None:
-        self._socket, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its_end:
+        self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.nursery", str(its_end.fileno())],
+                [sys.executable, "-m", "tests.fork_server", str(child_end.fileno())],
                 env={**os.environ, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"},
-                pass_fds=[its_end.fileno()],
+                pass_fds=[child_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd="/",
                 start_new_session=True,
@@ -74,14 +74,14 @@ class Nursery:
     def fork(
         self, environment: Mapping[str, str], ready_fd: int, stderr_fd: int, crash_point: str = ""
     ) -> ForkedDaemon:
-        """Start a daemon that tells on `ready_fd` when it serves, and dies at `crash_point` (crash_point.py)."""
+        """Start a daemon that reports on `ready_fd` when it serves, and crashes at `crash_point` (crash_point.py)."""
         request = json.dumps({"environment": dict(environment), "crash_point": crash_point}).encode()
         socket.send_fds(self._socket, [request], [ready_fd, stderr_fd])
         answer, (pidfd,), _, _ = socket.recv_fds(self._socket, 100, 1)
         return ForkedDaemon(self, int(answer), pidfd)
 
     def exit_code(self, pid: int) -> int:
-        """The exit code of a daemon that has ended."""
+        """The exit code of a daemon that ended."""
         self._socket.send(json.dumps({"ended": pid}).encode())
         return int(self._socket.recv(100))
 
@@ -91,22 +91,22 @@ class Nursery:
 
 
 @functools.cache
-def nursery() -> Nursery:
-    """The nursery of this worker, started for the first test that needs a daemon."""
-    made = Nursery()
-    atexit.register(made.end)
-    return made
+def fork_server() -> ForkServer:
+    """The fork server of this worker, started for the first test that needs a daemon."""
+    server = ForkServer()
+    atexit.register(server.end)
+    return server
 
 
 def _serve(requests: socket.socket) -> None:
-    """In the nursery: answer requests until nobody can send one any more."""
+    """In the fork server: answer requests until the other end closes the socket."""
     from sm.daemon.main import main
     from tests.integration.crash_point import crash_at
 
     codes: dict[int, int] = {}
 
     def reap(*_: object) -> None:
-        """No zombies: a daemon that is gone must look gone."""
+        """Leave no zombies: tests must see that an ended daemon is gone."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
@@ -116,10 +116,10 @@ def _serve(requests: socket.socket) -> None:
         request, fds, _, _ = socket.recv_fds(requests, 1 << 20, 2)
         if not request:
             return
-        wanted = json.loads(request)
-        if "ended" in wanted:
+        request_data = json.loads(request)
+        if "ended" in request_data:
             reap()
-            requests.send(str(codes.pop(wanted["ended"])).encode())
+            requests.send(str(codes.pop(request_data["ended"])).encode())
             continue
         pid = os.fork()
         if pid == 0:
@@ -127,9 +127,9 @@ def _serve(requests: socket.socket) -> None:
             try:
                 requests.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                if wanted["crash_point"]:
-                    crash_at(wanted["crash_point"])
-                code = _become_daemon(main, wanted["environment"], *fds)
+                if request_data["crash_point"]:
+                    crash_at(request_data["crash_point"])
+                code = _become_daemon(main, request_data["environment"], *fds)
             finally:
                 os._exit(code)
         pidfd = os.pidfd_open(pid)
@@ -139,7 +139,7 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _become_daemon(main: object, environment: Mapping[str, str], ready_fd: int, stderr_fd: int) -> int:
-    """In the forked child: what the exec of `python -m sm.daemon` would find. Returns the exit code."""
+    """In the forked child: run the daemon in the state of a new `python -m sm.daemon`. Returns the exit code."""
     assert callable(main)
     os.setsid()
     os.environ.clear()
@@ -151,7 +151,7 @@ def _become_daemon(main: object, environment: Mapping[str, str], ready_fd: int, 
     os.close(stderr_fd)
     try:
         return int(main(["--ready-fd", str(ready_fd)]))
-    except BaseException:  # noqa: BLE001  nothing above may run in this copy of the nursery
+    except BaseException:  # noqa: BLE001  no caller may run in this copy of the fork server
         sys.excepthook(*sys.exc_info())
         return 1
 

@@ -15,8 +15,8 @@ _TAKES_NO_PROMPT = frozenset({State.DIALOG, State.BLOCKED})
 """States that show the box but use typed text for something else."""
 
 
-class ClaudeComposer:
-    """`Composer` for claude.
+class ClaudeBoxReader:
+    """`BoxReader` for claude.
 
     The box shows a text with three newlines or more, or of more than 800 characters, as `[Pasted text #3 +9 lines]`
     (folded), and others unchanged. Both arrive whole. A text of more than 10,000 characters that returned to the box
@@ -30,54 +30,56 @@ class ClaudeComposer:
     """C-u deletes the row before the cursor, or joins the row to the previous one. C-k deletes the rest of the row."""
 
     def box(self, lines: Sequence[str]) -> Box:
-        shown = list(_plain(lines, suggestions=True))
+        shown = list(_without_styles(lines, suggestions=True))
         screen = read_screen(shown)
         if screen.composer is None or screen.state in _TAKES_NO_PROMPT:
             unknown = screen.state is State.UNKNOWN
-            if unknown and (end := _lower_end(shown)):
+            if unknown and (end := _visible_end(shown)):
                 return Box(None, _ABOVE + end, _is_stashed(shown))
             return Box(screen.what, unknown=unknown and _is_framed(shown))
         draft = screen.composer
         # Shell mode runs typed text, and no known key stashes the draft with its mode.
         if draft.startswith("!"):
-            return Box("its input box is in shell mode")
+            return Box("the input box is in shell mode")
         if draft:  # perhaps a suggestion, which differs from a draft only in style
-            draft = read_screen(list(_plain(lines, suggestions=False))).composer or ""
+            draft = read_screen(list(_without_styles(lines, suggestions=False))).composer or ""
         return Box(None, draft, _is_stashed(shown))
 
-    def pasted(self, letter: str) -> str:
+    def paste_text(self, text: str) -> str:
         """Append a blank, and newlines that fold the text if it is ambiguous unfolded.
 
         The blank closes the file list that a text ending in `@name` opens, which would consume the Enter, and prevents
         a final backslash. In an unfolded text, claude expands parts that look like `[Pasted text #3 +9 lines]`, and
         tmux draws no cell for characters after a zero-width joiner. Newlines at the end count towards folding.
         """
-        missing = _FOLDS_AT - letter.count("\n")
-        return f"{letter}{chr(10) * missing if _BETTER_FOLDED.search(letter) else ''} "
+        missing = _FOLDS_AT - text.count("\n")
+        return f"{text}{chr(10) * missing if _BETTER_FOLDED.search(text) else ''} "
 
-    def is_ours(self, draft: str, letter: str, shown: str | None = "") -> bool:
+    def shows_message(self, draft: str, text: str, shown: str | None = "") -> bool:
         draft = draft.strip()
         if (folded := _FOLDED.fullmatch(draft)) is not None:
             # The number differs for each paste; of the text only the line count is visible.
-            return self._is_folded(folded, letter) and (shown is None or draft == shown.strip())
+            return self._is_folded(folded, text) and (shown is None or draft == shown.strip())
         if draft.startswith(_ABOVE):
-            return len(end := _seen(draft[len(_ABOVE) :])) >= _ABOVE_LEAVES and _seen(letter).endswith(end)
-        if (cut := _CUT.search(draft)) is not None and len(letter) > _CUT_FROM:
-            return _is_cut(draft[: cut.start()], draft[cut.end() :], letter)
-        return _seen(draft) == _seen(letter)
+            return len(end := _reliable_text(draft[len(_ABOVE) :])) >= _ABOVE_LEAVES and _reliable_text(
+                text
+            ).endswith(end)
+        if (cut := _CUT.search(draft)) is not None and len(text) > _CUT_FROM:
+            return _is_cut(draft[: cut.start()], draft[cut.end() :], text)
+        return _reliable_text(draft) == _reliable_text(text)
 
-    def _is_folded(self, folded: re.Match[str], letter: str) -> bool:
-        return int(folded[1] or 0) == self.pasted(letter).count("\n")
+    def _is_folded(self, folded: re.Match[str], text: str) -> bool:
+        return int(folded[1] or 0) == self.paste_text(text).count("\n")
 
-    def holds_ours(self, draft: str, letter: str) -> bool:
-        if any(self._is_folded(folded, letter) for folded in _FOLDED.finditer(draft)):
+    def contains_message(self, draft: str, text: str) -> bool:
+        if any(self._is_folded(folded, text) for folded in _FOLDED.finditer(draft)):
             return True
-        header = r"\s*".join(map(re.escape, _seen(letter.partition("\n")[0])))
+        header = r"\s*".join(map(re.escape, _reliable_text(text.partition("\n")[0])))
         # Without a digit behind the header: message 5 is not message 57.
-        if re.search(rf"{header}(?!\d)", _seen(draft, blanks=True)):
+        if re.search(rf"{header}(?!\d)", _reliable_text(draft, blanks=True)):
             return True
-        beginning = _seen(draft)
-        return len(beginning) >= _BEGINNING_MIN and _seen(letter).startswith(beginning)
+        beginning = _reliable_text(draft)
+        return len(beginning) >= _BEGINNING_MIN and _reliable_text(text).startswith(beginning)
 
     def accepted_form(self, text: str) -> str:
         """Normalize a text as claude does. Also strips outer blanks, which claude strips only sometimes."""
@@ -111,13 +113,13 @@ on the width of emoji and marks.
 """
 
 
-def _is_cut(beginning: str, end: str, letter: str) -> bool:
-    beginning, end, whole = _seen(beginning), _seen(end), _seen(letter)
+def _is_cut(beginning: str, end: str, text: str) -> bool:
+    beginning, end, whole = _reliable_text(beginning), _reliable_text(end), _reliable_text(text)
     enough = min(len(beginning), len(end)) >= _CUT_LEAVES or len(beginning) + len(end) >= len(whole)
     return enough and whole.startswith(beginning) and whole.endswith(end)
 
 
-def _seen(text: str, *, blanks: bool = False) -> str:
+def _reliable_text(text: str, *, blanks: bool = False) -> str:
     """The characters of `text` that a screen shows reliably. `blanks`: keep blanks."""
     return "".join(
         c
@@ -130,7 +132,7 @@ _FILLS = 8
 """Minimum number of rows of a draft that is taller than the screen."""
 
 
-def _lower_end(rows: Sequence[str]) -> str:
+def _visible_end(rows: Sequence[str]) -> str:
     """The visible end of a draft that is taller than the screen; empty: no such draft.
 
     All rows above the only rule are indented by two, as in drafts and the chat, and a footer follows. A dialog of that
@@ -174,7 +176,7 @@ _SEQUENCE = re.compile(
 """Sequences in the output of `tmux capture-pane -e`: styles, links, character sets."""
 
 
-def _plain(lines: Sequence[str], *, suggestions: bool) -> Iterator[str]:
+def _without_styles(lines: Sequence[str], *, suggestions: bool) -> Iterator[str]:
     """The lines without styles and, unless `suggestions`, without suggestions, which claude shows dim.
 
     The first letter of a suggestion is under the cursor: reversed and not dim. A style continues across lines.
@@ -196,11 +198,11 @@ def _plain(lines: Sequence[str], *, suggestions: bool) -> Iterator[str]:
             if sequence is not None:
                 last = sequence.end()
                 if sequence[1] is not None:
-                    dim, reversed_ = _styled(sequence[1], dim, reversed_)
+                    dim, reversed_ = _apply_style(sequence[1], dim, reversed_)
         yield "".join(texts)
 
 
-def _styled(parameters: str, dim: bool, reversed_: bool) -> tuple[bool, bool]:
+def _apply_style(parameters: str, dim: bool, reversed_: bool) -> tuple[bool, bool]:
     """Return dim and reversed after a style (ECMA-48, SGR). 38, 48 and 58 have their own parameters."""
     numbers = iter(parameters.split(";"))
     for number in numbers:

@@ -1,8 +1,8 @@
-"""What is counted of a real claude is what the scripted API has handed out, to the unit, whatever happens meanwhile.
+"""Token counts of the real Claude Code: exactly the usage that the scripted API delivered, whatever interrupts a turn.
 
-The truth (`api.usage(Kind.TURN)`) is what was asked for in turns, by the conversation and by its sub-agents, and was
-delivered whole. What claude asks for itself (compactions; titles, which sessions of sm do not need) stands in no
-transcript: it is not counted, and docs/protocol.md says so.
+`api.usage(Kind.TURN)` is the expected sum: the turns of the conversation and of its sub-agents that were delivered
+completely. Requests that claude makes for itself (compactions, titles) are in no transcript and are not counted
+(docs/protocol.md).
 """
 
 import json
@@ -26,26 +26,26 @@ api = scripted_api("function")
 
 @pytest.fixture
 def make(api: ScriptedApi) -> Iterator[Callable[[str], ClaudeInstance]]:
-    made: list[ClaudeInstance] = []
+    instances: list[ClaudeInstance] = []
 
-    def one(more: str = "") -> ClaudeInstance:
+    def start(more: str = "") -> ClaudeInstance:
         instance = ClaudeInstance(api, more=more)
-        made.append(instance)
+        instances.append(instance)
         instance.start_daemon()
         return instance
 
-    yield one
-    for instance in made:
+    yield start
+    for instance in instances:
         instance.end()
 
 
 def used(n: int) -> str:
-    """Numbers by which each message is known in any sum: `input` is a bit of its own."""
+    """Token counts that identify message `n` in any sum: its `input` is one bit."""
     return usage(Usage(1 << n, 10 * n + 1, 100 * n + 2, 1000 * n + 3, 7 * n))
 
 
 def tokens(truth: Usage) -> dict[str, int]:
-    """As `sm progress` names them."""
+    """The counts under the names that `sm progress` uses."""
     return {
         "input": truth.input,
         "output": truth.output,
@@ -55,7 +55,7 @@ def tokens(truth: Usage) -> dict[str, int]:
 
 
 def dollars(truth: Usage) -> float:
-    """By the public prices of Opus 4.8, for a million tokens."""
+    """The cost by the public prices of Opus 4.8 per million tokens."""
     return (
         5.0 * truth.input
         + 25.0 * truth.output
@@ -75,7 +75,7 @@ class Agent:
 
     @classmethod
     def spawned(cls, instance: ClaudeInstance, prompt: str, hold: str = "") -> Self:
-        """Back when its first prompt is answered, or hangs at `hold`."""
+        """Spawn an agent; return when its first prompt is answered or the API holds at `hold`."""
         agent = cls(instance, instance.spawn("Editor", prompt)["session_id"])
         if hold:
             agent.api.wait_for_hold(hold)
@@ -84,12 +84,12 @@ class Agent:
         return agent
 
     def answered(self, prompt: str) -> None:
-        """Wait until the last response that the script of this prompt has was delivered."""
+        """Wait until the last response scripted for this prompt is delivered."""
         steps = max(1, len(parse(prompt)))
 
         def whole() -> bool:
-            turns = [one for one in self.api.turns(prompt) if not one.agent_id]
-            return sum(one.answer is not None and one.answer.whole for one in turns) >= steps
+            turns = [turn for turn in self.api.turns(prompt) if not turn.agent_id]
+            return sum(turn.answer is not None and turn.answer.whole for turn in turns) >= steps
 
         self.api.wait_for(whole, f"the answers to {prompt[:60]}")
 
@@ -101,17 +101,17 @@ class Agent:
         return self.instance.progress(self.id)
 
     def counted(self) -> dict[str, Any]:
-        """The progress, once it says what the API has handed out."""
+        """The progress, once its tokens equal the usage that the API delivered."""
         truth = tokens(self.api.usage(Kind.TURN))
         try:
             return until(
-                lambda: found if (found := self.progress())["tokens"] == truth else None, "counted", 5
+                lambda: progress if (progress := self.progress())["tokens"] == truth else None, "counted", 5
             )
         except AssertionError as error:
             raise AssertionError(f"{self.progress()['tokens']} is not {truth}") from error
 
     def spooled(self, event: str, times: int = 1) -> None:
-        """Wait until this event of a hook lies in the spool, so many times."""
+        """Wait until the spool holds this hook event `times` times."""
         spool = self.instance.state / "spool" / self.id
         until(
             lambda: sum(f'"{event}"' in text for text in _texts(spool)) >= times, f"{event} is in the spool"
@@ -126,7 +126,7 @@ def sub_agent(prompt: str, **more: Any) -> str:
     return tool("Agent", description="a part", prompt=prompt, subagent_type="general-purpose", **more)
 
 
-def test_what_is_counted_is_what_was_handed_out(
+def test_token_counts_equal_the_delivered_usage(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
     instance = make()
@@ -150,14 +150,14 @@ def test_what_is_counted_is_what_was_handed_out(
     behind = f"[[hold:behind]][[tool:Bash:echo behind]]{used(7)}[[then]][[text:it is done]]{used(8)}"
     agent.turn(f"fourth {sub_agent(behind, run_in_background=True)}{used(9)}[[then]][[text:begun]]{used(10)}")
     api.release("behind")
-    api.wait_for(lambda: [one for one in api.turns("<task-notification>") if one.over], "it was told")
+    api.wait_for(lambda: [t for t in api.turns("<task-notification>") if t.over], "notified")
     assert agent.counted()["tools_used"] == {"Bash": 4, "Agent": 2, "Write": 1}
 
     agent.turn(f"fifth [[error:529:2]][[text:at last]]{used(11)}")
     agent.turn(f"sixth [[text:half]][[cut]][[text: and half]]{used(12)}")
     agent.counted()
 
-    # In the middle of a turn: one message was read, the next one comes while nobody is there.
+    # The daemon is killed in the middle of a turn, between two messages.
     seventh = f"seventh [[tool:Bash:echo c]]{used(13)}[[then]][[hold:away]][[text:d]]{used(14)}"
     instance.prompt(agent.id, seventh)
     api.wait_for_hold("away")
@@ -169,7 +169,7 @@ def test_what_is_counted_is_what_was_handed_out(
     instance.start_daemon()
     assert agent.counted()["tools_used"] == {"Bash": 5, "Agent": 2, "Write": 1}
 
-    # A message that was queued while it was busy is handed over within the turn.
+    # claude handles a prompt that was queued while it was busy within the same turn.
     eighth = f"eighth [[hold:busy]][[tool:Bash:echo d]]{used(15)}[[then]][[text:e]]{used(16)}"
     instance.prompt(agent.id, eighth)
     api.wait_for_hold("busy")
@@ -179,13 +179,13 @@ def test_what_is_counted_is_what_was_handed_out(
     agent.counted()
 
     instance.prompt(agent.id, "/compact")
-    api.wait_for(lambda: [one for one in api.requests if one.kind is Kind.COMPACTION and one.over], "compact")
+    api.wait_for(lambda: [r for r in api.requests if r.kind is Kind.COMPACTION and r.over], "compact")
     until(lambda: agent.progress()["context_tokens"] < 5000, "the conversation is small again")
     assert api.usage(Kind.COMPACTION) == Usage(input=7, output=4)
     agent.turn(f"ninth [[tool:Bash:echo e]]{used(17)}[[then]][[text:f]]{used(18)}")
     agent.counted()
 
-    # Between two turns, and while nobody is there the conversation becomes another, twice.
+    # Two /clear commands start new conversations while no daemon runs.
     instance.idle(agent.id)
     instance.kill_daemon()
     for times, step in ((1, 19), (2, 21)):
@@ -199,14 +199,16 @@ def test_what_is_counted_is_what_was_handed_out(
     assert counted["tools_used"] == {"Bash": 7, "Agent": 4, "Write": 1}
     assert counted["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
 
-    # Once more from disk.
+    # The counts are read from the database again.
     instance.kill_daemon()
     instance.start_daemon()
     assert agent.counted()["tools_used"] == counted["tools_used"]
-    assert Kind.TITLE not in {one.kind for one in api.requests}, "sm gives sessions their names"
+    assert Kind.TITLE not in {r.kind for r in api.requests}, "sm names sessions, claude asks for no title"
 
 
-def test_what_progress_and_tail_show_of_a_turn(api: ScriptedApi, make: Callable[..., ClaudeInstance]) -> None:
+def test_progress_and_tail_show_the_steps_of_a_turn(
+    api: ScriptedApi, make: Callable[..., ClaudeInstance]
+) -> None:
     instance = make()
     numbers = Usage(input=500, output=40, cache_read=90_000, cache_creation=9_000, cache_creation_1h=460)
     create = tool("TaskCreate", subject="measure", description="d", activeForm="measuring")
@@ -232,18 +234,18 @@ def test_what_progress_and_tail_show_of_a_turn(api: ScriptedApi, make: Callable[
     )
     assert shown["cost_usd"] == pytest.approx(dollars(api.usage(Kind.TURN)), abs=1e-6)
 
-    # While a tool runs, and after a person has stopped it.
+    # While a tool runs, and after a person interrupts it.
     instance.prompt(
         agent.id, "fail and wait [[text:I try]][[tool:Bash:sleep x]][[then]][[tool:Bash:sleep 600]]"
     )
-    until(lambda: agent.progress()["current_activity"] == "Bash: sleep 600", "it waits")
+    until(lambda: agent.progress()["current_activity"] == "Bash: sleep 600", "the tool runs")
     until(
-        lambda: (agent.progress()["last_tool"] or {})["args"].get("command") == "sleep 600", "it is the last"
+        lambda: (agent.progress()["last_tool"] or {})["args"].get("command") == "sleep 600", "the last tool"
     )
     assert agent.progress()["last_tool"]["args"]["command"] == "sleep 600"
     instance.keys(agent.id, "Escape")
     instance.says(agent.id, "idle", "")
-    until(lambda: "mark: interrupted" in instance.sm("tail", agent.id), "it is written down")
+    until(lambda: "mark: interrupted" in instance.sm("tail", agent.id), "the interrupt is shown")
     assert agent.progress()["current_activity"] is None
 
     instance.prompt(agent.id, "/clear")
@@ -253,8 +255,8 @@ def test_what_progress_and_tail_show_of_a_turn(api: ScriptedApi, make: Callable[
     agent.turn(f"anew [[text:a fresh start]]{usage(Usage(input=20_000))}")
     assert agent.counted()["context_percent"] == 2
 
-    told = [line.split("] ", 1)[1] for line in instance.sm("tail", agent.id, "-n", "60").splitlines()]
-    wanted = [
+    tail = [line.split("] ", 1)[1] for line in instance.sm("tail", agent.id, "-n", "60").splitlines()]
+    expected = [
         "> plan it",
         '"first the list"',
         "TaskCreate: measure",
@@ -272,16 +274,16 @@ def test_what_progress_and_tail_show_of_a_turn(api: ScriptedApi, make: Callable[
         '"a fresh start"',
     ]
     at = -1
-    for beginning in wanted:
-        at = next((n for n, line in enumerate(told) if n > at and line.startswith(beginning)), -1)
-        assert at >= 0, f"{beginning!r} is not in its place: {told}"
+    for beginning in expected:
+        at = next((n for n, line in enumerate(tail) if n > at and line.startswith(beginning)), -1)
+        assert at >= 0, f"{beginning!r} is not in its place: {tail}"
 
 
 OFF = "child_agents: {{progress: {{enable_{}_tracking: false, snapshot_interval: {}}}}}"
 
 
-def appended(instance: ClaudeInstance, message_id: str) -> None:
-    """A message in the file of a sub-agent, of which no hook and no watch tells."""
+def append_sub_agent_message(instance: ClaudeInstance, message_id: str) -> None:
+    """Append a message to the file of a sub-agent, which no hook and no file watch reports."""
     (main,) = (instance.home / ".claude" / "projects").glob("*/*.jsonl")
     directory = main.with_suffix("") / "subagents"
     directory.mkdir(parents=True)
@@ -299,16 +301,14 @@ def appended(instance: ClaudeInstance, message_id: str) -> None:
     (directory / "agent-aaaa.jsonl").write_text(json.dumps(line) + "\n")
 
 
-def test_tokens_that_nobody_wants_counted_are_not(make: Callable[..., ClaudeInstance]) -> None:
+def test_tokens_are_not_counted_when_token_tracking_is_off(make: Callable[..., ClaudeInstance]) -> None:
     instance = make(OFF.format("token", 1))
     agent = Agent.spawned(instance, "one [[tool:Bash:echo a]][[then]][[text:b]]")
     instance.idle(agent.id)
     until(lambda: agent.progress()["tools_used"] == {"Bash": 1}, "the tool is counted")
-    appended(instance, "msg_1")
-    # Nothing tells of it; only the interval can be why it is found.
-    shown = until(
-        lambda: found if (found := agent.progress())["total_tools"] == 2 else None, "it was looked at", 5
-    )
+    append_sub_agent_message(instance, "msg_1")
+    # Only the snapshot interval can find the message.
+    shown = until(lambda: p if (p := agent.progress())["total_tools"] == 2 else None, "the snapshot", 5)
     unknown = (
         "tokens",
         "subagents",
@@ -320,15 +320,15 @@ def test_tokens_that_nobody_wants_counted_are_not(make: Callable[..., ClaudeInst
     assert {shown[name] for name in unknown} == {None}
 
 
-def test_tools_that_nobody_wants_counted_are_not(
+def test_tools_are_not_counted_when_tool_tracking_is_off(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
     instance = make(OFF.format("tool", 3600))
     agent = Agent.spawned(instance, "one [[tool:Bash:echo a]][[then]][[text:b]]")
     shown = agent.counted()
     assert (shown["tools_used"], shown["total_tools"], shown["last_tool"]) == ({}, 0, None)
-    # It is not looked for, and is found when there is a reason to look.
-    appended(instance, "msg_1")
+    # Nothing reads the message before the next turn.
+    append_sub_agent_message(instance, "msg_1")
     assert agent.progress()["tokens"] == shown["tokens"]
     agent.turn("two [[text:c]]")
     until(
@@ -337,7 +337,7 @@ def test_tools_that_nobody_wants_counted_are_not(
     assert agent.progress()["total_tools"] == 0
 
 
-def test_what_happens_while_the_daemon_is_away_is_known_at_its_first_answer(
+def test_first_answer_of_a_restarted_daemon_includes_events_it_missed(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
     instance = make()
@@ -352,38 +352,38 @@ def test_what_happens_while_the_daemon_is_away_is_known_at_its_first_answer(
         instance.start_daemon()
         return instance.session(agent.id)
 
-    # The turn ends.
+    # The turn ends while no daemon runs.
     assert away(lambda: api.release("one"), "Stop")["status"] == "idle"
     assert agent.counted()["tools_used"] == {"Bash": 1}
 
-    # It asks for permission.
+    # claude asks for permission while no daemon runs.
     second = f"second [[hold:two]][[tool:Bash:curl http://127.0.0.1/]]{used(2)}"
     instance.prompt(agent.id, second)
     api.wait_for_hold("two")
     instance.in_status(agent.id, "running")
-    asks = away(lambda: api.release("two"), "PermissionRequest")
-    assert asks["status"] == "waiting_input", asks
-    assert "curl" in asks["status_reason"]
+    waiting = away(lambda: api.release("two"), "PermissionRequest")
+    assert waiting["status"] == "waiting_input", waiting
+    assert "curl" in waiting["status_reason"]
     instance.keys(agent.id, "Escape")
     instance.says(agent.id, "idle", "")
     assert agent.counted()["tools_used"] == {"Bash": 2}
 
-    # A turn is done and it exits.
-    def leaves() -> None:
+    # A turn ends and claude exits while no daemon runs.
+    def finish_and_exit() -> None:
         agent.turn(f"third [[tool:Bash:echo c]]{used(3)}[[then]][[text:d]]{used(4)}")
         agent.spooled("Stop")
         instance.prompt(agent.id, "/exit")
 
-    over = away(leaves, "SessionEnd")
-    assert over["status"] in ENDED, over
+    last = away(finish_and_exit, "SessionEnd")
+    assert last["status"] in ENDED, last
     assert agent.counted()["tools_used"] == {"Bash": 3}
-    told = ("message", "request")  # noted when they are heard of, and not when they were
-    moved = [(e["timestamp"], e["type"]) for e in instance.events(agent.id) if e["type"] not in told]
-    assert moved == sorted(moved, key=lambda each: each[0])
-    assert [kind for _, kind in moved].count("waiting_input") == 1, moved
+    late = ("message", "request")  # their time is when sm learned of them
+    changes = [(e["timestamp"], e["type"]) for e in instance.events(agent.id) if e["type"] not in late]
+    assert changes == sorted(changes, key=lambda change: change[0])
+    assert [kind for _, kind in changes].count("waiting_input") == 1, changes
 
 
-def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
+def test_fork_counts_its_own_turns_and_a_restored_session_continues_its_counts(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
     instance = make()
@@ -396,10 +396,9 @@ def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
     fork = Agent(instance, instance.json("fork", agent.id)["session_id"])
     instance.idle(fork.id)
     fork.turn(f"second [[tool:Read:{{}}]]{used(4)}[[then]][[text:b]]{used(5)}")
-    own = until(lambda: found if (found := fork.progress())["total_tools"] else None, "its tool is counted")
+    own = until(lambda: p if (p := fork.progress())["total_tools"] else None, "its tool is counted")
     own = until(
-        lambda: found if (found := fork.progress())["tokens"]["input"] >= 1 << 5 else None,
-        "its words are too",
+        lambda: p if (p := fork.progress())["tokens"]["input"] >= 1 << 5 else None, "its tokens are counted"
     )
     truth = api.usage(Kind.TURN)
     assert own["tokens"] == {name: n - tokens(before)[name] for name, n in tokens(truth).items()}
@@ -407,7 +406,7 @@ def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
     assert own["subagents"]["tokens"]["input"] == 0
     assert agent.progress()["tokens"] == tokens(before)
 
-    # It is killed in the middle of a turn, which is not told of any more, and goes on.
+    # The original is killed in the middle of a turn and restored.
     third = f"third [[tool:Bash:echo c]]{used(6)}[[then]][[hold:killed]][[text:c]]{used(7)}"
     instance.prompt(agent.id, third)
     api.wait_for_hold("killed")
@@ -421,32 +420,32 @@ def test_a_fork_counts_its_own_turns_and_a_restored_session_goes_on(
     instance.idle(agent.id)
     agent.turn(f"fourth [[tool:Bash:echo d]]{used(8)}[[then]][[text:d]]{used(9)}")
     wanted = before.input + (1 << 6) + (1 << 8) + (1 << 9)
-    until(lambda: agent.progress()["tokens"]["input"] == wanted, "it is added")
+    until(lambda: agent.progress()["tokens"]["input"] == wanted, "the new turns are added")
     assert agent.progress()["tools_used"] == {"Bash": 3, "Agent": 1}
     assert fork.progress()["tokens"] == own["tokens"]
 
 
-def test_an_answer_that_breaks_off_counts_as_far_as_claude_knew_of_it(
+def test_interrupted_answer_counts_its_input_and_one_output_token(
     api: ScriptedApi, make: Callable[..., ClaudeInstance]
 ) -> None:
-    """The API names input and cache when it begins to answer, and the output when it is through."""
+    """The API reports input and cache tokens when an answer begins, and output tokens when it ends."""
     instance = make()
     agent = Agent.spawned(instance, f"first [[text:a]]{used(0)}")
     instance.idle(agent.id)
 
-    # By the network, after a whole block: claude does not try again, once it has read that. It shows nothing of it
-    # before the end, so the network stays silent for long enough.
+    # The connection breaks after a complete block: claude does not retry once it has read one. The screen does not
+    # show when that is, so the API waits before the break.
     cut = Usage(2, 11, 102, 1003, 7)
     instance.prompt(agent.id, f"second [[think:hm]][[text:a]][[wait:3]][[cut]][[text:b]]{usage(cut)}")
     until(lambda: "mark: server_error" in instance.sm("tail", agent.id), "the turn has failed")
     instance.idle(agent.id)
-    # By a person.
+    # A person interrupts the answer.
     stopped = Usage(4, 21, 202, 2003, 14)
     instance.prompt(agent.id, f"third [[think:hm]][[text:a]][[hold:stopped]][[text:b]]{usage(stopped)}")
-    asked = api.wait_for_hold("stopped")
+    request = api.wait_for_hold("stopped")
     instance.in_status(agent.id, "running")
     instance.keys(agent.id, "Escape")
-    api.wait_for(lambda: asked.over, "it hangs up")
+    api.wait_for(lambda: request.over, "claude hangs up")
     agent.turn(f"fourth [[text:c]]{used(3)}")
     begun = replace(cut, output=1) + replace(stopped, output=1)
     wanted = tokens(api.usage(Kind.TURN) + begun)

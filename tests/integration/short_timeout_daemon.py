@@ -1,6 +1,6 @@
-"""A real daemon that waits a second where another one waits half a minute for those who send or read nothing.
+"""A real daemon that closes slow connections after one second instead of half a minute.
 
-On a busy machine it waits longer: those who do send and read must be in time.
+The limit is longer on a busy machine, so that normal clients stay within it.
 """
 
 import sys

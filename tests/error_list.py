@@ -1,0 +1,267 @@
+"""The list of errors in docs/reference/errors.md: `python -m tests.error_list` writes it.
+
+Reads every call of an error class in src/sm. A message that is assembled elsewhere is listed in PASSED_ON; any other
+message without words of its own raises AssertionError, so that no error is missing from the list.
+"""
+
+import ast
+import importlib
+import itertools
+import math
+import pkgutil
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import sm
+from sm.errors import BY_CODE, SmError
+
+DOCUMENT = Path("docs/reference/errors.md")
+HEAD = """# Errors
+
+<!-- written by: python -m tests.error_list -->
+
+Every error has a code, an HTTP status and an exit code. `<...>` stands for a value. Each line is the message, and
+after the arrow the hint of the command. With `--json` an error is `{"error": {"code", "message", "hint"}}` on stderr.
+Mistakes in config.yaml are shown by `sm config --check`.
+"""
+PASSED_ON = {
+    "sm/api/body.py:of": "<field> <mistake>",
+    "sm/cli/display/errors.py:_usage_error": "<message of the command line parser>",
+    "sm/cli/display/errors.py:print_error": "<file or the system>: <reason>",
+    "sm/cli/instance.py:__call__": "<message of the lost connection>",
+    "sm/cli/worktrees.py:_git": "<message of git>",
+    "sm/client/http.py:__exit__": "the daemon closed the connection during its answer",
+    "sm/client/http.py:_refusal": "<message of the daemon>",
+    "sm/config/definitions.py:_document": "<line>:<column>: <mistake in the YAML>",
+    "sm/config/definitions.py:read_definition": "<line>:<column>: <key>: <mistake>",
+    "sm/config/loading.py:load": "<path>:<line>:<column>: <key>: <mistake>",
+    "sm/daemon/outbox.py:_start": "cannot run <program>: <reason>",
+    "sm/sessions/plan.py:_trust": "unknown trust level <value>; use one of: <trust levels>",
+    "sm/sessions/spawn.py:_wait_for_process": "<reason why the agent did not start>",
+    "sm/sessions/workspaces.py:_trust": "unknown trust level <value>; use one of: <trust levels>",
+    "sm/terminals/tmux/adopt.py:look": "<message of tmux>",
+    "sm/terminals/tmux/control.py:_close": "<message of tmux>",
+    "sm/terminals/tmux/control.py:_fail": "<message of tmux>",
+    "sm/terminals/tmux/control.py:_send": "<message of tmux>",
+    "sm/terminals/tmux/control.py:wait_attached": "<message of tmux>",
+}
+"""Functions (file:name) whose message comes from elsewhere, and its text in the list."""
+_VALUES = {
+    **dict.fromkeys(("strerror", "error", "message"), "reason"),
+    **dict.fromkeys(("now", "known", "target"), "session"),
+    **dict.fromkeys(("geteuid", "uid"), "user id"),
+    "pid": "process id",
+    "ref": "name",
+}
+"""Plain words for names in the code."""
+_FILLERS = {
+    "str",
+    "folded",
+    "line",
+    "repr",
+    "plural",
+    "quoted",
+    "_shown",
+    "lower",
+    "strip",
+    "hex",
+    "join",
+    "sorted",
+}
+"""Calls that show their argument."""
+_ALTERNATIVES_MAX = 12
+
+
+def classes() -> Mapping[str, type[SmError]]:
+    """Every error class by its name, also those that other modules define."""
+    for module in pkgutil.walk_packages(sm.__path__, "sm."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+    def below(error: type[SmError]) -> Iterator[type[SmError]]:
+        yield error
+        for sub in error.__subclasses__():
+            yield from below(sub)
+
+    return {error.__name__: error for error in below(SmError)}
+
+
+class Texts:
+    """Renders the expressions of one function as texts with placeholders."""
+
+    def __init__(self, function: ast.AST, module: ast.Module) -> None:
+        self._assigned: dict[str, list[ast.expr]] = defaultdict(list)
+        for node in (*ast.walk(function), *module.body):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                self._assigned[node.targets[0].id].append(node.value)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [a.arg for a in function.args.args if a.arg not in ("self", "tx")]
+            for _, call in _calls(module):
+                if _words(call.func) == _words(ast.Name(function.name)):
+                    for name, value in zip(names, call.args, strict=False):
+                        if _is_text(value) and " " in ast.unparse(value):
+                            self._assigned[name].append(value)
+
+    def of(self, value: ast.expr | None) -> list[str]:
+        """The alternatives of a message or a hint; an empty text for None."""
+        match value:
+            case None | ast.Constant(value=None):
+                return [""]
+            case ast.Constant(value=float(number)):
+                return [f"{number:g}"]
+            case ast.Constant(value=int(number)):
+                return [str(number)]
+            case ast.Constant(value=str(text)):
+                return [text]
+            case ast.JoinedStr():
+                parts = [self.of(part) for part in value.values]
+                if math.prod(map(len, parts)) > _ALTERNATIVES_MAX:
+                    parts = [
+                        part if len(part) == 1 else [f"<{_words(expression)}>"]
+                        for part, expression in zip(parts, value.values, strict=True)
+                    ]
+                return ["".join(part) for part in itertools.product(*parts)]
+            case ast.FormattedValue():
+                return self.of(value.value)
+            case ast.IfExp():
+                texts = list(dict.fromkeys((*self.of(value.body), *self.of(value.orelse))))
+                return [max(texts, key=len)] if max(map(len, texts)) <= 3 else texts  # is or are
+            case ast.Call(func=ast.Name(id="plural"), args=[_, ast.Constant(value=str(noun))]):
+                return [f"<number> {noun}s"]
+            case ast.BinOp(op=ast.Add()) if _is_text(value.left):
+                return [a + b for a in self.of(value.left) for b in self.of(value.right)]
+            case ast.Name(id=name) if name in self._assigned:
+                values = self._assigned.pop(name)  # a value may contain an earlier value of the same name
+                read = [text for v in values if _is_text(v) for text in self.of(v)]
+                unread = not all(_is_text(v) or _is_none(v) for v in values)
+                self._assigned[name] = values
+                return list(dict.fromkeys([*read, *([f"<{_words(value)}>"] if unread or not read else [])]))
+            case _:
+                return [f"<{_words(value)}>"]
+
+    def classes(self, called: ast.expr) -> list[str]:
+        """The names of the classes that a call may make."""
+        match called:
+            case ast.Name(id=name):
+                choices = [v for v in self._assigned.get(name, ()) if isinstance(v, ast.IfExp)]
+                return [name] if not choices else [n for choice in choices for n in self.classes(choice)]
+            case ast.Attribute(attr=name):
+                return [name]
+            case ast.IfExp(body=ast.Name(id=first), orelse=ast.Name(id=second)):
+                return [first, second]
+            case _:
+                return []
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.JoinedStr | ast.IfExp | ast.BinOp) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, str | int | float)
+    )
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _words(value: ast.expr) -> str:
+    """A name for a value in plain words."""
+    match value:
+        case ast.Attribute(attr="id" | "slug" | "name" | "pane_id" as attr, value=ast.Name(id=owner)):
+            return f"{_words(ast.Name(owner))} {attr.removeprefix('pane_')}"
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            plain = re.sub(r"(_max|_min)?(_s|_bytes)?$", "", name.strip("_").lower()).replace("_", " ")
+            return _VALUES.get(plain, plain)
+        case ast.Call(func=ast.Name(id="len"), args=[of]):
+            return f"number of {_words(of)}"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[of, *_]) if name in _FILLERS:
+            return _words(of)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self" | "os")) | ast.Name() as of):
+            return _words(of)
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return _words(ast.Name(key))
+        case ast.Call(func=ast.Attribute(value=of)) | ast.Subscript(value=of) | ast.Starred(value=of):
+            return _words(of)
+        case ast.BoolOp(values=[of, *_]) | ast.BinOp(left=of) | ast.FormattedValue(value=of):
+            return _words(of)
+        case ast.GeneratorExp(generators=[ast.comprehension(iter=of), *_]):
+            return _words(of)
+        case ast.IfExp(body=of):
+            return _words(of)
+        case _:
+            return "value"
+
+
+def sites() -> Iterator[tuple[type[SmError], str, str]]:
+    """(class, message, hint) of every error that the code can make."""
+    known, unused = classes(), set(PASSED_ON)
+    for path in sorted(Path("src/sm").rglob("*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        for raised in [node.exc for node in ast.walk(module) if isinstance(node, ast.Raise)]:
+            plain = raised.func if isinstance(raised, ast.Call) else raised
+            assert isinstance(plain, ast.Name | ast.Attribute | ast.BoolOp | ast.IfExp | None), (
+                f"{path}:{raised.lineno if raised else 0}: cannot tell which error this raises"
+            )
+        for function, call in _calls(module):
+            texts = Texts(function, module)
+            for name in texts.classes(call.func):
+                if name not in known:
+                    continue
+                arguments = [
+                    *call.args,
+                    *(keyword.value for keyword in call.keywords if keyword.arg == "hint"),
+                ]
+                key = f"{path.relative_to('src').as_posix()}:{getattr(function, 'name', '')}"
+                messages = texts.of(arguments[0])
+                if not all(re.search(r"[a-z]{2}", re.sub(r"<[^>]*>", "", text)) for text in messages):
+                    assert key in PASSED_ON, f"{path}:{call.lineno}: the message has no words of its own"
+                    unused.discard(key)
+                    messages = [PASSED_ON[key]]
+                for message in messages:
+                    for hint in texts.of(arguments[1] if len(arguments) > 1 else None):
+                        yield known[name], message, hint
+    assert not unused, f"no such site for these entries of PASSED_ON: {unused}"
+
+
+def _calls(module: ast.Module) -> Iterator[tuple[ast.AST, ast.Call]]:
+    """Every call with its innermost function."""
+
+    def within(node: ast.AST, function: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Call) and child.args:
+                yield function, child
+            inner = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+            yield from within(child, inner)
+
+    return within(module, module)
+
+
+def document() -> str:
+    """The whole of docs/reference/errors.md."""
+    by_class: dict[type[SmError], dict[str, dict[str, None]]] = defaultdict(lambda: defaultdict(dict))
+    for error, message, hint in sites():
+        by_class[error][message][hint] = None
+    lines = [HEAD.rstrip()]
+    for error in BY_CODE.values():
+        messages: dict[str, dict[str, None]] = defaultdict(dict)
+        for cls, texts in by_class.items():
+            if cls.code == error.code:
+                for message, hints in texts.items():
+                    messages[message] |= hints
+        if not messages:
+            continue
+        lines.append(f"\n## {error.code}\n\nHTTP status {error.http_status}, exit code {error.exit_code}.\n")
+        for message, hints in sorted(messages.items()):
+            lines.append(f"- `{_shown(message)}`")
+            lines += [f"  → `{_shown(hint)}`" for hint in hints if re.sub(r"<[^>]*>", "", hint)]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(text: str) -> str:
+    return text.replace("`", "'").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    DOCUMENT.write_text(document(), encoding="utf-8")

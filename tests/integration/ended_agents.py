@@ -1,0 +1,54 @@
+"""Functions that end agents and read how they ended."""
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.instance import Instance, until
+
+ENDED = ("completed", "error", "abandoned", "killed")
+
+
+def end_process(instance: Instance, session: dict[str, Any]) -> dict[str, Any]:
+    """End the process of a session without `sm kill`."""
+    os.kill(session["pid"], signal.SIGKILL)
+    return instance.ended(session["session_id"])
+
+
+def wait_outbox(instance: Instance) -> None:
+    """Wait until each effect in the outbox is done or dead."""
+    query = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'taken')"
+    until(lambda: rows(instance, query) == [(0,)], "the outbox is empty")
+
+
+def outcome(session: dict[str, Any]) -> tuple[str, int | None, int | None]:
+    return session["status"], session["exit_code"], session["exit_signal"]
+
+
+def gone(pid: int) -> bool:
+    """True if the process has ended. A zombie counts as ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
+
+
+def wait_line(path: Path) -> str:
+    """Wait until the agent has written a line to this file, and return the text."""
+    return until(
+        lambda: path.exists() and path.read_text().endswith("\n") and path.read_text(), f"{path.name}"
+    )
+
+
+def tmux_server(instance: Instance) -> int:
+    return int(instance.tmux("display-message", "-p", "#{pid}"))
+
+
+def rows(instance: Instance, query: str) -> list[Any]:
+    """Query the database while the daemon has it open."""
+    with closing(sqlite3.connect(f"file:{instance.state}/sm.db?mode=ro", uri=True)) as db:
+        return db.execute(query).fetchall()

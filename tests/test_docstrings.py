@@ -1,0 +1,31 @@
+"""Docstrings of the code begin with a verb or a noun, not with a clause."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FORBIDDEN = {"What", "Who", "Whoever", "Whether", "That", "It", "So", "Those", "Such"}
+FOLDERS = ("src", "tests", "bench")
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the text of every docstring of modules, classes, functions and attributes."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                yield statement.lineno, str(statement.value.value)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_docstring_begins_with_a_clause(folder: str) -> None:
+    refused = [
+        f"{path}:{line}: {text[:60]}"
+        for path in sorted(Path(folder).rglob("*.py"))
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if text.split(maxsplit=1)[0].rstrip(",:") in FORBIDDEN
+    ]
+    assert refused == []

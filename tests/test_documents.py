@@ -1,0 +1,51 @@
+"""The documents: their links, the width of their lines, and the form of the glossary."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCUMENTS = sorted([*Path().glob("*.md"), *Path("docs").rglob("*.md")])
+WIDTH = {Path("README.md"): 100}
+WIDTH_MAX = 120
+GENERATED = {Path("docs/reference/errors.md")}
+
+
+def prose(document: Path) -> Iterator[str]:
+    """Every line outside of code blocks and tables."""
+    is_code = False
+    for line in document.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            is_code = not is_code
+        elif not is_code and not line.startswith("|"):
+            yield line
+
+
+def anchors(document: Path) -> set[str]:
+    """The fragments that GitHub gives to the headings of a document."""
+    headings = [line.lstrip("# ") for line in prose(document) if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_document_links_lead_to_existing_files_and_headings(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target, fragment in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        linked = document.parent / target if target else document
+        assert linked.exists(), target
+        assert not fragment or fragment in anchors(linked), f"{target}#{fragment}"
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if path not in GENERATED], ids=str)
+def test_document_lines_are_wrapped(document: Path) -> None:
+    width = WIDTH.get(document, WIDTH_MAX)
+    assert [line for line in prose(document) if len(line) > width] == []
+
+
+def test_glossary_has_one_line_for_each_term_in_alphabetical_order() -> None:
+    lines = [line for line in prose(Path("docs/glossary.md")) if line.startswith("- ")]
+    terms = [re.fullmatch(r"- \*\*([\w -]+)\*\*: \S.*[^.]", line) for line in lines]
+    names = [term[1] for term in terms if term is not None]
+    assert len(names) == len(lines) > 0
+    assert names == sorted(set(names), key=str.lower)
