@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -275,6 +275,55 @@ def make_newer(database: Path) -> str:
     with closing(sqlite3.connect(database)) as db:
         db.execute("PRAGMA user_version = 99")
     return "has version 99"
+
+
+def backup_with_sessions(instance: Instance, count: int) -> Path | None:
+    for backup in instance.state.glob("sm.db.*.backup"):
+        with closing(sqlite3.connect(f"file:{backup}?mode=ro", uri=True)) as db:
+            if db.execute("SELECT count(*) FROM sessions").fetchone() == (count,):
+                return backup
+    return None
+
+
+@pytest.mark.parametrize("lose", [lambda path: os.truncate(path, 0), os.unlink], ids=["empty", "missing"])
+def test_empty_or_missing_database_is_refused_until_a_backup_is_restored(
+    instance: Instance, lose: Callable[[Path], None]
+) -> None:
+    session = instance.spawn("Sleeper")
+    instance.sm("daemon", "restart")  # each daemon makes a backup after its start
+    backup = until(lambda: backup_with_sessions(instance, 1), "a backup has the session")
+    saved = backup.read_bytes()
+    late = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    lose(instance.state / "sm.db")
+    for command in (["daemon", "start"], ["all"]):
+        error = instance.refused(*command, exit_code=7)
+        assert f"the newest backup is {backup}" in error
+        assert "sm daemon restore-backup" in error
+        assert "sm daemon start --new" in error
+    assert backup.read_bytes() == saved
+    assert f"restored {backup} (1 session)" in instance.sm("daemon", "restore-backup")
+    assert [s["session_id"] for s in instance.json("all")] == [session["session_id"]]
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+    os.kill(late["pid"], signal.SIGKILL)  # the restored database does not know this agent
+
+
+def test_missing_database_is_refused_while_an_agent_runs_until_start_new(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    instance.kill_daemon()
+    shutil.rmtree(instance.state)
+    error = instance.refused("all", exit_code=7)
+    assert f"but an agent of it still runs (pid {session['pid']})" in error
+    assert "no backup exists" in error
+    assert "daemon started" in instance.sm("daemon", "start", "--new")
+    assert instance.json("all") == []
+    error = instance.refused("daemon", "start", "--new", exit_code=4)
+    assert "the daemon is already running" in error
+    instance.sm("daemon", "stop")
+    error = instance.refused("daemon", "start", "--new", exit_code=4)
+    assert "is intact" in error
+    instance.sm("daemon", "start")
+    os.kill(session["pid"], signal.SIGKILL)
 
 
 @pytest.mark.parametrize("defect", [spoil, make_newer])

@@ -358,6 +358,39 @@ async def test_backups_are_listed_newest_first_and_old_backups_are_removed(store
     ]
 
 
+async def test_backup_is_neither_replaced_nor_removed_for_one_with_fewer_sessions(tmp_path: Path) -> None:
+    path = str(tmp_path / "sm.db")
+    async with await Store.open(path) as store:
+        await insert(store, session("aaaa1111"))
+        await store.backup("2026-01-01", keep=2)
+    for name in (path, path + "-wal"):
+        Path(name).unlink(missing_ok=True)
+    async with await Store.open(path) as store:
+        for day in range(1, 5):
+            await store.backup(f"2026-01-0{day}", keep=2)
+            os.utime(f"{path}.2026-01-0{day}.backup", (day, day))
+        assert sorted(Path(p).name for p in backups(path)) == [
+            "sm.db.2026-01-01.backup",
+            "sm.db.2026-01-03.backup",
+            "sm.db.2026-01-04.backup",
+        ]
+        assert not list(tmp_path.glob("*.new"))
+        await insert(store, session("bbbb2222"))
+        await store.backup("2026-01-05", keep=2)
+    assert len(backups(path)) == 2
+    async with await Store.open(f"{path}.2026-01-05.backup") as copy:
+        assert set(copy.sessions) == {"bbbb2222"}
+
+
+async def test_backup_fails_and_leaves_no_files_when_the_database_was_removed(
+    store: Store, path: str, tmp_path: Path
+) -> None:
+    os.unlink(path)
+    with pytest.raises(InternalError, match="unable to open"):
+        await store.backup("2026-01-27", keep=3)
+    assert [p.name for p in tmp_path.iterdir() if p.name in ("sm.db", "sm.db.2026-01-27.backup")] == []
+
+
 WRITER = """
 import asyncio, sys
 from dataclasses import replace

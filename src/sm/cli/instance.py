@@ -118,12 +118,12 @@ class _DaemonStarter:
         start(self.instance)
 
 
-def start(instance: Instance) -> None:
-    """Return when a daemon of this instance is ready, started here or by another command."""
+def start(instance: Instance, *options: str) -> None:
+    """Return when a daemon of this instance is ready, started here, with `options`, or by another command."""
     _check_owner(instance)
     from sm.cli.start_daemon import launch
 
-    launch(instance.paths, instance.environ)
+    launch(instance.paths, instance.environ, *options)
 
 
 def daemon_stopped_error() -> DaemonUnavailable:

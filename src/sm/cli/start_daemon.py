@@ -5,7 +5,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sm.client.http import Client
@@ -27,8 +27,10 @@ _RESET_SIGNALS = (
 )  # fmt: skip
 
 
-def launch(paths: InstancePaths, environ: Mapping[str, str]) -> None:
+def launch(paths: InstancePaths, environ: Mapping[str, str], *options: str) -> None:
     """Start a daemon and return when one is ready, perhaps one that another command started first.
+
+    `options`: more options of the daemon (`python -m sm.daemon --help`).
 
     Raises the daemon's own error (a wrong configuration, a refused database); DaemonUnavailable when it exits without
     an error or is not ready within START_S.
@@ -37,7 +39,7 @@ def launch(paths: InstancePaths, environ: Mapping[str, str]) -> None:
     locked = False
     while True:
         try:
-            answer = _start_process(paths, environ, deadline)
+            answer = _start_process(paths, environ, deadline, options)
         except DaemonUnavailable:
             if locked and time.monotonic() > deadline:  # another daemon held the lock all the time
                 raise _lock_error() from None
@@ -87,7 +89,9 @@ def _error(answer: Mapping[str, Any]) -> SmError:
     return from_wire(str(error.get("code")), str(error.get("message")), None if hint is None else str(hint))
 
 
-def _start_process(paths: InstancePaths, environ: Mapping[str, str], deadline: float) -> dict[str, Any]:
+def _start_process(
+    paths: InstancePaths, environ: Mapping[str, str], deadline: float, options: Sequence[str]
+) -> dict[str, Any]:
     """Return the daemon's readiness message; empty when the message is malformed."""
     try:
         errors, begin = _open_errors(paths)
@@ -97,7 +101,7 @@ def _start_process(paths: InstancePaths, environ: Mapping[str, str], deadline: f
     try:
         child = os.fork()
         if child == 0:
-            _become_daemon(writer, errors, environment(environ))
+            _become_daemon(writer, errors, environment(environ), options)
         os.close(writer)
         os.waitpid(child, 0)
         line = _line(reader, deadline)
@@ -141,7 +145,7 @@ def _last_errors(paths: InstancePaths, begin: int) -> str:
     return ":\n" + "\n".join(lines) if lines else ""
 
 
-def _become_daemon(writer: int, errors: int, environ: Mapping[str, str]) -> None:
+def _become_daemon(writer: int, errors: int, environ: Mapping[str, str], options: Sequence[str]) -> None:
     """In the forked child: execute `python -m sm.daemon` in a new kernel session. Never returns."""
     try:
         os.setsid()
@@ -160,7 +164,8 @@ def _become_daemon(writer: int, errors: int, environ: Mapping[str, str]) -> None
         for number in _RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execve(sys.executable, [sys.executable, "-m", "sm.daemon", "--ready-fd", "3"], dict(environ))
+        argv = [sys.executable, "-m", "sm.daemon", "--ready-fd", "3", *options]
+        os.execve(sys.executable, argv, dict(environ))
     except BaseException as error:  # noqa: BLE001  no caller's code may run in this copy of the command
         os.write(2, f"{sys.executable}: {error}\n".encode("utf-8", "replace"))
     finally:

@@ -5,7 +5,6 @@ Before it holds the lock, the daemon touches nothing outside the state directory
 
 import argparse
 import asyncio
-import fcntl
 import json
 import logging
 import os
@@ -13,8 +12,8 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 
 from aiohttp import web
@@ -23,40 +22,21 @@ from sm import __version__
 from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import LoadedConfig, load
+from sm.daemon.database import open_database
+from sm.daemon.lock import instance_lock
 from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
 from sm.daemon.spool import replay
 from sm.daemon.upkeep import upkeep
 from sm.daemon.wiring import DaemonParts, terminals_of
-from sm.errors import AlreadyRunning, DaemonUnavailable, InvalidPath, SmError, TerminalError
+from sm.errors import DaemonUnavailable, InvalidPath, SmError, TerminalError
 from sm.linux.platform import check_platform, raise_fd_limit
 from sm.paths import InstancePaths, instance_paths
-from sm.store import Store
 from sm.terminals.tmux.terminals import Tmux
 
 log = logging.getLogger("sm.daemon")
 
 _RETIRE_WITHIN_S = 2.0
-
-
-@contextmanager
-def instance_lock(paths: InstancePaths) -> Iterator[None]:
-    """Hold the instance's lock, and write this daemon's pid into its file. Raises AlreadyRunning."""
-    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 20).decode(errors="replace").strip()
-            raise AlreadyRunning(
-                f"the daemon is already running (pid {holder or 'unknown'})", "sm daemon status"
-            ) from None
-        with suppress(OSError):  # on a full disk the pid is missing, but the lock holds
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def make_directories(paths: InstancePaths) -> None:
@@ -116,18 +96,20 @@ async def run(
     umask: int,
     bounds: SocketLimits,
     agent_bounds: SocketLimits,
+    new_database: bool = False,
 ) -> None:
     """Serve until a request or a signal stops the daemon; the caller holds the lock. Agents keep running afterwards.
 
     A tmux server that the daemon starts gets `umask`, and so do its agents. `bounds`: limits for the callers of
-    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket.
+    `sm.sock`; `agent_bounds`: limits for the callers of each agent socket;
+    `new_database`: begin an empty database in place of a lost one.
     """
     started_s, stopping = time.monotonic(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     write_command(paths)
     async with (
-        await Store.open(paths.database) as store,
+        await open_database(paths, new=new_database) as store,
         terminals_of(loaded.config, paths, store, umask) as terminals,
     ):
         parts = DaemonParts(
@@ -211,6 +193,7 @@ def main(
     )
     parser.add_argument("--ready-fd", type=int, help="where to write that it serves, or why it cannot")
     parser.add_argument("--foreground", action="store_true", help="log to the terminal too")
+    parser.add_argument("--new", action="store_true", help="begin an empty database in place of a lost one")
     options = parser.parse_args(arguments)
     ready = ReadyPipe(options.ready_fd)
     umask = os.umask(
@@ -224,7 +207,7 @@ def main(
             loaded = load(paths.config)
             start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
-            asyncio.run(run(paths, loaded, ready, umask, bounds, agent_bounds))
+            asyncio.run(run(paths, loaded, ready, umask, bounds, agent_bounds, options.new))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _system_error(failure)
         log.error("could not run: %s", error.message)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _UPKEEP_EVERY_S = 30.0
 _BACKUP_EVERY_S = 24 * 3600.0
-_BACKUPS_KEPT = 3
+_BACKUPS_KEPT = 7
 _KEYS_KEPT = timedelta(days=7)
 _REPLAY_EVERY_S = 5.0
 

@@ -114,6 +114,17 @@ def working_dir(pid: int) -> str | None:
         return None
 
 
+def pids_with_variable(name: str, prefix: str) -> list[int]:
+    """The other processes that were started with variable `name` set to a value that begins with `prefix`."""
+    start = f"{name}={prefix}".encode("utf-8", "surrogateescape")
+    return [
+        pid
+        for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))
+        if pid != os.getpid()
+        and any(entry.startswith(start) for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"))
+    ]
+
+
 def environments() -> Iterator[bytes]:
     """The initial environment of every other process, in the format of proc(5); empty when not readable."""
     for name in os.listdir("/proc"):

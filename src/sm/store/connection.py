@@ -104,11 +104,21 @@ def refusal(path: str, error: aiosqlite.Error) -> Exception:
         return InternalError(f"the database rejected the change: {error}")
     if isinstance(error, aiosqlite.OperationalError):
         return InternalError(f"the database failed: {error}")
+    return _refused(path, f"damaged ({error}); the file was not changed")
+
+
+def lost(path: str, earlier: str) -> DatabaseRefused:
+    """The error for a database without its content. `earlier`: the evidence that it had content."""
+    state = "empty" if os.path.exists(path) else "missing"
+    return _refused(path, f"{state}, but {earlier}; nothing was changed")
+
+
+def _refused(path: str, problem: str) -> DatabaseRefused:
     copies = backups(path)
-    newest = f"; the newest backup is {copies[0]}" if copies else "; no backup exists"
+    newest = f"the newest backup is {copies[0]}" if copies else "no backup exists"
     return DatabaseRefused(
-        f"database {path} is damaged ({error}); the file was not changed{newest}",
-        "move the file away, copy a backup to its path if there is one, then: sm daemon start",
+        f"database {path} is {problem}; {newest}",
+        "sm daemon restore-backup; or forget the sessions: sm daemon start --new",
     )
 
 

@@ -7,7 +7,6 @@ wait at the same time share one commit and its fsync. Readers see only committed
 import asyncio
 import functools
 import logging
-import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
@@ -22,8 +21,9 @@ from sm.core.effects import Effect
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
 from sm.core.timestamps import iso
 from sm.errors import InternalError, NotFound, SmError, StorageFull
+from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
-from sm.store.connection import backups, connect, inspect, make_room, refusal, rows
+from sm.store.connection import connect, inspect, make_room, refusal, rows
 from sm.store.idempotency import forget_keys
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
@@ -386,19 +386,5 @@ class Store:
             forget_keys(tx.write, before)
 
     async def backup(self, name: str, keep: int) -> None:
-        """Write a consistent copy of the database as PATH.NAME.backup and keep the newest `keep`."""
-        target = f"{self._path}.{name}.backup"
-        with suppress(FileNotFoundError):
-            os.unlink(target + ".new")
-        db = await connect(self._path)  # VACUUM INTO fails while its connection runs another statement
-        try:
-            await db.execute("VACUUM INTO ?", (target + ".new",))
-        except aiosqlite.Error as error:
-            with suppress(FileNotFoundError):  # a partial backup would only keep the disk full
-                os.unlink(target + ".new")
-            raise refusal(self._path, error) from error
-        finally:
-            await db.close()
-        os.rename(target + ".new", target)
-        for old in backups(self._path)[keep:]:
-            os.unlink(old)
+        """As `write_backup`, without blocking writers."""
+        await asyncio.to_thread(write_backup, self._path, name, keep)

@@ -18,7 +18,14 @@ from sm.cli.display.text import JsonObject, json_text, line, plural, span
 from sm.cli.instance import Instance, daemon_stopped_error, start
 from sm.cli.options import number_option
 from sm.client.http import Client, DaemonAway
-from sm.errors import DaemonUnavailable, ProtocolMismatch, SmError, WaitTimeout
+from sm.errors import (
+    DaemonUnavailable,
+    IllegalState,
+    NotPermitted,
+    ProtocolMismatch,
+    SmError,
+    WaitTimeout,
+)
 from sm.wire import decode
 
 # With --all, each agent may use its grace time.
@@ -54,25 +61,61 @@ def run() -> None:
 
 
 @command.command("start")
-def start_command() -> None:
+@click.option("--new", is_flag=True, help="Begin an empty database if the database was lost or is damaged.")
+def start_command(new: bool) -> None:
     """Start the daemon.
 
     Needed only after sm daemon stop; otherwise any command starts it.
 
+    The daemon refuses a lost or damaged database. With --new it forgets all sessions and moves the files of the
+    database and its backups into a directory. Agents keep running, but sm no longer knows them. To keep the sessions
+    use sm daemon restore-backup.
+
     \b
     Examples:
       sm daemon start
+      sm daemon start --new
     """
     instance = Instance(os.environ)
+    if new:
+        _refuse_sessions(instance, "begin a new database")
     client = instance.client(start=False)
     _unmark_stopped(instance)
     try:
         pid = client.get("/v1/health")["pid"]
     except DaemonAway:
-        start(instance)
+        start(instance, *(["--new"] if new else []))
         click.echo(f"daemon started, pid {client.get('/v1/health')['pid']}")
-    else:
-        click.echo(f"the daemon is already running, pid {pid}")
+        return
+    if new:
+        raise IllegalState(
+            f"the daemon is already running (pid {pid}), and uses the database", "sm daemon stop"
+        )
+    click.echo(f"the daemon is already running, pid {pid}")
+
+
+@command.command("restore-backup")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, resolve_path=True))
+def restore_backup_command(file: str | None) -> None:
+    """Replace the database by a backup.
+
+    FILE is a backup; by default the newest backup that has sessions. The daemon makes one backup a day, next to the
+    database, and keeps seven. The replaced files are kept in a directory.
+
+    Sessions and messages since the backup are lost. A message that the backup holds as queued is not sent again: it
+    becomes unconfirmed.
+
+    \b
+    Examples:
+      sm daemon restore-backup
+    """
+    from sm.daemon.database import restore_backup
+
+    instance = Instance(os.environ)
+    _refuse_sessions(instance, "restore a backup")
+    restored = restore_backup(instance.paths, file)
+    kept = f"; the replaced files are in {restored.replaced}" if restored.replaced else ""
+    click.echo(f"restored {restored.backup} ({plural(restored.sessions, 'session')}){kept}")
 
 
 @command.command("stop")
@@ -233,6 +276,11 @@ def _mark_stopped(instance: Instance) -> None:
 def _unmark_stopped(instance: Instance) -> None:
     with suppress(FileNotFoundError):
         os.unlink(instance.paths.stopped)
+
+
+def _refuse_sessions(instance: Instance, what: str) -> None:
+    if instance.session_id is not None:
+        raise NotPermitted(f"a session may not {what}", "only the operator may")
 
 
 def _format(record: str, *, as_json: bool) -> str:

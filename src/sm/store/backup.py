@@ -1,0 +1,157 @@
+"""Files of the database: writes, chooses and restores backups, and sets files aside. Blocking: call in a thread.
+
+A backup is never replaced or pruned in favour of one with fewer sessions: a database that lost its content must not
+remove the copy of the content. `sm rm` keeps an empty row, so the number of rows never falls in normal use.
+"""
+
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from urllib.parse import quote
+
+from sm.store.connection import backups, refusal
+from sm.store.migrations import MIGRATIONS
+
+log = logging.getLogger(__name__)
+
+_BUSY_S = 5.0
+# As after a crash of the daemon, the outcome of these deliveries and effects is unknown: they were perhaps carried out
+# after the backup. The daemon carries out neither again, and tells the senders.
+_UNKNOWN_OUTCOMES = (
+    "UPDATE messages SET state = 'delivering', via = 'terminal' WHERE state = 'queued' AND session_id IS NOT NULL",
+    "UPDATE outbox SET state = 'taken' WHERE state = 'pending'"
+    " AND kind IN ('type', 'interrupt', 'notify_command', 'webhook')",
+)
+
+
+def _open(path: str, mode: str) -> sqlite3.Connection:
+    """`mode`: ro or rw. Neither creates a file."""
+    return sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_S)
+
+
+def is_blank(path: str) -> bool:
+    """True for a database that does not exist or has no table. False for one that cannot be read."""
+    if not os.path.exists(path) or os.path.getsize(path) == 0:
+        return True
+    try:
+        with closing(_open(path, "ro")) as db:
+            return not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    except sqlite3.Error:
+        return False
+
+
+def is_newer(path: str) -> bool:
+    """True for a database that a newer sm wrote."""
+    try:
+        with closing(_open(path, "ro")) as db:
+            return int(db.execute("PRAGMA user_version").fetchone()[0]) > len(MIGRATIONS)
+    except sqlite3.Error:
+        return False
+
+
+def count_sessions(path: str) -> int | None:
+    """The number of sessions, removed ones included; None for a file that is damaged or no database of sm."""
+    try:
+        with closing(_open(path, "ro")) as db:
+            if db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                return None
+            return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+    except sqlite3.Error:
+        return None
+
+
+def write_backup(path: str, name: str, keep: int) -> None:
+    """Write a consistent copy of the database as PATH.NAME.backup, and keep the newest `keep` backups.
+
+    Keeps an existing PATH.NAME.backup with more sessions instead. Raises the errors of `refusal`.
+    """
+    target = f"{path}.{name}.backup"
+    new = target + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    try:
+        with closing(_open(path, "rw")) as db:
+            db.execute("VACUUM INTO ?", (new,))
+        count = count_sessions(new)
+        if count is None:
+            raise sqlite3.OperationalError("the copy of the database is damaged")
+        if (count_sessions(target) or 0) > count:
+            log.warning("kept the backup %s: the database has fewer sessions", target)
+        else:
+            os.rename(new, target)
+            _prune(backups(path)[keep:], count)
+    except sqlite3.Error as error:
+        raise refusal(path, error) from error
+    finally:
+        with suppress(FileNotFoundError):  # a partial backup would only keep the disk full
+            os.unlink(new)
+
+
+def _prune(old: Sequence[str], count: int) -> None:
+    """Delete the backups that hold at most `count` sessions."""
+    for backup in old:
+        if (count_sessions(backup) or 0) <= count:
+            os.unlink(backup)
+
+
+def best_backup(path: str) -> str | None:
+    """The newest readable backup with sessions, else the newest readable one."""
+    readable = [(backup, count) for backup in backups(path) if (count := count_sessions(backup)) is not None]
+    return next((b for b, count in readable if count), readable[0][0] if readable else None)
+
+
+def set_aside(path: str, *, with_backups: bool) -> str | None:
+    """Move the database, its log and maybe its backups into a new directory, and return the directory.
+
+    None: there was nothing to move. The log belongs to the file: SQLite would apply it to another database.
+    """
+    files = [file for file in (path, path + "-wal", path + "-shm") if os.path.exists(file)]
+    files += backups(path) if with_backups else []
+    if not files:
+        return None
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    directory = tempfile.mkdtemp(".replaced", f"{os.path.basename(path)}.{stamp}.", os.path.dirname(path))
+    for file in files:
+        os.rename(file, f"{directory}/{os.path.basename(file)}")
+    return directory
+
+
+def restore(path: str, backup: str) -> str | None:
+    """Replace the database by a copy of `backup`; return the directory of the replaced files, if any.
+
+    After a crash in between, the database is missing, and the backup still exists. Raises OSError, and the errors of
+    `refusal`.
+    """
+    new = path + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    try:
+        shutil.copyfile(backup, new)
+        os.chmod(new, 0o600)
+        with closing(_open(new, "rw")) as db:
+            db.execute("PRAGMA synchronous = FULL")
+            tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            db.execute("BEGIN")
+            for statement in _UNKNOWN_OUTCOMES:
+                if statement.split()[1] in tables:  # the backup may be of an older version
+                    db.execute(statement)
+            db.execute("COMMIT")
+        replaced = set_aside(path, with_backups=False)
+        os.rename(new, path)
+        directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except sqlite3.Error as error:
+        raise refusal(path, error) from error
+    finally:
+        for rest in (new, new + "-wal", new + "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(rest)
+    return replaced
