@@ -61,6 +61,11 @@ def session(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
     } | more
 
 
+def overview_row(id: str = "1a2b3c4d", **more: Any) -> dict[str, Any]:
+    extra = {"attention": "working", "task": "the process started", "task_kind": "reason", "requests": []}
+    return session(id) | extra | {"context_percent": None, "cost_usd": None} | more
+
+
 def event(seq: int = 1, type: str = "spawned", **more: Any) -> dict[str, Any]:
     return {
         "seq": seq,

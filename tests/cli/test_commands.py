@@ -13,7 +13,7 @@ import pytest
 from sm.cli import COMMANDS
 from tests.cli.conftest import SESSION, Sm
 from tests.cli.peer import HANG_UP, SILENCE, Peer, ReceivedRequest, answer, error
-from tests.cli.samples import event, progress, request, session
+from tests.cli.samples import event, overview_row, progress, request, session
 from tests.load import scaled
 
 
@@ -172,6 +172,46 @@ def test_list_command_prints_a_note_on_stderr_when_list_is_empty(run: Sm, peer: 
     assert run(command, "--json").out == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "query"),
+    [
+        ([], ""),
+        (["-a"], "ended=1"),
+        (["--workspace", "shop", "--search", "log in"], "workspace=shop&search=log%20in"),
+        (["--archived"], "archived=1"),
+    ],
+)
+def test_ls_sends_its_filters(run: Sm, peer: Peer, options: list[str], query: str) -> None:
+    rows = [overview_row("aaaaaaaa"), overview_row("bbbbbbbb", attention="waiting")]
+    peer.script("GET /v1/overview", answer(rows))
+    assert run("ls", *options, "--quiet").out == "bbbbbbbb\naaaaaaaa\n"
+    assert json.loads(run("ls", *options, "--json").out) == rows
+    assert [received.query for received in peer.received] == [query, query]
+
+
+@pytest.mark.parametrize("alias", ["ps", "list"])
+def test_ls_has_the_names_of_other_tools(run: Sm, peer: Peer, alias: str) -> None:
+    peer.script("GET /v1/overview", answer([overview_row()]))
+    assert run(alias).out == run("ls").out
+    assert run(alias, "--help").out == run("help", alias).out == run("ls", "--help").out
+
+
+def test_ls_mentions_ended_sessions_when_none_lives(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/overview", answer([]))
+    done = run("ls")
+    assert (done.out, done.err) == ("", "no live sessions; to see ended ones: sm ls -a\n")
+    assert run("ls", "-a").err == "no sessions\n"
+    assert run("ls", "--json").out == "[]\n"
+
+
+def test_ls_watch_prints_each_change_until_the_daemon_refuses(run: Sm, peer: Peer) -> None:
+    rows = [overview_row("aaaaaaaa")]
+    idle = [overview_row("aaaaaaaa", attention="idle", status="idle")]
+    peer.script("GET /v1/overview", answer(rows), answer(idle), error("not_permitted", "no", 403))
+    done = run("ls", "--watch", "--json", code=5)
+    assert [json.loads(line) for line in done.out.splitlines()] == [rows, idle]
+
+
 # One session
 
 
@@ -300,6 +340,8 @@ def test_events_prints_lines_as_in_seed_003(run: Sm, peer: Peer) -> None:
         ("wait a --any --all", "--any and --all cannot be used together"),
         ("wait a --until done", "'done' is not one of"),
         ("wait", "missing argument"),
+        ("ls --quiet --json", "--quiet and --json cannot be used together"),
+        ("ls --quiet --watch", "--quiet and --watch cannot be used together"),
     ],
 )
 def test_command_refuses_invalid_options_without_a_request(

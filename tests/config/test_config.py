@@ -86,7 +86,7 @@ def test_shipped_defaults_are_as_documented() -> None:
         "progress": {"enable_token_tracking": True, "enable_tool_tracking": True, "snapshot_interval": 30},
         "allow_args": False,
     }
-    assert config.notify.model_dump() == {"command": None, "webhooks": ()}
+    assert config.notify.model_dump() == {"turn_ended": True, "command": None, "webhooks": ()}
     assert config.sessions.default_working_dir_behavior == "inherit"
     assert config.sessions.inherit_environment_vars == (
         "SSH_AUTH_SOCK",
@@ -523,7 +523,7 @@ def command(keys: str) -> str:
         ),
         (
             "notify: {webhooks: [{url: 'http://x', events: [done]}]}",
-            "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, "
+            "1:48: notify.webhooks[0].events[0]: must be one of completed, error, abandoned, killed, request, idle, "
             "not 'done' (did you mean `abandoned`?)",
         ),
         (

@@ -104,6 +104,7 @@ ENTRIES: dict[str, Entry] = {
         replace(s, status=Status.ERROR), Signal(SignalKind.CRASHED, "watcher", text, AT)
     ),
     "idle": lambda s, text: idle_notice(replace(s, status_reason=text)),
+    "last words": idle_notice,
     "milestone": checkpoint_notice,
     "undelivered": lambda s, text: undelivered_notice(s, replace(MESSAGE, reason=text)),
     "question": lambda s, text: request_notice(
@@ -215,6 +216,9 @@ def test_notices_have_the_documented_wording() -> None:
     assert checkpoint_notice(CHILD, "half") == f'{name} reports: "half"'
     assert checkpoint_notice(SANDBOXED, "half") == f'{name} reports: "half" (untrusted)'
     assert idle_notice(CHILD) == f"{name} is idle: made for a test"
+    assert idle_notice(CHILD, "") == f"{name} is idle after its turn: made for a test"
+    assert idle_notice(CHILD, "half") == f'{name} is idle after its turn: "half"'
+    assert idle_notice(SANDBOXED, "half") == f'{name} is idle after its turn: "half" (untrusted)'
     assert undelivered_notice(CHILD, MESSAGE) == "message 57 to engineer-abc123 (1a2b3c4d) expired: too late"
     assert undelivered_notice(CHILD, replace(MESSAGE, reason=None)).endswith("expired: -")
 

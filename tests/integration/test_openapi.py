@@ -118,6 +118,8 @@ def use_read_routes(operator: ApiClient, proxy: str) -> None:
     ]
     for path in ("/v1/who", "/v1/others"):
         assert len(operator.get(path)) == 1
+    (row,) = operator.get("/v1/overview", ended="1", search="way in")
+    assert (row["attention"], row["requests"]) == ("working", [])
     session_path = "/v1/sessions/{ref}"
     assert operator.get(session_path, "proxy-way")["session_id"] == proxy
     for view in ("output", "attach", "progress", "why", "actions", "checkpoints"):

@@ -26,8 +26,11 @@ def at(second: int) -> str:
     return f"2026-01-27T15:10:{second:02}.000Z"
 
 
-def message(id: str, second: int = 1, *, tool: str = "", sidechain: bool = False, **usage: int) -> bytes:
-    content = [{"type": "tool_use", "id": f"toolu_{id}", "name": tool, "input": {"n": id}}] if tool else []
+def message(
+    id: str, second: int = 1, *, tool: str = "", text: str = "", sidechain: bool = False, **usage: int
+) -> bytes:
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    content += [{"type": "tool_use", "id": f"toolu_{id}", "name": tool, "input": {"n": id}}] if tool else []
     line = {
         "type": "assistant",
         "timestamp": at(second),
@@ -333,3 +336,33 @@ async def test_last_lines_of_the_previous_conversation_are_reported(bench: Bench
     assert [accepted.text for delta in bench.deltas for accepted in delta.accepted] == [
         "[sm] from a, message 7\nhi"
     ]
+
+
+async def test_last_words_are_those_of_the_current_conversation(bench: Bench) -> None:
+    append(bench.main(), message("m1", 1, text="I look."), message("m2", 2, text="All\ndone. " + "x" * 600))
+    await bench.read()
+    answer = (await bench.facts())["answer"]
+    assert answer.startswith("All done. x")
+    assert len(answer) <= 500
+    append(bench.main(), message("m3", 3, tool="Bash"))
+    append(bench.of_sub_agent("a"), message("m4", 4, text="a sub-agent's", sidechain=True))
+    await bench.read()
+    assert (await bench.facts())["answer"] == answer
+    append(bench.main("two"), user_text("hello", 5))
+    await bench.read("two")
+    assert "answer" not in await bench.facts()
+
+
+async def test_usage_and_facts_of_several_sessions_are_those_of_each_one(bench: Bench) -> None:
+    append(bench.main(), message("m1", input_tokens=10), message("m2", input_tokens=7))
+    append(bench.of_sub_agent("a"), message("m3", sidechain=True, input_tokens=5))
+    await bench.read()
+    measures, own = bench.store.measures, bench.session.id
+    asked = [own, "no such id"]
+    assert sorted(u.input for u in (await measures.usage_of(asked))[own]) == [5, 17]
+    assert {u.sidechain: u for u in (await measures.usage_of(asked))[own]} == {
+        u.sidechain: u for u in await measures.usage(own)
+    }
+    assert await measures.facts_of(asked) == {own: await bench.facts()}
+    assert await measures.usage_of([]) == {}
+    assert await measures.facts_of([]) == {}

@@ -6,6 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
 from sm.api.fields import Anything, Time, doc, schema, words
+from sm.core.attention import Attention, TaskKind
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
@@ -60,6 +61,17 @@ class SessionView(TypedDict):
     archived: bool
     worktree: WorktreeView | None
     children: Annotated["list[SessionView]", doc("Filled only with `recursive`.")]
+
+
+class OverviewView(SessionView):
+    """A session with its current task and its usage."""
+
+    attention: Annotated[Attention, doc("`waiting`: for a word of a person or of the parent.")]
+    task: Annotated[str, doc("What the session does or waits for; never empty.")]
+    task_kind: Annotated[TaskKind, doc("The source of `task`.")]
+    requests: Annotated[list[str], doc("The open requests that the caller may see, such as `r57`.")]
+    context_percent: Annotated[int | None, doc("The used part of the context window.")]
+    cost_usd: float | None
 
 
 class StartedView(SessionView):

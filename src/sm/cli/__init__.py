@@ -30,6 +30,7 @@ COMMANDS = (
     (AGENTS, "rm", "Delete ended sessions and their files."),
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
+    (STATE, "ls", "List agents: first those that need a word."),
     (STATE, "all", "List all sessions as a tree."),
     (STATE, "children", "List the children of a session."),
     (STATE, "who", "List the other children of my parent."),
@@ -70,7 +71,7 @@ COMMANDS = (
 
 COMMON = frozenset(
     {
-        *("spawn", "attach", "kill", "restore", "all", "status", "tail", "wait"),
+        *("spawn", "attach", "kill", "restore", "ls", "status", "tail", "wait"),
         *("send", "requests", "approve", "deny", "answer", "demo", "doctor"),
     }
 )

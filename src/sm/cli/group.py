@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 COMPLETE = "_SM_COMPLETE"
 COMMAND_HELP = 'Run "sm COMMAND --help" for help on a command.'
+ALIASES = {"ps": "ls", "list": "ls"}
+"""Names of other tools for commands of sm. Help and completion omit them."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)
 _NAME_WIDTH = max(map(len, _NAMES))
 
@@ -28,6 +30,7 @@ class LazyGroup(click.Group):
         return list(_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if not _exists(cmd_name):
             return None
         command = import_module(f"sm.cli.commands.{cmd_name}").command
@@ -37,8 +40,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and not _exists(args[0]):
-            raise click.UsageError(f"unknown command {args[0]!r}{nearest(args[0])}", ctx)
+        name = ALIASES.get(args[0], args[0])
+        if not name.startswith("-") and not _exists(name):
+            raise click.UsageError(f"unknown command {name!r}{nearest(name)}", ctx)
+        args = [name, *args[1:]]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -90,7 +95,7 @@ def sm() -> None:
     \b
     Examples:
       sm spawn Engineer "Implement the login endpoint" --name login
-      sm all
+      sm ls
       sm attach engineer-login
     """
 

@@ -42,7 +42,7 @@ def list_command(
 
         call.get(session_path(session or "-", path) if of_session else path, layout, query)
 
-    options = [json_option, workspace_option, _search_option, _archived_option]
+    options = [json_option, workspace_option, search_option, archived_option]
     options += [_status_option] if has_status else []
     options += [_recursive_option, optional_session] if of_session else []
     for option in options:
@@ -50,12 +50,12 @@ def list_command(
     return click.command(help=help)(command)
 
 
-_search_option = click.option(
+search_option = click.option(
     "--search",
     metavar="TEXT",
     help="Only sessions with all these words in their name, title, note, result or directory.",
 )
-_archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
+archived_option = click.option("--archived", is_flag=True, help="Include archived sessions.")
 _status_option = click.option(
     "--status",
     type=click.Choice([*map(str, Status), "all"]),

@@ -268,14 +268,14 @@ class Webhook(Section):
     """http:// or https://, without a fragment."""
     secret_file: AbsolutePath | None = None
     """A file that only you can read, with the key of the signature (HMAC-SHA256)."""
-    events: tuple[Literal["completed", "error", "abandoned", "killed", "request"], ...] = (
+    events: tuple[Literal["completed", "error", "abandoned", "killed", "request", "idle"], ...] = (
         "completed",
         "error",
         "abandoned",
         "killed",
         "request",
     )
-    """Types of the events that the URL gets."""
+    """Types of the events that the URL gets. idle: a turn has ended (see turn_ended)."""
 
 
 def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
@@ -286,9 +286,12 @@ def _different(value: tuple[Webhook, ...]) -> tuple[Webhook, ...]:
 
 
 class Notify(Section):
+    turn_ended: bool = True
+    """Report each turn that an agent without a parent ends without `sm complete`: in the operator's inbox, to command,
+    and to the webhooks that get the event idle."""
     command: Program | None = None
-    """A program that sm runs for every ended session and every request that reaches the operator's inbox. It gets a
-    JSON object on stdin."""
+    """A program that sm runs for every ended session, every request and every ended turn that the operator's inbox
+    reports. It gets a JSON object on stdin."""
     webhooks: Annotated[tuple[Webhook, ...], AfterValidator(_different)] = ()
     """URLs to which sm sends the same notices by POST. Keys of each: url, secret_file
     (key for HMAC-SHA256), events."""

@@ -32,6 +32,8 @@ class Signal:
     emitted_at: str
     exit: Exit | None = None
     message: str | None = None
+    answer: str | None = None
+    """The agent's last words, as in `Observation.answer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ class Observation:
     """Id of the sub-agent; empty: the agent itself."""
     use: str | None = None
     """Id of the tool use; None: none, or unknown."""
+    answer: str | None = None
+    """Idle: the agent's last words in the turn that has ended; empty: unknown; None: no turn has ended."""
     patience_s: float = 0.0
     """Busy: time during which idle observations are ignored, because more activity is known to follow."""
 

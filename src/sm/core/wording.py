@@ -86,8 +86,10 @@ def ending_notice(session: Session, signal: Signal) -> str:
     return f"{notice_subject(session)} {verb}: {reason}"
 
 
-def idle_notice(session: Session) -> str:
-    return f"{notice_subject(session)} is idle: {folded(session.status_reason)}"
+def idle_notice(session: Session, answer: str | None = None) -> str:
+    """Entry of a notice about an idle session. `answer`: as in `Observation.answer`."""
+    words = quote_session(session, answer) if answer else folded(session.status_reason)
+    return f"{notice_subject(session)} is idle{'' if answer is None else ' after its turn'}: {words}"
 
 
 def checkpoint_notice(session: Session, text: str) -> str:

@@ -1,7 +1,7 @@
 """Provides the evidence, actions, progress, output and summaries of agents to the front doors."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.timestamps import iso, later
-from sm.core.usage import ToolUse
+from sm.core.usage import ToolUse, Usage
 from sm.errors import TerminalError
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
-from sm.monitor.progress import Measurements, TokenCounts, report, without_words
+from sm.monitor.progress import Measurements, TokenCounts, context_percent, report, without_words
 from sm.monitor.summary import Act, Summary, SummaryResult
 from sm.monitor.usage import UsageMeter
 from sm.sessions.manager import Manager
@@ -26,6 +26,19 @@ _AHEAD_S = 60.0
 """Actions with a time further ahead than this are dropped: an agent can write any time into its transcript.
 Must not exceed the time that `sm tail --follow` looks back: a later action would hide all others until then.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The measurements of a session for a list. None means unknown."""
+
+    model: str | None
+    context_percent: int | None
+    cost_usd: float | None
+    activity: str | None
+    """The agent's current activity by its hooks."""
+    answer: str | None
+    """The agent's last words."""
 
 
 @dataclass(eq=False)
@@ -95,6 +108,27 @@ class Monitor:
         output = await self.last_output(session) if may_read else []
         shown = report(session, checkpoints, output, self._manager.now(), measured)
         return shown if may_read else without_words(shown, session)
+
+    async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:
+        """The usage and the current activity of sessions, by id, with two queries for all of them."""
+        measures, ids = self._store.measures, [s.id for s in sessions]
+        usages, facts = await asyncio.gather(measures.usage_of(ids), measures.facts_of(ids))
+        return {s.id: self._glance(s, usages.get(s.id, []), facts.get(s.id, {})) for s in sessions}
+
+    def _glance(self, session: Session, usages: Sequence[Usage], facts: Mapping[str, Any]) -> Glance:
+        provider, model = self._manager.provider(session), facts.get("model")
+        counts_tokens = self._config.child_agents.progress.enable_token_tracking
+        measured = Measurements(
+            context_tokens=facts.get("context_tokens"),
+            context_window=provider.context_window(model) if model else None,
+        )
+        return Glance(
+            model=model or session.model,
+            context_percent=context_percent(measured) if counts_tokens else None,
+            cost_usd=provider.cost_usd(usages) if counts_tokens and usages else None,
+            activity=self._observer.activity(session.id),
+            answer=facts.get("answer"),
+        )
 
     async def _measured(self, session: Session) -> Measurements | None:
         provider = self._manager.provider(session)

@@ -106,7 +106,7 @@ def report(
         "cost_usd": None if known.cost_usd is None else round(known.cost_usd, 6),
         "context_tokens": known.context_tokens,
         "context_window": known.context_window,
-        "context_percent": _context_percent(known),
+        "context_percent": context_percent(known),
         "tools_used": dict(known.tools),
         "total_tools": sum(known.tools.values()),
         "last_tool": _last_tool(known.last_tool, now),
@@ -149,7 +149,7 @@ def _last_tool(tool: ToolUse | None, now: str) -> dict[str, Any] | None:
     }
 
 
-def _context_percent(measured: Measurements) -> int | None:
+def context_percent(measured: Measurements) -> int | None:
     if measured.context_tokens is None or not measured.context_window:
         return None
     return min(100, round(100 * measured.context_tokens / measured.context_window))

@@ -48,7 +48,7 @@ class Recorder:
         wanted, signal = _STATUSES[observation.activity]
         if session.status is not wanted:
             at = max(iso(observation.at), session.status_at)
-            await self._observe(session.id, signal, observation.source, reason, at)
+            await self._observe(session.id, signal, observation.source, reason, at, observation.answer)
         elif wanted is Status.WAITING_INPUT and session.status_reason != reason:
             await self._explain(session, observation.source, reason, iso(observation.at))
 
@@ -88,5 +88,13 @@ class Recorder:
                 await tx.update(now, status_source=source, status_reason=reason, status_at=at)
 
     @durable
-    async def _observe(self, session_id: str, kind: SignalKind, source: str, reason: str, at: str) -> None:
-        await self._manager.observe(session_id, Signal(kind, source, reason, at))
+    async def _observe(
+        self,
+        session_id: str,
+        kind: SignalKind,
+        source: str,
+        reason: str,
+        at: str,
+        answer: str | None = None,
+    ) -> None:
+        await self._manager.observe(session_id, Signal(kind, source, reason, at, answer=answer))

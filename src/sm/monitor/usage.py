@@ -23,7 +23,7 @@ _PROMPT_LINES = 500
 _UNREAD = FilePosition(0, 0)
 """No file has this inode."""
 _NO_TOOL = {"timestamp": ""}
-_CONVERSATION_FACTS = frozenset({"todo", "context_tokens"})
+_CONVERSATION_FACTS = frozenset({"todo", "context_tokens", "answer"})
 """Facts to drop when the session starts another conversation."""
 
 
@@ -137,6 +137,8 @@ class UsageMeter:
         if current:
             facts["transcript"] = path
             facts["todo"] = [{"content": t.content, "status": t.status, "id": t.id} for t in delta.todo]
+            if delta.answer is not None:
+                facts["answer"] = delta.answer
             if delta.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = delta.context_tokens
             answered = next((u.model for u in reversed(delta.usage) if not u.sidechain), None)

@@ -17,6 +17,9 @@ from sm.core.usage import ActionLine, Todo, ToolUse, Usage
 FIRST_TURN_S = 30.0
 """Time after its start for which an agent may report `idle` before the turn of its prompt begins."""
 
+ANSWER_MAX = 500
+"""Characters of an agent's last words that are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class AcceptedInput:
@@ -105,6 +108,8 @@ class TranscriptDelta:
     accepted: tuple[AcceptedInput, ...] = ()
     turn_finished: float | None = None
     """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
+    answer: str | None = None
+    """The agent's last words in these lines, in one line; None: none."""
     tools_ended: Mapping[str, bool] = field(default_factory=dict)
     """The tool uses that have a result, by id; False: a person refused the use."""
 

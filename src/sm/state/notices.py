@@ -11,7 +11,7 @@ from sm.config import Config
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
-from sm.core.models import Checkpoint, Session, ancestors
+from sm.core.models import Checkpoint, Session, Signal, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
@@ -22,7 +22,7 @@ WAITS_FOR_SESSIONS = "wait"
 """Source of an idle status that causes no notice: other sessions will wake the session."""
 
 _NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
-"""The operator sees these in `sm status` and `sm events`."""
+"""Notices of a parent that do not go to the operator when the parent has ended."""
 
 
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
@@ -55,14 +55,17 @@ class Notices:
                 await self._note(
                     tx, session, NoticeKind.ENDING, f"ending:{session.runs}", text, decision.event
                 )
-        elif (
-            decision.after is Status.IDLE
-            and self._settings.notify_parent_on_idle
-            and signal.source != WAITS_FOR_SESSIONS
-            # A session with live children waits for them: its parent need not act.
-            and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
-        ):
-            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", idle_notice(session))
+        elif decision.after is Status.IDLE and self._reports_idle(tx, session, signal):
+            text, event = idle_notice(session, signal.answer), EventType.IDLE
+            await self._note(tx, session, NoticeKind.IDLE, f"idle:{signal.emitted_at}", text, event)
+
+    def _reports_idle(self, tx: Transaction, session: Session, signal: Signal) -> bool:
+        if notice_recipient(tx, session) is None:  # the operator is told only of turns
+            wanted = self._notify.turn_ended and signal.answer is not None
+        else:
+            wanted = self._settings.notify_parent_on_idle and signal.source != WAITS_FOR_SESSIONS
+        # A session with live children waits for them: nobody need act.
+        return wanted and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
 
     def _is_enabled(self, status: Status) -> bool:
         settings = self._settings
@@ -73,7 +76,7 @@ class Notices:
         return wanted.get(status, True)
 
     async def add_for_checkpoint(self, tx: Transaction, session: Session, checkpoint: Checkpoint) -> None:
-        if self._settings.notify_parent_on_checkpoint:
+        if self._settings.notify_parent_on_checkpoint and notice_recipient(tx, session) is not None:
             occasion, text = (
                 f"checkpoint:{checkpoint.timestamp}",
                 checkpoint_notice(session, checkpoint.message),
@@ -136,8 +139,6 @@ class Notices:
         event: EventType | None = None,
     ) -> None:
         recipient = notice_recipient(tx, session)
-        if recipient is None and kind in _NOT_FOR_THE_OPERATOR:
-            return
         notice = Notice(tx.mail.new_id("notices"), session.id, recipient, kind, occasion, text, tx.now)
         if await tx.mail.add_notice(notice) and recipient is None:
             await self._tell_operator(tx, session, notice, event)

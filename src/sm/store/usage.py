@@ -76,6 +76,28 @@ class MeasureReads:
             for row in rows
         ]
 
+    async def usage_of(self, session_ids: Iterable[str]) -> dict[str, list[Usage]]:
+        """Sums by model, as `usage`, for several sessions in one query. Omits sessions without usage."""
+        rows = await self._read(
+            "SELECT session_id, model, sidechain, sum(input), sum(output), sum(cache_read), sum(cache_write),"
+            " sum(cache_write_1h) FROM usage WHERE session_id IN (SELECT value FROM json_each(?))"
+            " GROUP BY session_id, model, sidechain",
+            (encode_json(list(session_ids)),),
+        )
+        found: dict[str, list[Usage]] = {}
+        for row in rows:
+            usage = Usage("", row[1], "", row[3], row[4], row[5], row[6], row[7], sidechain=bool(row[2]))
+            found.setdefault(row[0], []).append(usage)
+        return found
+
+    async def facts_of(self, session_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The facts of several sessions in one query. Omits sessions without facts."""
+        rows = await self._read(
+            "SELECT session_id, facts FROM observed WHERE session_id IN (SELECT value FROM json_each(?))",
+            (encode_json(list(session_ids)),),
+        )
+        return {session_id: decode_json(facts) for session_id, facts in rows}
+
     async def tools(self, session_id: str) -> dict[str, int]:
         """Number of uses of each tool, including sub-agents; the most used first."""
         rows = await self._read(

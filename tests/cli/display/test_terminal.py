@@ -15,7 +15,7 @@ import pytest
 from sm.cli.display.text import columns
 from tests.cli.conftest import Sm
 from tests.cli.peer import Peer, answer
-from tests.cli.samples import request, session
+from tests.cli.samples import overview_row, request, session
 
 
 def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {}) -> str:
@@ -41,10 +41,9 @@ def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {
 
 
 def lines(run: Sm, *words: str, width: int = 80) -> list[str]:
-    """Return the output as lines without colours and trailing blanks."""
-    return [
-        line.rstrip() for line in screen(run, *words, width=width, environ={"NO_COLOR": "1"}).splitlines()
-    ]
+    """Return the output as lines without styles and trailing blanks."""
+    shown = screen(run, *words, width=width, environ={"NO_COLOR": "1"})
+    return [line.rstrip() for line in re.sub("\x1b\\[[0-9;]*m", "", shown).splitlines()]
 
 
 @pytest.fixture
@@ -126,4 +125,45 @@ def test_suggested_commands_are_wrapped_and_never_cut(run: Sm, peer: Peer) -> No
 
 def test_plain_output_never_loads_rich(run: Sm, sessions: Peer) -> None:
     code = "import sys; from sm.cli.group import run; run(['all']); sys.exit('rich' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=run.environ, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def overview(peer: Peer) -> Peer:
+    rows = [
+        overview_row("00000001", friendly_name="architect-plan", task="w" * 300),
+        overview_row(
+            "00000002", friendly_name="engineer-api", parent_session_id="00000001", attention="idle"
+        ),
+        overview_row(
+            "00000003",
+            friendly_name="engineer-login",
+            status="waiting_input",
+            attention="waiting",
+            task="r57 asks: [b]Which?[/b] :smile:",
+        ),
+    ]
+    peer.script("GET /v1/overview", answer(rows))
+    return peer
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_ls_groups_agents_and_cuts_tasks_to_the_terminal_width(run: Sm, overview: Peer, width: int) -> None:
+    shown = lines(run, "ls", width=width)
+    assert shown[0].split()[:3] == ["NAME", "STATUS", "AGE"]
+    assert shown[1:3] == ["", "Needs a word (1)"]
+    assert shown[3].startswith("engineer-login   waiting_input  ")
+    assert shown[3].endswith("  r57 asks: [b]Which?[/b] :smile:")
+    assert shown[4:6] == ["", "Working (2)"]
+    assert shown[6].startswith("architect-plan   running        ")
+    assert shown[6].endswith("w…")
+    assert columns(shown[6]) == width
+    assert shown[7].startswith("└─ engineer-api  running        ")
+    assert len(shown) == 8
+
+
+def test_ls_is_one_table_without_groups_when_output_is_no_terminal(run: Sm, overview: Peer) -> None:
+    out = run("ls").out.splitlines()
+    assert [line.split()[0] for line in out] == ["NAME", "engineer-login", "architect-plan", "└─"]
+    code = "import sys; from sm.cli.group import run; run(['ls']); sys.exit('rich' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], env=run.environ, check=True, stdout=subprocess.DEVNULL)

@@ -238,3 +238,23 @@ def test_only_the_stop_hook_of_the_main_agent_ends_a_turn(
     name: str, payload: dict[str, Any], finished: bool
 ) -> None:
     assert read_event(name, **payload).turn_finished is finished
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "answer"),
+    [
+        ("Stop", {"last_assistant_message": "All\ndone."}, "All done."),
+        ("Stop", {"last_assistant_message": None}, ""),
+        ("Stop", {"background_tasks": [{"type": "subagent", "status": "running"}]}, None),
+        ("StopFailure", {"error": "rate_limit"}, ""),
+        ("SessionStart", {"source": "startup"}, None),
+        ("SessionStart", {"source": "clear"}, None),
+        ("Notification", {"notification_type": "idle_prompt"}, None),
+    ],
+)
+def test_answer_is_given_only_by_the_end_of_a_turn(
+    name: str, payload: dict[str, Any], answer: str | None
+) -> None:
+    observation = read_event(name, **payload).observation
+    assert observation is not None
+    assert observation.answer == answer

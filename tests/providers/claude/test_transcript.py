@@ -112,3 +112,9 @@ def test_delta_reports_no_finished_turn_when_it_failed_or_was_interrupted(
 ) -> None:
     assert READER.delta(lines, sidechain=False, todo=()).turn_finished == finished
     assert READER.delta(lines, sidechain=True, todo=()).turn_finished is None
+
+
+@pytest.mark.parametrize(("end", "answer"), [(ENDED, ""), (FAILED, ""), (INTERRUPTED, None)])
+def test_observation_has_an_answer_when_a_turn_ended_by_itself(end: bytes, answer: str | None) -> None:
+    (observation,) = READER.delta([end], sidechain=False, todo=()).observations
+    assert observation.answer == answer

@@ -1,5 +1,6 @@
 """The routes of sessions: list, spawn, kill, restore, interrupt, fork, adopt, archive, remove."""
 
+from collections.abc import Sequence
 from typing import Annotated, cast
 
 from pydantic import Field
@@ -7,22 +8,32 @@ from pydantic import Field
 from sm.api import answers
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import LongText, NeededText, NeededTexts, Seconds, choice, doc
+from sm.api.fields import LongText, NeededText, NeededTexts, Present, Seconds, choice, doc
 from sm.api.query import WAIT_MAX_S, ListQuery, Recursive
 from sm.api.route import RouteTable
 from sm.api.views import failures_json, nest
+from sm.core.attention import attention, current_task
 from sm.core.lifecycle import is_ended
 from sm.core.models import RequestKey, Session, SpawnRequest
+from sm.core.requests import Request
 from sm.core.states import TrustLevel
 from sm.core.statuses import ENDED_OF_ANY_KIND, Status
+from sm.core.text import folded
+from sm.monitor.monitor import Glance
 
 WaitS = Annotated[Seconds | None, doc(f"How long to wait for news, in seconds, at most {WAIT_MAX_S:.0f}.")]
 Trust = Annotated[str | None, doc("`direct` or `sandboxed`; null: the level of the configuration.")]
+_TASK_MAX = 300
+"""Characters of a session's task."""
 routes = RouteTable()
 
 
 class ChildrenQuery(ListQuery):
     recursive: Recursive = False
+
+
+class OverviewQuery(ListQuery):
+    ended: Annotated[Present, doc("Present: include ended sessions.")] = False
 
 
 class SpawnBody(Body):
@@ -95,6 +106,21 @@ class AcknowledgeBody(Body):
 async def all_sessions(request: ApiRequest, query: ListQuery) -> list[answers.SessionView]:
     """List all sessions, oldest first."""
     return request.views.sessions(request.services.sessions.list_sessions(request.caller, query.filter()))
+
+
+@routes.route("GET", "/v1/overview", agents=True)
+async def overview(request: ApiRequest, query: OverviewQuery) -> list[answers.OverviewView]:
+    """List sessions with their current tasks, oldest first."""
+    services, caller = request.services, request.caller
+    sessions = services.sessions.list_sessions(caller, query.filter())
+    if not (query.ended or query.archived):
+        sessions = [s for s in sessions if not is_ended(s.status)]
+    waiting: dict[str, list[Request]] = {}
+    for asked in await services.requests.list_requests(caller, all=False, limit=0):
+        if not asked.has_proposed_answer:
+            waiting.setdefault(asked.session_id, []).append(asked)
+    glances = await services.monitor.glances(sessions)
+    return [overview_json(request, s, waiting.get(s.id, []), glances[s.id]) for s in sessions]
 
 
 @routes.route("GET", "/v1/me", agents=True)
@@ -286,3 +312,25 @@ async def heard(request: ApiRequest, body: AcknowledgeBody) -> answers.EmptyView
     """Acknowledge the endings in an answer, so that the caller gets no notice of them."""
     await request.services.sessions.acknowledge_endings(request.caller, body.sessions or ())
     return {}
+
+
+# Shapes
+
+
+def overview_json(
+    request: ApiRequest, session: Session, requests: Sequence[Request], glance: Glance
+) -> answers.OverviewView:
+    """A row of the overview. A caller that may not read the session does not see its texts."""
+    may_read = request.services.sessions.may_read(request.caller, session)
+    texts = (glance.activity, glance.answer) if may_read else (None, None)
+    task = current_task(session, requests, *texts)
+    return {
+        **request.views.session(session),
+        "model": glance.model,
+        "attention": attention(session, requests),
+        "task": folded(task.text, _TASK_MAX),
+        "task_kind": task.kind,
+        "requests": [asked.name for asked in requests],
+        "context_percent": glance.context_percent,
+        "cost_usd": glance.cost_usd,
+    }

@@ -47,7 +47,7 @@ def _resolve(root: click.Context, words: Sequence[str]) -> click.Context:
         group = context.command
         if not isinstance(group, click.Group):
             raise click.UsageError(f"{context.command_path} has no subcommands", context)
-        _, command, _ = group.resolve_command(context, [word])
+        name, command, _ = group.resolve_command(context, [word])
         assert command is not None  # resolve_command raises for an unknown name
-        context = click.Context(command, parent=context, info_name=word, **command.context_settings)
+        context = click.Context(command, parent=context, info_name=name, **command.context_settings)
     return context

@@ -7,7 +7,7 @@ from sm.cli.display.output import Table
 from sm.cli.display.text import JsonObject, age, agent_line, line, seconds_since, span
 from sm.core.statuses import ENDED, Status
 
-_COLOURS: dict[str, str] = {
+COLOURS: dict[str, str] = {
     Status.RUNNING: "green",
     Status.ERROR: "red",
     Status.KILLED: "red",
@@ -55,7 +55,7 @@ def session_table(
         words = last_words(session) if with_words else ""
         since = age(session["status_at"], now)
         cells.append((indent + label(session), status_of(session, now), since, words))
-        colours[number, 1] = _COLOURS.get(session["status"], "")
+        colours[number, 1] = COLOURS.get(session["status"], "")
     return Table(cells, aligned=2, empty=empty, colours=colours)
 
 

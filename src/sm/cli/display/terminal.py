@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 import click
 from rich.box import Box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from sm.cli.display.listing import GAP, STATUS_COLUMN, FittedListing, Listing, fit
 from sm.cli.display.output import Table, table_lines
+from sm.cli.display.sessions import COLOURS
 from sm.cli.display.text import columns, cut
 
 _BARS = Box("  | \n" * 8, ascii=True)
@@ -44,10 +46,53 @@ def live_lines() -> Iterator[Callable[[Iterable[str]], None]]:
         yield lambda lines: live.update(Text("\n".join(lines)), refresh=True)
 
 
+def print_listing(listing: Listing) -> None:
+    console = _console()
+    console.print(_listing(listing, console.width))
+
+
+@contextmanager
+def live_listing() -> Iterator[Callable[[Listing], None]]:
+    """Yield a function that replaces the listing that it printed before."""
+    with Live(console=_console(), auto_refresh=False) as live:
+
+        def show(listing: Listing) -> None:
+            live.console.width = _width()  # a person may have resized the terminal
+            live.update(_listing(listing, live.console.width), refresh=True)
+
+        yield show
+
+
+def _listing(listing: Listing, width: int) -> Group:
+    shown = fit(listing, width)
+    parts: list[Grid | Text] = [_rows(shown, [shown.header], "bold")] if listing.groups else []
+    for heading, rows in shown.groups:
+        parts += [Text(), Text(heading, "bold"), _rows(shown, rows)]
+    return Group(*parts) if parts else Group(Text(listing.empty))
+
+
+def _rows(shown: FittedListing, rows: Sequence[Sequence[str]], style: str = "") -> Grid:
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    *fixed, last = shown.widths
+    for width in fixed:
+        grid.add_column(width=width, overflow="fold")
+    grid.add_column(width=last, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        grid.add_row(*(Text(cell, style or _colour(cell, n)) for n, cell in enumerate(row)))
+    return grid
+
+
+def _colour(cell: str, column: int) -> str:
+    return COLOURS.get(cell.partition("?")[0], "") if column == STATUS_COLUMN else ""
+
+
 def _console() -> Console:
     # Without an explicit width, rich would prefer COLUMNS to the real width. rich reads NO_COLOR and TERM itself.
-    width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    return Console(width=width, markup=False, emoji=False, highlight=False)
+    return Console(width=_width(), markup=False, emoji=False, highlight=False)
+
+
+def _width() -> int:
+    return os.get_terminal_size(sys.stdout.fileno()).columns or 80
 
 
 def _widths(table: Table, width: int) -> list[int] | None:

@@ -11,7 +11,7 @@ from sm.core.usage import ToolUse
 from sm.providers.claude import values
 from sm.providers.claude.actions import tool_line
 from sm.providers.claude.decisions import PLANS, decision, plan_of, read_dialog
-from sm.providers.readers import FIRST_TURN_S, AcceptedInput, HookEvent
+from sm.providers.readers import ANSWER_MAX, FIRST_TURN_S, AcceptedInput, HookEvent
 
 EVENTS = (
     "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PermissionDenied",
@@ -92,7 +92,8 @@ def read_hook(payload: Mapping[str, Any], at: float, *, expects_turn: bool) -> H
         case "StopFailure" if not sub:
             words = (values.word(payload.get("error")), values.string(payload.get("last_assistant_message")))
             why = ": ".join(filter(None, words))
-            return replace(here, observation=observe(Activity.IDLE, f"the turn failed: {why}", final=True))
+            failed = replace(observe(Activity.IDLE, f"the turn failed: {why}", final=True), answer="")
+            return replace(here, observation=failed)
         case "SubagentStart":
             kind = folded(values.string(payload.get("agent_type")) or "unnamed", 60)
             return HookEvent(name, observe(Activity.BUSY, f"a sub-agent started: {kind}"))
@@ -160,7 +161,8 @@ def _stopped(payload: Mapping[str, Any], observe: _Observe) -> Observation:
         return observe(Activity.BUSY, f"the turn ended, sub-agents in the background: {agents}")
     shells = len(running)
     left = f", shells in the background: {shells}" if shells else ""
-    return observe(Activity.IDLE, f"the turn ended{left}", final=True)
+    answer = folded(values.string(payload.get("last_assistant_message")), ANSWER_MAX)
+    return replace(observe(Activity.IDLE, f"the turn ended{left}", final=True), answer=answer)
 
 
 def conversation_id(value: object) -> str | None:

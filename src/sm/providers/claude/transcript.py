@@ -14,7 +14,7 @@ from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResu
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
-from sm.providers.readers import AcceptedInput, TranscriptDelta
+from sm.providers.readers import ANSWER_MAX, AcceptedInput, TranscriptDelta
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
@@ -56,6 +56,7 @@ class ClaudeTranscriptReader:
             context,
             tuple(accepted for fact in facts if (accepted := _accepted(fact)) is not None),
             _finished(facts),
+            _answer(facts),
             ended,
         )
 
@@ -93,6 +94,11 @@ def _finished(facts: Sequence[Fact]) -> float | None:
     return seconds_of(marks[-1].at)
 
 
+def _answer(facts: Sequence[Fact]) -> str | None:
+    texts = [f.text for f in facts if isinstance(f, Mark) and f.kind is MarkKind.TEXT and not f.sidechain]
+    return folded(texts[-1], ANSWER_MAX) if texts else None
+
+
 _BEGINS = (Activity.BUSY, "a turn began")
 _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
     MarkKind.PROMPT: _BEGINS,
@@ -102,6 +108,10 @@ _ACTIVITIES: Mapping[MarkKind, tuple[Activity, str]] = {
     MarkKind.API_ERROR: (Activity.IDLE, "the turn failed: {text}"),
 }
 """The activity after each mark. REJECTED is missing, because an interrupt or new instructions follow."""
+
+
+_TURN_ENDS = frozenset({MarkKind.TURN_FINISHED, MarkKind.API_ERROR})
+"""Without INTERRUPTED: a person knows of the interrupt."""
 
 
 def _observation(fact: Fact) -> Observation | None:
@@ -120,4 +130,7 @@ def _observation(fact: Fact) -> Observation | None:
     at = seconds_of(fact.at) if fact.at else None
     if at is None:
         return None
-    return Observation(Source.TRANSCRIPT, activity, at, reason, final=activity is Activity.IDLE)
+    answer = "" if isinstance(fact, Mark) and fact.kind in _TURN_ENDS else None
+    return Observation(
+        Source.TRANSCRIPT, activity, at, reason, final=activity is Activity.IDLE, answer=answer
+    )

@@ -1,0 +1,114 @@
+"""List agents: first those that need a word.
+
+An agent needs a word if it waits for an answer, a permission or a dialog. Then come the agents that work, then the idle
+ones. The members of a tree stay together. sm ps is the same command.
+
+\b
+Columns:
+  AGE   how long the agent has had its status
+  CTX   the used part of the model's context window
+  TASK  the agent's question, wait, note, current tool or last words
+
+\b
+Examples:
+  sm ls --watch
+  sm kill $(sm ls -q --workspace shop)
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import click
+
+from sm.cli.call import Call, json_option
+from sm.cli.display.listing import Listing, listing, listing_lines, ordered
+from sm.cli.display.output import now, print_json, print_lines
+from sm.cli.display.text import JsonObject
+from sm.cli.options import workspace_option
+from sm.cli.session_list import archived_option, search_option
+from sm.errors import UsageError
+from sm.wire import encode
+
+_INTERVAL_S = 2.0
+# Fields that change while the agent does nothing.
+_CLOCKS = frozenset({"last_activity_at"})
+
+
+@click.command(help=__doc__)
+@click.option("--all", "-a", "ended", is_flag=True, help="Include ended sessions.")
+@click.option("--watch", "-w", is_flag=True, help="Update every 2 seconds, until Ctrl-C.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only IDs, one on each line.")
+@workspace_option
+@search_option
+@archived_option
+@json_option
+def command(
+    ended: bool,
+    watch: bool,
+    quiet: bool,
+    workspace: str | None,
+    search: str | None,
+    archived: bool,
+    call: Call,
+) -> None:
+    if quiet and (watch or call.as_json):
+        raise UsageError(f"--quiet and {'--watch' if watch else '--json'} cannot be used together")
+    query = {"ended": ended, "workspace": workspace, "search": search, "archived": archived}
+    empty = "no sessions" if ended else "no live sessions; to see ended ones: sm ls -a"
+
+    def layout(sessions: Sequence[JsonObject]) -> Listing:
+        return listing(sessions, now(), empty)
+
+    if watch:
+        _watch(call, query, layout)
+        return
+    text = call.client.text("GET", "/v1/overview", query)
+    if quiet:
+        call.show(text, lambda sessions: [session["session_id"] for _, _, session in ordered(sessions)])
+    else:
+        call.show(text, lambda sessions: _printed(layout(sessions)))
+
+
+def _printed(shown: Listing) -> list[str]:
+    """Print a listing on a terminal; elsewhere return its lines."""
+    if not shown.groups:
+        click.echo(shown.empty, err=True)
+        return []
+    if not sys.stdout.isatty():
+        return listing_lines(shown)
+    from sm.cli.display import terminal
+
+    terminal.print_listing(shown)
+    return []
+
+
+def _watch(
+    call: Call, query: Mapping[str, object], layout: Callable[[Sequence[JsonObject]], Listing]
+) -> None:
+    client, shown = call.client, None
+    with _display(layout, as_json=call.as_json) as display:
+        while True:
+            sessions = client.get("/v1/overview", query)
+            news = [{k: v for k, v in session.items() if k not in _CLOCKS} for session in sessions]
+            if sys.stdout.isatty() or news != shown:
+                display(sessions)
+            shown = news
+            time.sleep(_INTERVAL_S)
+
+
+@contextmanager
+def _display(
+    layout: Callable[[Sequence[JsonObject]], Listing], *, as_json: bool
+) -> Iterator[Callable[[Sequence[JsonObject]], None]]:
+    """Yield a function that prints sessions: redrawn in place on a terminal, else as lines or a JSON line."""
+    if as_json:
+        yield lambda sessions: print_json(encode(sessions))
+    elif not sys.stdout.isatty():
+        yield lambda sessions: print_lines([*listing_lines(layout(sessions)), ""])
+    else:
+        from sm.cli.display.terminal import live_listing
+
+        with live_listing() as show:
+            yield lambda sessions: show(layout(sessions))

@@ -1,0 +1,148 @@
+"""Formats the agents of `sm ls` as a table with a header, in groups. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sm.cli.display.sessions import name_of, status_of
+from sm.cli.display.text import JsonObject, columns, line, seconds_since, span
+
+_HEADER = ("NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK")
+STATUS_COLUMN = 1
+_OMITTED_FIRST = ("MODEL", "COST", "CTX")
+"""The columns that a narrow terminal omits, in this order."""
+_TASK_MIN = 30
+_NAME_MIN = 20
+GAP = 2
+_HEADINGS = {"waiting": "Needs a word", "working": "Working", "idle": "Idle", "ended": "Ended"}
+"""The groups in display order."""
+_ORDER = list(_HEADINGS)
+_QUOTED = frozenset({"answer", "result"})
+"""Kinds of tasks that are the agent's own words."""
+
+Row = tuple[str, ...]
+Group = tuple[str, Sequence[Row]]
+
+
+class Listing(NamedTuple):
+    """The header, and the groups of rows with their headings."""
+
+    header: Row
+    groups: Sequence[Group]
+    empty: str
+
+
+class FittedListing(NamedTuple):
+    """A listing with the columns that fit a terminal, and their widths."""
+
+    header: Row
+    groups: Sequence[Group]
+    widths: Sequence[int]
+
+
+def ordered(sessions: Sequence[JsonObject]) -> Iterator[tuple[str, str, JsonObject]]:
+    """Each session with the group of its tree and its place in that tree, as drawn before its name.
+
+    A tree belongs to the group of its most urgent member, so that its members stay together.
+    """
+    known = {session["session_id"] for session in sessions}
+    children: dict[str, list[JsonObject]] = {}
+    for session in sessions:
+        parent = session["parent_session_id"]
+        children.setdefault(parent if parent in known else "", []).append(session)
+    ranks: dict[str, int] = {}
+
+    def rank(session: JsonObject) -> int:
+        number = session["session_id"]
+        if number not in ranks:
+            own = _ORDER.index(session["attention"])
+            ranks[number] = own  # stops at a cycle of parents
+            ranks[number] = min([own, *map(rank, children.get(number, ()))])
+        return ranks[number]
+
+    def below(session: JsonObject, group: str, indent: str) -> Iterator[tuple[str, str, JsonObject]]:
+        nested = sorted(children.get(session["session_id"], ()), key=rank)
+        for child in nested:
+            is_last = child is nested[-1]
+            yield group, indent + ("└─ " if is_last else "├─ "), child
+            yield from below(child, group, indent + ("   " if is_last else "│  "))
+
+    for root in sorted(children.get("", ()), key=rank):
+        group = _ORDER[rank(root)]
+        yield group, "", root
+        yield from below(root, group, "")
+
+
+def listing(sessions: Sequence[JsonObject], now: datetime, empty: str = "") -> Listing:
+    names = Counter(map(name_of, sessions))
+    groups: dict[str, list[Row]] = {}
+    for group, indent, session in ordered(sessions):
+        name = name_of(session)
+        if names[name] > 1:
+            name = f"{name} ({session['session_id']})"
+        groups.setdefault(group, []).append((indent + name, *_facts(session, now), _task(session)))
+    return Listing(_HEADER, [(f"{_HEADINGS[g]} ({len(rows)})", rows) for g, rows in groups.items()], empty)
+
+
+def _facts(session: JsonObject, now: datetime) -> Row:
+    age = span(seconds_since(session["status_at"], now)).replace("min", "m")
+    percent, cost = session["context_percent"], session["cost_usd"]
+    return (
+        status_of(session, now),
+        age,
+        _model(session),
+        "-" if percent is None else f"{percent}%",
+        "-" if cost is None else f"${cost:,.2f}",
+    )
+
+
+def _model(session: JsonObject) -> str:
+    """The model without the name of its provider and without its date: `opus-4-8`."""
+    name = line(session["model"] or "-").removeprefix(f"{session['provider']}-")
+    base, _, date = name.rpartition("-")
+    return base if base and len(date) == 8 and date.isdecimal() else name
+
+
+def _task(session: JsonObject) -> str:
+    task = line(session["task"])
+    return f'"{task}"' if session["task_kind"] in _QUOTED else task
+
+
+def listing_lines(listing: Listing) -> list[str]:
+    """Format a listing as plain text: the header, then one line for each agent."""
+    rows = [listing.header, *(row for _, rows in listing.groups for row in rows)]
+    widths = _widths(rows)
+    return [(" " * GAP).join(map(_padded, row, widths)).rstrip(" ") for row in rows]
+
+
+def fit(listing: Listing, width: int) -> FittedListing:
+    """Omit columns until the tasks have room. The last column gets the rest of `width`."""
+    rows = [listing.header, *(row for _, rows in listing.groups for row in rows)]
+    widths = _widths(rows)
+    shown = list(range(len(listing.header)))
+    task = shown[-1]
+
+    def left() -> int:
+        return width - sum(widths[n] + GAP for n in shown[:-1])
+
+    for name in _OMITTED_FIRST:
+        if left() < min(_TASK_MIN, widths[task]):
+            shown.remove(listing.header.index(name))
+    if left() < _TASK_MIN:
+        widths[0] = min(widths[0], max(_NAME_MIN, widths[0] - (_TASK_MIN - left())))
+    widths[task] = max(1, min(widths[task], left()))
+
+    def kept(row: Row) -> Row:
+        return tuple(row[n] for n in shown)
+
+    groups = [(heading, [kept(row) for row in rows]) for heading, rows in listing.groups]
+    return FittedListing(kept(listing.header), groups, [widths[n] for n in shown])
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns(cell))

@@ -1,0 +1,94 @@
+"""Sorts sessions by the attention that they need, and describes the current task of each one. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sm.core.models import Session
+from sm.core.requests import Request
+from sm.core.states import RequestKind
+from sm.core.statuses import ENDED, Status
+
+
+class Attention(StrEnum):
+    WAITING = "waiting"
+    """The session waits for a word of a person or of its parent."""
+    WORKING = "working"
+    IDLE = "idle"
+    ENDED = "ended"
+
+
+class TaskKind(StrEnum):
+    """The source of a task's text."""
+
+    REQUEST = "request"
+    RESULT = "result"
+    NOTE = "note"
+    ACTIVITY = "activity"
+    ANSWER = "answer"
+    """The agent's last words."""
+    TITLE = "title"
+    REASON = "reason"
+    """The reason of the session's status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    kind: TaskKind
+    text: str
+    """Not empty. May quote the agent, so fold it before it is shown."""
+
+
+def attention(session: Session, requests: Sequence[Request]) -> Attention:
+    """`requests`: the open requests of the session that have no proposed answer."""
+    if session.status in ENDED:
+        return Attention.ENDED
+    if requests or session.status is Status.WAITING_INPUT:
+        return Attention.WAITING
+    return Attention.IDLE if session.status is Status.IDLE else Attention.WORKING
+
+
+def current_task(
+    session: Session, requests: Sequence[Request], activity: str | None, answer: str | None
+) -> Task:
+    """The most useful description of what the session does or waits for.
+
+    `requests`: as for `attention`; `activity`: its current activity; `answer`: its last words.
+    """
+    reason = TaskKind.REASON, session.status_reason
+    note, title = (TaskKind.NOTE, session.note), (TaskKind.TITLE, session.title)
+    said = TaskKind.ANSWER, answer
+    candidates: tuple[tuple[TaskKind, str | None], ...]
+    match attention(session, requests):
+        case Attention.WAITING:
+            candidates = (TaskKind.REQUEST, _request_text(requests)), reason
+        case Attention.WORKING:
+            candidates = note, (TaskKind.ACTIVITY, activity), said, title, reason
+        case Attention.IDLE:
+            candidates = said, note, title, reason
+        case Attention.ENDED:
+            candidates = (TaskKind.RESULT, session.completion_message), reason, said
+    shown = ((kind, text) for kind, text in candidates if text and text.strip())
+    return Task(*next(shown, (TaskKind.REASON, str(session.status))))
+
+
+def _request_text(requests: Sequence[Request]) -> str:
+    """The oldest request in one line; the number of the others."""
+    if not requests:
+        return ""
+    first, more = requests[0], len(requests) - 1
+    match first.kind:
+        case RequestKind.QUESTION:
+            what = f"asks: {first.text}"
+        case RequestKind.COMPLETION:
+            what = f"proposes its completion: {first.text or 'done'}"
+        case _:
+            what = f"asks for permission: {_tool(first)}"
+    return f"{first.name} {what}" + (f" (and {more} more)" if more else "")
+
+
+def _tool(request: Request) -> str:
+    """The tool with its first text argument: `Bash: npm install`."""
+    arguments = (request.arguments or {}).values()
+    argument = next((value for value in arguments if isinstance(value, str) and value.strip()), "")
+    return ": ".join(filter(None, (request.tool or "a tool", argument)))

@@ -1,0 +1,117 @@
+"""The layout of `sm ls`."""
+
+from typing import Any
+
+import pytest
+
+from sm.cli.display.listing import fit, listing, listing_lines, ordered
+from sm.cli.display.text import columns
+from tests.cli.samples import AT, EVIL, ago, overview_row
+
+
+def tree(*rows: dict[str, Any]) -> list[str]:
+    return [f"{group} {indent}{shown['session_id']}" for group, indent, shown in ordered(rows)]
+
+
+def test_sessions_that_need_a_word_come_first_then_working_then_idle_ones() -> None:
+    rows = [
+        overview_row("00000001", attention="idle"),
+        overview_row("00000002", attention="ended"),
+        overview_row("00000003", attention="working"),
+        overview_row("00000004", attention="waiting"),
+        overview_row("00000005", attention="waiting"),
+    ]
+    assert tree(*rows) == [
+        "waiting 00000004",
+        "waiting 00000005",
+        "working 00000003",
+        "idle 00000001",
+        "ended 00000002",
+    ]
+
+
+def test_tree_stays_together_in_the_group_of_its_most_urgent_member() -> None:
+    rows = [
+        overview_row("00000001", attention="working"),
+        overview_row("00000002", attention="idle"),
+        overview_row("00000003", attention="idle", parent_session_id="00000002"),
+        overview_row("00000004", attention="idle", parent_session_id="00000002"),
+        overview_row("00000005", attention="waiting", parent_session_id="00000004"),
+        overview_row("00000006", attention="working", parent_session_id="00000004"),
+        overview_row("00000007", attention="working", parent_session_id="00000003"),
+        overview_row("00000008", attention="idle", parent_session_id="gone0000"),
+    ]
+    assert tree(*rows) == [
+        "waiting 00000002",
+        "waiting ├─ 00000004",
+        "waiting │  ├─ 00000005",
+        "waiting │  └─ 00000006",
+        "waiting └─ 00000003",
+        "waiting    └─ 00000007",
+        "working 00000001",
+        "idle 00000008",
+    ]
+
+
+def test_listing_shows_status_age_model_context_cost_and_task() -> None:
+    rows = [
+        overview_row(
+            friendly_name="engineer-login",
+            status_at=ago(minutes=12),
+            model="claude-opus-4-8-20260101",
+            context_percent=42,
+            cost_usd=1234.5,
+            task="Bash: npm test",
+            task_kind="activity",
+        ),
+        overview_row("99999999", status="idle", attention="idle", task="All done.", task_kind="answer"),
+    ]
+    assert listing_lines(listing(rows, AT)) == [
+        "NAME               STATUS   AGE  MODEL     CTX  COST       TASK",
+        "engineer-login     running  12m  opus-4-8  42%  $1,234.50  Bash: npm test",
+        'engineer-99999999  idle     5m   -         -    -          "All done."',
+    ]
+
+
+def test_listing_adds_the_id_to_names_that_occur_twice() -> None:
+    rows = [
+        overview_row("00000001", friendly_name="engineer-x", attention="ended"),
+        overview_row("00000002", friendly_name="engineer-x"),
+        overview_row("00000003", friendly_name="engineer-y"),
+    ]
+    names = [line.partition("  ")[0] for line in listing_lines(listing(rows, AT))[1:]]
+    assert names == ["engineer-x (00000002)", "engineer-y", "engineer-x (00000001)"]
+
+
+def test_listing_contains_no_control_characters() -> None:
+    rows = [overview_row(friendly_name=EVIL, model=EVIL, status=EVIL, task=EVIL, provider="x")]
+    text = "".join(listing_lines(listing(rows, AT)))
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("width", "header"),
+    [
+        (120, ["NAME", "STATUS", "AGE", "MODEL", "CTX", "COST", "TASK"]),
+        (95, ["NAME", "STATUS", "AGE", "CTX", "COST", "TASK"]),
+        (80, ["NAME", "STATUS", "AGE", "CTX", "TASK"]),
+        (50, ["NAME", "STATUS", "AGE", "TASK"]),
+    ],
+)
+def test_listing_omits_columns_until_the_task_has_room(width: int, header: list[str]) -> None:
+    row = overview_row(
+        friendly_name="general-purpose-flaky",
+        status="waiting_input",
+        model="claude-sonnet-4-5",
+        task="w" * 200,
+    )
+    shown = fit(listing([row], AT), width)
+    assert list(shown.header) == header
+    assert sum(shown.widths) + 2 * (len(shown.widths) - 1) <= width
+    assert [len(cells) for cells in shown.groups[0][1]] == [len(header)]
+
+
+def test_listing_keeps_names_whole_at_80_columns() -> None:
+    row = overview_row(friendly_name="general-purpose-flaky", status="waiting_input", task="w" * 200)
+    shown = fit(listing([row], AT), 80)
+    assert shown.widths[0] == columns("general-purpose-flaky")

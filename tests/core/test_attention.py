@@ -1,0 +1,91 @@
+"""The attention that sessions need, and the description of their tasks."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sm.core.attention import Attention, TaskKind, attention, current_task
+from sm.core.requests import Question, Request
+from sm.core.states import RequestKind, RequestState
+from sm.core.statuses import Status
+from tests.samples import AT, session
+
+RUNNING = session("1a2b3c4d", status=Status.RUNNING)
+QUESTION = Request(
+    57,
+    RUNNING.id,
+    RequestKind.QUESTION,
+    RequestState.OPEN,
+    AT,
+    AT,
+    questions=(Question("Which database?", ("sqlite", "postgres")),),
+)
+PERMISSION = replace(
+    QUESTION,
+    id=58,
+    kind=RequestKind.PERMISSION,
+    tool="Bash",
+    arguments={"timeout": 5, "command": "npm install", "description": "Install"},
+    questions=(),
+)
+COMPLETION = replace(QUESTION, id=59, kind=RequestKind.COMPLETION, questions=(Question("all 26 tests pass"),))
+
+
+@pytest.mark.parametrize(
+    ("status", "requests", "expected"),
+    [
+        (Status.SPAWNED, [], Attention.WORKING),
+        (Status.STARTING, [], Attention.WORKING),
+        (Status.RUNNING, [], Attention.WORKING),
+        (Status.RUNNING, [QUESTION], Attention.WAITING),
+        (Status.IDLE, [], Attention.IDLE),
+        (Status.IDLE, [QUESTION], Attention.WAITING),
+        (Status.WAITING_INPUT, [], Attention.WAITING),
+        *((status, [], Attention.ENDED) for status in ("completed", "error", "abandoned", "killed")),
+    ],
+)
+def test_attention_follows_from_status_and_open_requests(
+    status: Status, requests: list[Request], expected: Attention
+) -> None:
+    assert attention(replace(RUNNING, status=Status(status)), requests) is expected
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([QUESTION], "r57 asks: Which database?"),
+        ([PERMISSION], "r58 asks for permission: Bash: npm install"),
+        ([replace(PERMISSION, arguments=None)], "r58 asks for permission: Bash"),
+        ([replace(PERMISSION, tool=None, arguments={"n": 1})], "r58 asks for permission: a tool"),
+        ([COMPLETION], "r59 proposes its completion: all 26 tests pass"),
+        ([QUESTION, PERMISSION, COMPLETION], "r57 asks: Which database? (and 2 more)"),
+    ],
+)
+def test_task_of_a_waiting_session_is_its_oldest_request(requests: list[Request], expected: str) -> None:
+    task = current_task(replace(RUNNING, note="reading"), requests, "Bash: npm test", "hello")
+    assert (task.kind, task.text) == (TaskKind.REQUEST, expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "known", "kind", "text"),
+    [
+        ({"status": Status.WAITING_INPUT}, ("Read", "hi"), "reason", "made for a test"),
+        ({"note": "reading"}, ("Bash: npm test", "hi"), "note", "reading"),
+        ({}, ("Bash: npm test", "hi"), "activity", "Bash: npm test"),
+        ({"title": "login"}, (None, "hi"), "answer", "hi"),
+        ({"title": "login"}, (None, None), "title", "login"),
+        ({"status": Status.STARTING}, (None, None), "reason", "made for a test"),
+        ({"status": Status.IDLE, "note": "reading"}, (None, "All done."), "answer", "All done."),
+        ({"status": Status.IDLE, "note": "reading"}, (None, " \n"), "note", "reading"),
+        ({"status": Status.IDLE}, (None, None), "reason", "made for a test"),
+        ({"status": Status.COMPLETED, "completion_message": "ok"}, (None, "hi"), "result", "ok"),
+        ({"status": Status.KILLED}, (None, "hi"), "reason", "made for a test"),
+        ({"status": Status.RUNNING, "status_reason": ""}, (None, None), "reason", "running"),
+    ],
+)
+def test_task_is_never_empty(
+    changes: dict[str, Any], known: tuple[str | None, str | None], kind: str, text: str
+) -> None:
+    task = current_task(replace(RUNNING, **changes), [], *known)
+    assert (task.kind, task.text) == (kind, text)

@@ -1,0 +1,81 @@
+"""Notices of idle sessions, on a real SQLite file."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sm.config import Config
+from sm.config.model import Notify
+from sm.core.effects import EffectKind
+from sm.core.models import Signal
+from sm.core.states import SignalKind
+from sm.core.statuses import Status
+from sm.core.timestamps import later
+from sm.state.notices import Notices
+from sm.state.sessions import move
+from sm.store import Store
+from tests.samples import AT, LAUNCH, commit, session
+
+ROOT = session("aaaa1111", status=Status.RUNNING)
+CHILD = session("bbbb1111", parent=ROOT.id, status=Status.RUNNING)
+NOTIFIED = Config(notify=Notify(command=("true",)))
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(str(tmp_path / "sm.db")) as opened:
+        await commit(opened, lambda tx: tx.insert(ROOT, LAUNCH, None))
+        yield opened
+
+
+async def end_turn(
+    store: Store, config: Config = NOTIFIED, *, session_id: str = ROOT.id, after_s: float = 1, **facts: Any
+) -> list[tuple[str | None, str]]:
+    """End a turn of the session; return (recipient, text) of each pending notice."""
+    fields: dict[str, Any] = {"reason": "the turn ended (Stop)", "answer": "All 26 tests pass."} | facts
+    signal = Signal(SignalKind.WENT_IDLE, "hook", emitted_at=later(AT, after_s), **fields)
+    await commit(store, lambda tx: move(tx, Notices(config), session_id, signal))
+    return [(notice.recipient, notice.text) for notice in store.mail.open.notices.values()]
+
+
+async def test_operator_is_told_the_last_words_when_a_turn_ends(store: Store) -> None:
+    told = await end_turn(store)
+    assert told == [
+        (None, 'session engineer-aaaa1111 (aaaa1111) is idle after its turn: "All 26 tests pass."')
+    ]
+    (effect,) = [e for e in store.mail.open.effects.values() if e.kind == EffectKind.COMMAND]
+    assert effect.payload["body"]["type"] == "idle"
+
+
+async def test_operator_is_told_of_each_turn_once(store: Store) -> None:
+    await end_turn(store)
+    assert len(await end_turn(store, after_s=1)) == 1, "the session is idle already"
+    busy = Signal(SignalKind.BUSY, "hook", "a turn began", later(AT, 2))
+    await commit(store, lambda tx: move(tx, Notices(NOTIFIED), ROOT.id, busy))
+    assert len(await end_turn(store, after_s=3)) == 2
+
+
+async def test_notice_gives_the_reason_when_a_turn_ends_without_words(store: Store) -> None:
+    ((_, text),) = await end_turn(store, answer="", reason="the turn failed: rate_limit")
+    assert text.endswith("is idle after its turn: the turn failed: rate_limit")
+
+
+@pytest.mark.parametrize("answer", ["done", None])
+async def test_operator_is_not_told_when_it_is_off_or_no_turn_ended(store: Store, answer: str | None) -> None:
+    config = NOTIFIED if answer is None else Config(notify=Notify(turn_ended=False))
+    assert await end_turn(store, config, answer=answer) == []
+
+
+async def test_operator_is_not_told_while_children_of_the_session_live(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(CHILD, LAUNCH, None))
+    assert await end_turn(store) == []
+
+
+async def test_parent_and_not_the_operator_is_told_when_a_child_ends_its_turn(store: Store) -> None:
+    await commit(store, lambda tx: tx.insert(replace(CHILD, friendly_name="engineer-x"), LAUNCH, None))
+    assert await end_turn(store, session_id=CHILD.id) == [
+        (ROOT.id, 'child engineer-x (bbbb1111) is idle after its turn: "All 26 tests pass."')
+    ]
