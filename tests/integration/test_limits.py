@@ -101,7 +101,8 @@ def test_one_of_eleven_simultaneous_spawns_is_refused_when_ten_children_are_allo
     errors = [text for n in range(1, 12) if (text := (fast.work / f"err-{n}").read_text())]
     assert errors == [
         f"sm: session {parent_id} already has 10 live children, at most 10 are allowed\n"
-        "hint: wait for a child to end: sm wait SESSION... --any; or raise limits.max_children in config.yaml\n"
+        "hint: wait for a child to end: sm wait SESSION... --any --until ended; "
+        "or raise limits.max_children in config.yaml\n"
     ]
     fast.spawn("Sleeper", "--parent", parent_id)  # the limit does not apply to the operator
     for child in live_children(fast, parent_id)[:2]:

@@ -223,12 +223,26 @@ def test_send_wait_times_out_and_leaves_the_message_queued(home: Instance) -> No
 
 def test_wait_reports_reached_unreachable_and_timed_out_conditions(home: Instance) -> None:
     quick, slow = home.spawn("Sh", "exit 0")["session_id"], home.spawn("Deaf")["session_id"]
-    assert quick in home.sm("wait", quick, slow, "--any", "--timeout", "20")
+    assert quick in home.sm("wait", quick, slow, "--any", "--until", "ended", "--timeout", "20")
     ended = home.run("wait", quick, slow, "--all", "--timeout", "0.5")
-    assert (ended.returncode, "did not reach status ended within 0.5 s" in ended.stderr) == (10, True)
+    assert (ended.returncode, "did not reach status completed within 0.5 s" in ended.stderr) == (10, True)
     ended = home.run("wait", quick, "--until", "error")
-    assert (ended.returncode, ended.stderr) == (4, "sm: 1 session can no longer reach status error\n")
+    assert ended.returncode == 4
+    assert ended.stderr.startswith("sm: 1 session can no longer reach status error\n")
     assert home.run("wait", slow, "--until", "running").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "reason"),
+    [("exit 0", 0, ""), ("exit 3", 4, "exit code 3"), ("sm complete --status error 'no key'", 4, "error, ")],
+)
+def test_wait_without_a_status_succeeds_only_when_the_session_completed(
+    home: Instance, script: str, exit_code: int, reason: str
+) -> None:
+    session_id = home.spawn("Sh", script)["session_id"]
+    done = home.run("wait", session_id, "--timeout", "30")
+    assert (done.returncode, reason in done.stderr) == (exit_code, True)
+    assert home.run("wait", session_id, "--until", "ended", "--timeout", "30").returncode == 0
 
 
 def test_wait_continues_when_the_daemon_restarts(home: Instance) -> None:

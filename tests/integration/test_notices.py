@@ -83,7 +83,7 @@ def test_parent_gets_20_endings_once_each_in_at_most_three_messages(home: Instan
     else:
         end_all(home, children)
     everyone = [session_id for ids in children.values() for session_id in ids]
-    home.sm("wait", *everyone, "--timeout", "60")
+    home.sm("wait", *everyone, "--until", "ended", "--timeout", "60")
     until(lambda: len(ending_lines(taken_messages(home.work / "told"))) >= len(everyone), "all notices")
     messages = taken_messages(home.work / "told")
     entries = ending_lines(messages)
@@ -124,7 +124,10 @@ def test_notices_typed_to_a_terminal_are_lines_within_the_length_limit(home: Ins
 def test_no_notice_is_sent_when_a_foreground_wait_reported_the_ending(home: Instance) -> None:
     first = home.spawn("Sh", "while [ ! -e go ]; do sleep 0.05; done; exit 3")["session_id"]
     waiting = subprocess.Popen(
-        [SM, "wait", first, "--timeout", "30"], env=home.env, cwd=home.work, stdout=subprocess.DEVNULL
+        [SM, "wait", first, "--until", "ended", "--timeout", "30"],
+        env=home.env,
+        cwd=home.work,
+        stdout=subprocess.DEVNULL,
     )
 
     def is_connected() -> bool:

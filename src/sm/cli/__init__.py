@@ -44,7 +44,7 @@ COMMANDS = (
     (STATE, "checkpoints", "List the milestones that a session reported."),
     (STATE, "what", "Summarize a session in a few sentences."),
     (STATE, "why", "Explain a session's status, or who answered a request."),
-    (STATE, "wait", "Wait until sessions end or reach a status."),
+    (STATE, "wait", "Wait until sessions complete or reach a status."),
     (MESSAGES, "send", "Send a message to agents."),
     (MESSAGES, "broadcast", "Send a message to all your agents."),
     (MESSAGES, "inbox", "Show the messages in your inbox."),

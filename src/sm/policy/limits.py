@@ -83,7 +83,8 @@ def child_limit_error(
     if children >= max_children:
         return LimitReached(
             f"session {parent_id} already has {children} live children, at most {max_children} are allowed",
-            "wait for a child to end: sm wait SESSION... --any; or raise limits.max_children in config.yaml",
+            "wait for a child to end: sm wait SESSION... --any --until ended; "
+            "or raise limits.max_children in config.yaml",
         )
     return None
 

@@ -477,7 +477,7 @@ def test_wait_exits_0_when_sessions_ended_and_acknowledges_their_endings(run: Sm
     assert out[0].endswith(' | "done"')
     assert out[1].startswith("engineer-bbbbbbbb (bbbbbbbb) | running   | ")
     _, wait, acknowledgement = waited.received
-    assert wait.json == {"sessions": ["a", "b"], "until": "ended", "any": True, "wait_s": 20.0}
+    assert wait.json == {"sessions": ["a", "b"], "until": "completed", "any": True, "wait_s": 20.0}
     assert acknowledgement.path == "/v1/wait/heard"
     assert acknowledgement.json == {"sessions": ["aaaaaaaa"]}
 
@@ -498,18 +498,30 @@ def test_wait_exits_4_when_status_can_no_longer_be_reached(run: Sm, waited: Peer
     waited.script("POST /v1/wait", verdict(False, ENDED), verdict(False, ENDED), verdict(False))
     done = run("wait", "a", "--until", "idle", code=4)
     assert done.out.startswith("engineer-aaaaaaaa")
-    assert done.err == "sm: 1 session can no longer reach status idle\n"
+    assert done.err.splitlines()[0] == "sm: 1 session can no longer reach status idle"
     assert json.loads(run("wait", "a", "--until", "idle", "--json", code=4).out) == [ENDED]
     missing = run("wait", "a", code=4)
     assert missing.out == ""
-    assert missing.err == "the sessions no longer exist\nsm: 1 session can no longer reach status ended\n"
+    assert missing.err == "the sessions no longer exist\nsm: 1 session can no longer reach status completed\n"
+
+
+def test_wait_exits_4_with_the_reason_of_each_failure_when_status_is_not_given(run: Sm, waited: Peer) -> None:
+    failed = session("aaaaaaaa", status="error", status_reason="the process ended with exit code 3")
+    killed = session("cccccccc", status="killed", status_reason="requested\x1b[2J with sm kill")
+    waited.script("POST /v1/wait", verdict(False, failed, LIVE, ENDED | {"session_id": "dddddddd"}, killed))
+    assert run("wait", "a", "b", "d", "c", code=4).err.splitlines() == [
+        "sm: 2 sessions can no longer reach status completed",
+        "    engineer-aaaaaaaa (aaaaaaaa): error, the process ended with exit code 3",
+        "    engineer-cccccccc (cccccccc): killed, requested [2J with sm kill",
+    ]
+    assert waited.requests_to("/v1/wait/heard")[0].json == {"sessions": ["aaaaaaaa", "dddddddd", "cccccccc"]}
 
 
 def test_wait_exits_10_when_time_is_over(run: Sm, waited: Peer) -> None:
     waited.script("POST /v1/wait", verdict(None, ENDED, LIVE))
     done = run("wait", "a", "b", "--timeout", "0", code=10)
     assert [row.split(" ")[0] for row in done.out.splitlines()] == ["engineer-aaaaaaaa", "engineer-bbbbbbbb"]
-    assert done.err == "sm: 2 sessions did not reach status ended within 0 s\n"
+    assert done.err == "sm: 2 sessions did not reach status completed within 0 s\n"
     assert waited.requests_to("/v1/wait/heard")[0].json == {"sessions": ["aaaaaaaa"]}
     done = run("wait", "a", "b", "--timeout", "0", "--json", code=10)
     assert json.loads(done.out) == [ENDED, LIVE]
@@ -618,7 +630,7 @@ def test_wait_exits_10_when_daemon_stays_away_until_the_timeout(run: Sm, peer: P
     peer.script("POST /v1/wait", HANG_UP)
     done = run("wait", "a", "--timeout", "0.2", code=10)
     assert done.out == ""
-    assert done.err == WAITING + "sm: 1 session did not reach status ended within 0.2 s\n"
+    assert done.err == WAITING + "sm: 1 session did not reach status completed within 0.2 s\n"
 
 
 def test_wait_exits_130_silently_when_interrupted_by_ctrl_c(run: Sm, waited: Peer) -> None:

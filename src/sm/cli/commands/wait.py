@@ -1,20 +1,21 @@
-"""Wait until sessions end or reach a status.
+"""Wait until sessions complete or reach a status.
 
-Waits for all the sessions unless --any is given. If this command reports the end of a session, sm sends no message
-about it.
+Waits for all the sessions unless --any is given. Without --until, a session that fails, is killed or is abandoned ends
+the wait with exit code 4, so that sm wait SESSION && deploy does not deploy after a failure. If this command reports
+the end of a session, sm sends no message about it.
 
 The JSON is an array of the sessions.
 
 \b
 Exit codes:
   0   reached
-  4   can no longer be reached
+  4   can no longer be reached, for example because a session failed
   10  timed out
 
 \b
 Examples:
   sm wait engineer-login
-  sm wait engineer-login engineer-api --any --timeout 600
+  sm wait engineer-login engineer-api --until ended --timeout 600
 """
 
 import sys
@@ -24,8 +25,8 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import now, print_json, print_table
-from sm.cli.display.sessions import flat_rows, session_table
-from sm.cli.display.text import JsonObject, plural
+from sm.cli.display.sessions import flat_rows, label, session_table
+from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.options import seconds_option, session_arguments
 from sm.cli.outage import until_answered
 from sm.client.http import Client
@@ -38,7 +39,7 @@ from sm.wire import encode
 @session_arguments
 @click.option("--any", "any_of", is_flag=True, help="Wait for the first of the sessions.")
 @click.option("--all", "all_of", is_flag=True, help="Wait for all of the sessions (default).")
-@click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=ENDED_OF_ANY_KIND,
+@click.option("--until", type=click.Choice([ENDED_OF_ANY_KIND, *map(str, Status)]), default=str(Status.COMPLETED),
               show_default=True, metavar="STATUS",
               help=f"Status to wait for: {', '.join(Status)}, or ended for any of the last four.")  # fmt: skip
 @seconds_option("--timeout", most=86_400 * 7, help="Longest wait.  [default: no limit]")
@@ -73,4 +74,11 @@ def command(
     if reached is None:
         raise WaitTimeout(f"{plural(len(refs), 'session')} did not reach status {until} within {timeout:g} s")
     if not reached:
-        raise IllegalState(f"{plural(len(refs), 'session')} can no longer reach status {until}")
+        others = [s for s in current if s["status"] in ENDED and s["status"] != until]
+        failed, reasons = len(others) + len(refs) - len(current), "".join(map(_reason, others))
+        raise IllegalState(f"{plural(failed, 'session')} can no longer reach status {until}{reasons}")
+
+
+def _reason(session: JsonObject) -> str:
+    """A line of an error message about a session that has ended in another way."""
+    return f"\n{label(session)}: {line(session['status'])}, {line(session['status_reason'] or '-')}"
