@@ -28,6 +28,8 @@ class InstancePaths:
         """JSON lines: caller, action, decision."""
         self.launch = state + "/launch"
         self.spool = state + "/spool"
+        self.agreements = state + "/agreements.json"
+        """The items of workspaces' files to which the operator agreed."""
         self.archives = state + "/archives"
         """Terminal output of ended sessions."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 import subprocess
 import threading
 import time
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import DENIED_IN_SANDBOX, Granter, Grants
+from sm.capabilities.mcp import project_servers, server_items
 from sm.config import Claude
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
@@ -45,13 +48,23 @@ class Team:
         self.user_file = self.home / ".claude.json"
         self.shop_file = self.shop / ".mcp.json"
         self.provider = ClaudeProvider(Claude(), (), is_root=False)
-        self.granter = Granter(defaults or Capabilities())
+        self.agreements_file = root / "agreements.json"
+        self.agreements = Agreements(str(self.agreements_file))
+        self.granter = Granter(defaults or Capabilities(), self.agreements)
 
     def user(self, **servers: Any) -> None:
         self.user_file.write_text(json.dumps({"numStartups": 3, "mcpServers": servers}))
 
-    def project(self, where: Path | None = None, **servers: Any) -> None:
-        ((where or self.shop) / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    def project(self, where: Path | None = None, *, agreed: bool = True, **servers: Any) -> None:
+        file = (where or self.shop) / ".mcp.json"
+        file.write_text(json.dumps({"mcpServers": servers}))
+        if agreed:
+            self.agree(file)
+
+    def agree(self, file: Path | None = None) -> None:
+        """Agree to the servers in a file as they are now."""
+        path = str(file or self.shop_file)
+        self.agreements.agree(server_items(path, project_servers(path)))
 
     def settle(self) -> None:
         """Wait until the files are older than one tick of the clock, so that they may be cached."""
@@ -185,12 +198,14 @@ def test_changed_server_file_applies_to_the_next_session(team: Team) -> None:
     other.write_text(team.shop_file.read_text().replace("two", "six"))
     os.utime(other, ns=(team.shop_file.stat().st_atime_ns, team.shop_file.stat().st_mtime_ns))
     other.rename(team.shop_file)  # same mtime
+    team.agree()
     assert written(team.grants())["a"]["args"] == ["six"]
     team.settle()
     assert written(team.grants())["a"]["args"] == ["six"]
     with team.shop_file.open("r+") as file:  # same inode, size and mtime
         file.write(team.shop_file.read_text().replace("six", "two"))
     os.utime(team.shop_file, (1_700_000_000, 1_700_000_000))
+    team.agree()
     assert written(team.grants())["a"]["args"] == ["two"]
     team.shop_file.unlink()
     assert written(team.grants()) == {}
@@ -308,6 +323,7 @@ def test_invalid_servers_of_another_project_are_ignored(team: Team) -> None:
 def test_byte_order_mark_in_server_file_is_skipped(team: Team) -> None:
     team.user_file.write_text("\ufeff" + json.dumps({"mcpServers": {"u": stdio()}}))
     team.shop_file.write_text("\ufeff" + json.dumps({"mcpServers": {"a": stdio()}}))
+    team.agree()
     assert team.grants().servers.keys() == {"u", "a"}  # claude reads both (measured)
 
 
@@ -674,3 +690,104 @@ def test_hanging_skill_directory_times_out_without_blocking_other_work(
         answers.set()
     assert {type(error) for error in refused} == {UsageError}
     assert "did not respond within 0.3 s" in refused[0].message
+
+
+# ---------------------------------------------------------------------------------------------- agreements
+
+
+def test_server_of_the_workspace_is_left_out_until_the_operator_agrees(team: Team) -> None:
+    team.user(mail=stdio("user"), web=stdio("user"))
+    team.project(agreed=False, probe=stdio("shop"), web=stdio("shop"))
+    before = team.grants()
+    # The user's own server takes the place of one that is left out, and claude must not ask about the others.
+    assert {name: server["args"] for name, server in written(before).items()} == {
+        "mail": ["user"],
+        "web": ["user"],
+    }
+    assert before.granted.mcps_off == ("probe", "web")
+    assert before.warnings == (
+        f"MCP servers of {team.shop_file} are left out until the operator agrees to them: probe (new), web (new) "
+        "(sm workspace agree shop)",
+    )
+    team.agree()
+    after = team.grants()
+    assert {name: server["args"] for name, server in written(after).items()} == {
+        "mail": ["user"],
+        "web": ["shop"],
+        "probe": ["shop"],
+    }
+    assert after.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "sh"},
+        {"args": ["y"]},
+        {"env": {"LD_PRELOAD": "x.so"}},
+        {"cwd": "/tmp"},
+        {"type": "http", "url": "https://x.example", "headersHelper": "sh x"},
+    ],
+)
+def test_agreed_server_is_left_out_when_any_of_its_settings_changes(
+    team: Team, change: dict[str, Any]
+) -> None:
+    team.project(a=stdio(), b=stdio())
+    team.project(agreed=False, a=stdio() | change, b=stdio())
+    grants = team.grants()
+    assert list(grants.servers) == ["b"]
+    assert "a (changed) (sm workspace agree shop)" in grants.warnings[0]
+    team.project(agreed=False, b=stdio(), a=stdio())
+    assert list(team.grants().servers) == ["b", "a"]
+
+
+def test_agreement_applies_to_one_file_only(team: Team) -> None:
+    elsewhere = team.shop.parent / "other"
+    elsewhere.mkdir()
+    team.project(elsewhere, a=stdio())
+    team.project(agreed=False, a=stdio())
+    assert team.grants().servers == {}
+
+
+def test_server_outside_of_the_filter_causes_no_agreement_warning(team: Team) -> None:
+    team.project(agreed=False, a=stdio(), b=stdio())
+    assert "b (new)" not in str(team.grants(mcps=("a",)).warnings)
+    assert team.grants(mcps=()).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"version": 2, "agreed": {}}', '{"version": 1, "agreed": {"x": 1}}']
+)
+def test_nothing_is_agreed_when_the_file_of_agreements_is_damaged(team: Team, content: str) -> None:
+    team.project(a=stdio())
+    team.agreements_file.write_text(content)
+    assert team.grants().servers == {}
+    team.agree()
+    assert list(team.grants().servers) == ["a"]
+
+
+def test_file_of_agreements_is_private_and_links_in_its_place_are_not_followed(team: Team) -> None:
+    team.project(a=stdio())
+    file, other = team.agreements_file, team.shop / "agreements.json"
+    assert stat.filemode(file.stat().st_mode) == "-rw-------"
+    file.rename(other)
+    file.symlink_to(other)
+    assert team.grants().servers == {}
+    before = other.read_text()
+    Path(f"{file}.new").symlink_to(other)
+    team.agree()
+    assert list(team.grants().servers) == ["a"]
+    assert not file.is_symlink()
+    assert other.read_text() == before
+
+
+def test_file_of_agreements_keeps_a_limited_number_of_the_newest(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sm.capabilities.agreements._AGREED_MAX", 2)
+    team.project(a=stdio())
+    team.project(agreed=False, a=stdio(), b=stdio("b"))
+    path = str(team.shop_file)
+    team.agreements.agree(server_items(path, {"b": stdio("b")}))
+    team.agreements.agree(server_items(path, {"c": stdio("c")}))
+    assert list(team.grants().servers) == ["b"]

@@ -37,12 +37,18 @@ def server(claude: ClaudeInstance, label: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [mcp_probe.__file__, label], "env": environment}
 
 
-def workspace(claude: ClaudeInstance, slug: str, *options: str, **servers: Any) -> Path:
+def workspace(claude: ClaudeInstance, slug: str, *options: str, agreed: bool = True, **servers: Any) -> Path:
     directory = claude.home / slug
     directory.mkdir()
-    (directory / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    write_servers(directory, **servers)
     claude.sm("workspace", "create", slug, "--working-dir", str(directory), *options)
+    if agreed:
+        claude.sm("workspace", "agree", slug, "--yes")
     return directory
+
+
+def write_servers(directory: Path, **servers: Any) -> None:
+    (directory / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
 def write_user_servers(claude: ClaudeInstance, **servers: Any) -> None:
@@ -123,9 +129,8 @@ def test_mcp_servers_get_the_identity_of_their_session(claude: ClaudeInstance, a
     (answer,) = server_answers(api, "Whose child?", 1)
     assert sm_variables(answer) == identity(claude, child, "red", parent=red)
     claude.sm("kill", red, "--tree")
-    (directories["red"] / ".mcp.json").write_text(
-        json.dumps({"mcpServers": {"probe": server(claude, "again")}})
-    )
+    write_servers(directories["red"], probe=server(claude, "again"))
+    claude.sm("workspace", "agree", "red", "--yes")
     claude.sm("restore", red)
     claude.idle(red)
     claude.prompt(red, ask("Who is it now?", "probe"))
@@ -156,6 +161,35 @@ def _command_lines() -> Iterator[bytes]:
             yield Path("/proc", pid, "cmdline").read_bytes()
         except OSError:
             continue
+
+
+def test_mcp_server_of_a_repository_starts_only_after_the_operator_agrees(
+    claude: ClaudeInstance, api: ScriptedApi
+) -> None:
+    write_user_servers(claude, users=server(claude, "user"))
+    directory = workspace(claude, "shop", agreed=False, probe=server(claude, "shop"))
+
+    def spawn(name: str) -> list[str]:
+        """Spawn an agent and let it end a turn; return its warnings."""
+        spawned = claude.spawn("Prober", ask(name, "users"), "--workspace", "shop")
+        server_answers(api, name, 1)
+        claude.idle(spawned["session_id"])
+        warnings: list[str] = spawned["warnings"]
+        return warnings
+
+    def started() -> list[str]:
+        return [probe["label"] for probe in started_probes(claude)]
+
+    # The user's server shows that claude starts servers. Claude asks nothing about the other one.
+    assert "probe (new) (sm workspace agree shop)" in spawn("Before?")[0]
+    assert started() == ["user"]
+    claude.sm("workspace", "agree", "shop", "--yes")
+    assert spawn("Agreed?") == []
+    assert sorted(started()) == ["shop", "user", "user"]
+    # An agent that may edit files changes the program.
+    write_servers(directory, probe=server(claude, "evil"))
+    assert "probe (changed) (sm workspace agree shop)" in spawn("Changed?")[0]
+    assert sorted(started()) == ["shop", "user", "user", "user"]
 
 
 def test_only_granted_mcp_servers_start_without_a_question(claude: ClaudeInstance, api: ScriptedApi) -> None:

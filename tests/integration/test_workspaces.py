@@ -1,7 +1,10 @@
 """Workspaces: create, change and delete, membership of sessions, and isolation of two workspaces."""
 
 import json
+import os
+import select
 import sqlite3
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,8 @@ from typing import Any
 import pytest
 
 from sm.client.http import Client
-from tests.instance import Instance, until
+from tests.instance import SM, Instance, until
+from tests.load import scaled
 
 
 def create(instance: Instance, slug: str, *options: str) -> Path:
@@ -33,6 +37,37 @@ def run_inside(instance: Instance, workspace: str, script: str, name: str) -> di
     return {**session, "output": out.read_text()}
 
 
+def write_servers(directory: Path, **servers: str) -> None:
+    """Write a `.mcp.json` with a server for each program."""
+    blocks = {name: {"command": program} for name, program in servers.items()}
+    (directory / ".mcp.json").write_text(json.dumps({"mcpServers": blocks}))
+
+
+def on_terminal(instance: Instance, *arguments: str, answer: str | None) -> tuple[str, int]:
+    """Run sm on a terminal, give this answer to its question, and return its output and exit code."""
+    master, slave = os.openpty()
+    with os.fdopen(master, "r+b", buffering=0) as terminal:
+        with os.fdopen(slave, "rb") as inside:
+            process = subprocess.Popen(
+                [SM, *arguments],
+                env=instance.env,
+                stdin=inside,
+                stdout=inside,
+                stderr=inside,
+                cwd=instance.work,
+            )
+        shown = b""
+        while select.select([terminal], [], [], scaled(60))[0]:
+            try:
+                shown += terminal.read(4096)
+            except OSError:  # EIO: the last process has closed the terminal
+                break
+            if shown.count(b"[y/N]") and answer is not None:
+                terminal.write(answer.encode() + b"\n")
+                answer = None
+        return shown.decode(), process.wait(scaled(60))
+
+
 # ----------------------------------------------------------------------------------- commands of the operator
 
 
@@ -53,6 +88,8 @@ def test_workspace_can_be_created_shown_changed_and_deleted(instance: Instance) 
         "deleted_at": None,
         "sessions": 0,
         "live": 0,
+        "items": [],
+        "warnings": [],
     }
     instance.sm(
         "workspace", "set", "shop", "--mcps", "files,browser", "--agents", "none", "--strict-mcps",
@@ -114,6 +151,68 @@ def test_workspace_commands_refuse_invalid_options_with_a_reason(instance: Insta
         assert "did you mean shop?" in instance.refused("workspace", *arguments, exit_code=3)
     instance.refused("spawn", "Sleeper", "x", "--workspace", "shob", exit_code=3)
     instance.refused("all", "--workspace", "shob", exit_code=3)
+
+
+def test_workspace_agree_lets_agents_use_servers_until_they_change(instance: Instance) -> None:
+    directory = instance.home / "shop"
+    directory.mkdir()
+    write_servers(directory, files="one", web="two")
+    created = instance.json("workspace", "create", "shop", "--working-dir", str(directory))
+    assert created["warnings"] == [
+        f"left out until you agree: MCP servers of the files in {directory}: files, web (sm workspace agree shop)"
+    ]
+    assert "Left out:  MCP server files (new), MCP server web (new)" in instance.sm(
+        "workspace", "show", "shop"
+    )
+    # Scripts must say that they agree.
+    assert "sm workspace agree shop --yes" in instance.refused("workspace", "agree", "shop", exit_code=2)
+    assert "no item fles" in instance.refused("workspace", "agree", "shop", "fles", "--yes", exit_code=3)
+    shown = instance.run("workspace", "agree", "shop", "files", "--yes")
+    assert f"MCP server files, new, in {directory}/.mcp.json:" in shown.stderr
+    assert '  |   "command": "one"' in shown.stderr
+    assert shown.stdout == "agents of workspace shop may use MCP server files (new)\n"
+
+    def states() -> dict[str, str]:
+        return {item["name"]: item["state"] for item in instance.json("workspace", "show", "shop")["items"]}
+
+    assert states() == {"files": "agreed", "web": "new"}
+    instance.kill_daemon()
+    write_servers(directory, files="three", web="two")
+    assert states() == {"files": "changed", "web": "new"}
+    # Naming a server in --mcps agrees to it.
+    instance.sm("workspace", "set", "shop", "--mcps", "files,none-such")
+    assert states() == {"files": "agreed", "web": "new"}
+    problems = [check["what"] for check in instance.json("doctor")["checks"] if not check["ok"]]
+    assert "workspace shop: left out until you agree: MCP server web (new)" in problems
+    (directory / ".mcp.json").write_text("{")
+    assert "invalid JSON" in instance.json("workspace", "show", "shop")["warnings"][0]
+
+
+def test_workspace_commands_ask_on_a_terminal_for_the_agreement(instance: Instance) -> None:
+    directory = instance.home / "shop"
+    directory.mkdir()
+    write_servers(directory, files="one", evil="\u202etwo")
+    create = ("workspace", "create", "shop", "--working-dir", str(directory))
+    output, code = on_terminal(instance, *create, answer="n")
+    assert code == 0
+    assert "Let agents use 2 items?" in output
+    assert "<U+202E>two" in output
+    output, code = on_terminal(instance, "workspace", "agree", "shop", answer="")
+    assert (code, "nothing was agreed" in output) == (4, True)
+    assert {item["state"] for item in instance.json("workspace", "show", "shop")["items"]} == {"new"}
+    output, code = on_terminal(instance, "workspace", "agree", "shop", "files", answer="y")
+    assert (code, "agents of workspace shop may use MCP server files (new)" in output) == (0, True)
+    assert [
+        i["name"] for i in instance.json("workspace", "show", "shop")["items"] if i["state"] == "new"
+    ] == ["evil"]
+
+
+def test_session_cannot_agree_to_the_files_of_its_workspace(instance: Instance) -> None:
+    write_servers(create(instance, "shop"), files="one")
+    (item,) = instance.json("workspace", "show", "shop")["items"]
+    session = instance.spawn("Sleeper", "--workspace", "shop")
+    instance.refused("workspace", "agree", "shop", "--yes", env=as_session(session), exit_code=5)
+    assert instance.json("workspace", "show", "shop")["items"] == [item]
 
 
 def test_simultaneous_workspace_changes_are_both_kept(instance: Instance) -> None:

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict  # pydantic reads the one of `typing` on
 
 from sm.api.fields import Anything, Time, doc, schema, words
 from sm.core.attention import Attention, TaskKind
+from sm.core.items import ItemKind, ItemState
 from sm.core.observation import Source
 from sm.core.states import EventType, MessageMode, MessageState, Mode, RequestKind, RequestState, TrustLevel
 from sm.core.statuses import Status
@@ -396,6 +397,24 @@ class WorkspaceView(TypedDict):
     ]
     sessions: Annotated[int, doc("The number of sessions, ended ones included.")]
     live: Annotated[int, doc("The number of live sessions.")]
+
+
+class ProjectItemView(TypedDict):
+    """A part of a file in a workspace's directory that sessions get only if the operator agreed to it."""
+
+    id: Annotated[str, doc("Identifies the item with its present content.")]
+    kind: ItemKind
+    name: str
+    file: str
+    state: Annotated[ItemState, doc("`changed`: the operator agreed to an earlier content.")]
+    content: Annotated[str, doc("For people; cut after 10,000 characters.")]
+
+
+class ShownWorkspaceView(WorkspaceView):
+    """A workspace with the items of its files."""
+
+    items: Annotated[list[ProjectItemView], doc("At most 200, those without an agreement first.")]
+    warnings: Annotated[list[str], doc("The files that could not be read.")]
 
 
 class ChangedWorkspaceView(WorkspaceView):

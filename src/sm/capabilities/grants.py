@@ -1,7 +1,8 @@
 """Decides which MCP servers and skills a session gets, and writes its identity into each server.
 
 A session gets copies of the servers of its user and its workspace (which win), if the capabilities and the trust level
-of the session allow them. The daemon sets `SM_*` in each copy last. `mcp` reads the files.
+of the session allow them. Those of the workspace also need the operator's agreement. The daemon sets `SM_*` in each
+copy last. `mcp` reads the files.
 
 The grants also list the servers and skills that an agent CLI finds by itself and must ignore. Agents can write to those
 places, so all reads are bounded and run in a separate thread pool.
@@ -17,15 +18,18 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import PurePath
 
+from sm.capabilities.agreements import Agreements
 from sm.capabilities.mcp import (
     NAME_SHOWN,
     Server,
     Servers,
     project_of,
     project_servers,
+    server_items,
     server_names,
     user_servers,
 )
+from sm.core.items import ItemState
 from sm.core.models import IDENTITY, Capabilities, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded
@@ -72,8 +76,9 @@ class Grants:
 class Granter:
     """Decides the grants of sessions. `defaults`: capabilities of sessions without a workspace."""
 
-    def __init__(self, defaults: Capabilities) -> None:
+    def __init__(self, defaults: Capabilities, agreements: Agreements) -> None:
         self._defaults = defaults
+        self._agreements = agreements
         # A separate pool: a file system that does not answer blocks its threads.
         self._threads = ThreadPoolExecutor(_THREADS, "sm-capabilities")
 
@@ -133,14 +138,19 @@ class Granter:
         servers = user_servers(sources.user_mcps, repository)
         own = frozenset(servers)
         project: Servers = {}
-        if directory is not None:
-            project = project_servers(sources.project_mcps[directory])
-            servers = {**servers, **project}
-            own -= project.keys()
+        if workspace is not None:
+            path = sources.project_mcps[workspace.directory]
+            project = project_servers(path)
+            states = self._states(path, project)
+            agreed = {name: project[name] for name, state in states.items() if state is ItemState.AGREED}
+            servers = {**servers, **agreed}
+            own -= agreed.keys()
+            warnings += _agreement_warnings(workspace.slug, path, states, allowed.mcps)
         chosen = servers
         if allowed.mcps is not None:
             chosen = {name: server for name, server in servers.items() if name in allowed.mcps}
-            warnings += (_missing_warning(name, servers) for name in allowed.mcps if name not in servers)
+            known = {**project, **servers}
+            warnings += (_missing_warning(name, known) for name in allowed.mcps if name not in known)
         if session.effective_mode is TrustLevel.SANDBOXED:
             kept = {
                 name: _sandboxed(server)
@@ -184,8 +194,27 @@ class Granter:
             tuple(warnings),
         )
 
+    def _states(self, path: str, servers: Servers) -> Mapping[str, ItemState]:
+        return dict(zip(servers, self._agreements.states(server_items(path, servers)), strict=True))
+
 
 # ------------------------------------------------------------------------------------------------------- the servers
+
+
+def _agreement_warnings(
+    slug: str, path: str, states: Mapping[str, ItemState], allowed: Sequence[str] | None
+) -> Iterator[str]:
+    """One warning about the servers that the session would get if the operator agreed to them."""
+    left_out = [
+        f"{folded(name, NAME_SHOWN)} ({state})"
+        for name, state in states.items()
+        if state is not ItemState.AGREED and (allowed is None or name in allowed)
+    ]
+    if left_out:
+        yield (
+            f"MCP servers of {path} are left out until the operator agrees to them: "
+            f"{', '.join(left_out)} (sm workspace agree {slug})"
+        )
 
 
 def _with_identity(server: Server, identity: Mapping[str, str]) -> Server:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from sm.core.items import ItemKind, ProjectItem
 from sm.core.text import folded
 from sm.errors import UsageError
 from sm.linux.files import Content, NotRegular, read_file
@@ -48,6 +49,15 @@ def user_servers(path: str, project: str) -> Servers:
 def project_servers(path: str) -> Servers:
     """The servers of a project. Raises UsageError for a link, because agents can write there."""
     return _read(path, PROJECT_FILE_MAX, lambda value: _checked(path, value))
+
+
+def server_items(path: str, servers: Servers) -> tuple[ProjectItem, ...]:
+    """The servers of a project file as items to agree to, each with all its settings."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
+    return tuple(
+        ProjectItem(ItemKind.MCP_SERVER, name, path, orjson.dumps(server, option=options))
+        for name, server in servers.items()
+    )
 
 
 def server_names(path: str, *, follow: bool) -> tuple[str, ...]:

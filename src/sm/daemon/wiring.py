@@ -7,6 +7,8 @@ import time
 from sm.api.agent_sockets import AgentSockets
 from sm.api.auth import Identity, accept_any_peer
 from sm.api.sockets import SocketLimits
+from sm.capabilities.agreements import Agreements
+from sm.capabilities.project_items import ProjectItems
 from sm.config import Config, LoadedConfig
 from sm.core.timestamps import iso
 from sm.daemon.outbox import Outbox
@@ -90,7 +92,8 @@ class DaemonParts:
         self.sandbox = sandbox = HostSandbox(paths)
 
         self.manager = manager = Manager(config, store, providers, audit.record, now)
-        planner = SpawnPlanner(config, paths, providers, store, now)
+        agreements = Agreements(paths.agreements)
+        planner = SpawnPlanner(config, paths, providers, store, agreements, now)
         spawner = Spawner(store, manager, planner, sandbox)
         kills = Kills(store, manager)
         self.reports = reports = Reports(store, manager)
@@ -115,7 +118,7 @@ class DaemonParts:
 
         summarizers = (provider.summarizer for provider in providers.values())
         summary = Summary(next(filter(None, summarizers), None), f"{paths.state}/what")
-        workspaces = Workspaces(store, manager, spawner)
+        workspaces = Workspaces(store, manager, spawner, ProjectItems(providers, agreements))
         requests = Requests(store, manager, reports, dialogs)
         services = Services(
             sessions=Sessions(store, manager, workspaces, spawner, kills, timers, terminals),

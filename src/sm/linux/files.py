@@ -1,15 +1,16 @@
-"""Bounded reads of files that agents can write: reads only regular files and follows no link."""
+"""Bounded reads of files that agents can write, without following links, and atomic writes of private files."""
 
 import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: without it, opening a named pipe blocks until somebody writes to it.
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class NotRegular(OSError):
@@ -78,3 +79,23 @@ def directory_below(base: str, parts: Sequence[str], *, follow: bool = False) ->
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def replace_private(path: str, content: bytes) -> None:
+    """Write the file (0600) as a whole: after a crash or a power failure it has its old or its new content.
+
+    A link at `path` is replaced, not followed. Only one process at a time may write `path`. Raises OSError.
+    """
+    new = path + ".new"
+    with suppress(FileNotFoundError):
+        os.unlink(new)  # from a crash
+    try:
+        with open(os.open(new, _NEW_FILE, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(new)
+        raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sm.capabilities.agent_types import AgentType, AgentTypes, Catalog, check_name
+from sm.capabilities.agreements import Agreements
 from sm.capabilities.grants import Granter, Grants
 from sm.config import AgentConfig, Config, is_model
 from sm.core.models import Caller, Capabilities, Launch, Session, SpawnRequest, Workspace, digest
@@ -50,6 +51,7 @@ class SpawnPlanner:
         paths: InstancePaths,
         providers: Mapping[str, Provider],
         store: Store,
+        agreements: Agreements,
         now: Callable[[], str],
     ) -> None:
         self._config = config
@@ -59,7 +61,7 @@ class SpawnPlanner:
         self._directories = WorkDirectories(config, store)
         self._environments = Environments(config, paths)
         self._types = AgentTypes(config, paths, providers)
-        self._granter = Granter(_defaults(config))
+        self._granter = Granter(_defaults(config), agreements)
         self._now = now
 
     async def plan(

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sm.capabilities.project_items import ProjectItems, ProjectListing
 from sm.config import sandbox_settings
+from sm.core.items import ItemState
 from sm.core.models import Caller, Capabilities, RequestKey, Session, Workspace
 from sm.core.states import TrustLevel
 from sm.core.text import folded, validate_text
@@ -28,10 +30,11 @@ _SKILL = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Workspaces:
-    def __init__(self, store: Store, manager: Manager, spawner: Spawner) -> None:
+    def __init__(self, store: Store, manager: Manager, spawner: Spawner, items: ProjectItems) -> None:
         self._store = store
         self._manager = manager
         self._spawner = spawner
+        self._items = items
 
     def list_workspaces(self, caller: Caller, *, deleted: bool = False) -> list[Workspace]:
         """The workspaces that the caller sees, by slug; `deleted`: include deleted ones."""
@@ -83,6 +86,7 @@ class Workspaces:
             else:
                 self._put(tx, created)
                 tx.remember(slug)
+        await self._agree_to_named(created, given)
         if not self.sessions(caller, slug):
             return created, ()
         return created, (f"workspace {slug} existed before: its earlier sessions belong to it again",)
@@ -106,6 +110,7 @@ class Workspaces:
             after = _changed(now, given)
             self._put(tx, after)
             tx.remember(slug)
+        await self._agree_to_named(after, given)
         return after
 
     async def delete(self, caller: Caller, slug: str, key: RequestKey | None) -> Workspace:
@@ -131,6 +136,38 @@ class Workspaces:
             tx.put_workspace(after)
             tx.remember(slug)
         return after
+
+    async def project_items(self, workspace: Workspace) -> ProjectListing:
+        """The items of the workspace's files that need the operator's agreement."""
+        return await self._items.listing(workspace.directory)
+
+    async def agree(self, caller: Caller, slug: str, ids: Sequence[str]) -> Workspace:
+        """Agree to the items with these ids. Idempotent. Raises IllegalState, if an item has changed."""
+        self._check(caller, slug, "agree")
+        workspace = self.find(caller, slug)
+        _refuse_deleted(workspace)
+        await self._items.agree(slug, workspace.directory, ids)
+        return workspace
+
+    async def agreement_warnings(self, workspace: Workspace) -> tuple[str, ...]:
+        """A warning about the items that are left out until the operator agrees, and about unreadable files."""
+        listing = await self._items.listing(workspace.directory)
+        pending = [item for item, state in listing.items if state is not ItemState.AGREED]
+        if not pending:
+            return listing.warnings
+        names = folded(", ".join(item.name for item in pending), 400)
+        warning = (
+            f"left out until you agree: MCP servers of the files in {workspace.directory}: {names} "
+            f"(sm workspace agree {workspace.slug})"
+        )
+        return (*listing.warnings, warning)
+
+    async def _agree_to_named(self, workspace: Workspace, given: Mapping[str, Any]) -> None:
+        """Agree to the MCP servers that the operator selects by name, as they are now."""
+        if isinstance(given.get("capabilities"), dict) and isinstance(
+            given["capabilities"].get("mcps"), list
+        ):
+            await self._items.agree_to_servers(workspace.directory, workspace.capabilities.mcps or ())
 
     async def unknown_agent_type_warnings(self, caller: Caller, workspace: Workspace) -> tuple[str, ...]:
         """Warnings about agent types in the capabilities that do not exist now, possibly misspelled.

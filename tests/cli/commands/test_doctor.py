@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sm import __version__
 from sm.cli.commands.doctor import tmux_version
 from tests.cli.conftest import Done, Sm
 from tests.cli.peer import Peer, answer
@@ -127,6 +128,25 @@ def test_doctor_reports_daemon_of_another_version(machine: Sm, peer: Peer) -> No
     (line,) = problems(machine("doctor", code=9))
     assert "the daemon is version 0.0.1" in line
     assert line.endswith("-> sm daemon restart")
+
+
+def test_doctor_reports_items_that_need_an_agreement(machine: Sm, peer: Peer) -> None:
+    item = {
+        "id": "1",
+        "kind": "mcp_server",
+        "name": "files",
+        "state": "changed",
+        "file": "/p/.mcp.json",
+        "content": "",
+    }
+    shown = {"slug": "shop", "items": [item, item | {"state": "agreed"}], "warnings": ["no answer"]}
+    peer.script("GET /v1/health", answer(HEALTH | {"version": __version__}))
+    peer.script("GET /v1/workspaces", answer([{"slug": "shop"}]))
+    peer.script("GET /v1/workspaces/shop", answer(shown))
+    assert problems(machine("doctor")) == [
+        "problem  workspace shop: no answer",
+        "problem  workspace shop: left out until you agree: MCP server files (changed)  -> sm workspace agree shop",
+    ]
 
 
 def test_doctor_reports_daemon_of_another_protocol(machine: Sm, peer: Peer) -> None:

@@ -5,12 +5,13 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, SkipValidation, with_config
 from typing_extensions import TypedDict  # pydantic supports `typing.TypedDict` only from Python 3.12 on
 
-from sm.api.answers import ChangedWorkspaceView, Names, WorkspaceView
+from sm.api.answers import ChangedWorkspaceView, Names, ProjectItemView, ShownWorkspaceView, WorkspaceView
 from sm.api.body import Body, EmptyBody
 from sm.api.context import ApiRequest
-from sm.api.fields import REQUIRED, NeededText, Present, doc, schema
+from sm.api.fields import REQUIRED, NeededText, NeededTexts, Present, doc, schema
 from sm.api.query import Query
 from sm.api.route import RouteTable
+from sm.api.views import build_view
 from sm.config.model import SandboxOptions
 from sm.core.models import RequestKey, Workspace
 
@@ -69,6 +70,13 @@ class CreateBody(SettingsBody):
     working_dir: Annotated[Directory, doc("", **{REQUIRED: True})] = ""
 
 
+class AgreeBody(Body):
+    items: Annotated[
+        NeededTexts,
+        doc("The ids of the items, as `GET /v1/workspaces/{slug}` shows them.", minItems=1, maxItems=200),
+    ] = Field(default_factory=list)
+
+
 @routes.route("GET", "/v1/workspaces", agents=True, audit="list")
 async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[WorkspaceView]:
     """List the workspaces; for a session its own."""
@@ -77,9 +85,9 @@ async def workspaces(request: ApiRequest, query: WorkspacesQuery) -> list[Worksp
 
 
 @routes.route("GET", "/v1/workspaces/{slug}", agents=True, audit="show")
-async def workspace(request: ApiRequest) -> WorkspaceView:
+async def workspace(request: ApiRequest) -> ShownWorkspaceView:
     """Show a workspace."""
-    return request.views.workspace(request.services.workspaces.find(request.caller, request.name))
+    return await _shown(request, request.services.workspaces.find(request.caller, request.name))
 
 
 @routes.route("POST", "/v1/workspaces", agents=False, audit="create")
@@ -102,11 +110,28 @@ async def set_workspace(
     return await _changed(request, changed, (), body.changes())
 
 
+@routes.route("POST", "/v1/workspaces/{slug}/agree", agents=False, audit="agree")
+async def agree_to_items(request: ApiRequest, body: AgreeBody) -> ShownWorkspaceView:
+    """Agree to items of the workspace's files, so that its sessions get them.
+
+    An item counts as it is now. After a change it is left out until the operator agrees again. `illegal_state`: an id
+    belongs to no present item, so its file has changed meanwhile.
+    """
+    workspaces = request.services.workspaces
+    return await _shown(request, await workspaces.agree(request.caller, request.name, body.items))
+
+
 @routes.route("POST", "/v1/workspaces/{slug}/delete", agents=False, audit="delete")
 async def delete_workspace(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> WorkspaceView:
     """Delete a workspace; its sessions stay readable, and no session starts in it."""
     workspaces = request.services.workspaces
     return request.views.workspace(await workspaces.delete(request.caller, request.name, key))
+
+
+async def _shown(request: ApiRequest, workspace: Workspace) -> ShownWorkspaceView:
+    listing = await request.services.workspaces.project_items(workspace)
+    items = [build_view(ProjectItemView, item, state=state) for item, state in listing.items]
+    return {**request.views.workspace(workspace), "items": items, "warnings": list(listing.warnings)}
 
 
 async def _changed(
@@ -120,4 +145,5 @@ async def _changed(
         )
     if given.get("sandbox"):
         warnings = (*warnings, _NO_SANDBOX)
+    warnings = (*warnings, *await request.services.workspaces.agreement_warnings(workspace))
     return {**request.views.workspace(workspace), "warnings": list(warnings)}

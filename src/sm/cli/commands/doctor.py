@@ -27,7 +27,7 @@ from sm import __version__
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
-from sm.client.http import DaemonAway
+from sm.client.http import Client, DaemonAway, workspace_path
 from sm.errors import ExternalError, SmError
 from sm.paths import SOCKET_PATH_MAX_BYTES
 
@@ -175,6 +175,27 @@ def _daemon(instance: Instance) -> Iterator[Check]:
         yield Check(
             False, f"the daemon is version {health['version']}, this sm is {__version__}", "sm daemon restart"
         )
+        return
+    yield from _agreements(instance.client(start=False))
+
+
+def _agreements(client: Client) -> Iterator[Check]:
+    """Check that agents get everything that the files of their workspaces define."""
+    from sm.cli import agreements
+
+    try:
+        slugs = [workspace["slug"] for workspace in client.get("/v1/workspaces", timeout_s=5.0)]
+        workspaces = [client.get(workspace_path(slug), timeout_s=15.0) for slug in slugs]
+    except SmError as error:
+        yield Check(False, f"workspaces: {error.message}", error.hint, needed=False)
+        return
+    for workspace in workspaces:
+        slug = workspace["slug"]
+        for warning in workspace["warnings"]:
+            yield Check(False, f"workspace {slug}: {warning}", needed=False)
+        if items := agreements.pending(workspace):
+            left_out = f"workspace {slug}: left out until you agree: {agreements.item_names(items)}"
+            yield Check(False, left_out, f"sm workspace agree {slug}", needed=False)
 
 
 def _path() -> Check:

@@ -5,12 +5,14 @@ from typing import Any, TypeVar
 
 import click
 
+from sm.cli import agreements
 from sm.cli.call import Call, json_option
+from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table
 from sm.cli.display.text import JsonObject, line, plural
 from sm.cli.options import absolute, key_value, workspaces
 from sm.client.http import workspace_path
-from sm.errors import UsageError
+from sm.errors import IllegalState, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -61,12 +63,56 @@ def create(slug: str, working_dir: str, call: Call, **settings: Any) -> None:
     WORKSPACE is a name of 2 to 64 characters: a-z, 0-9 and dashes, except at either end. A deleted workspace comes
     back with its sessions.
 
+    Agents do not get the MCP servers of the directory's .mcp.json until you agree to them. On a terminal, the command
+    asks. --mcps NAMES agrees to these servers.
+
     \b
     Examples:
       sm workspace create shop --working-dir ~/projects/shop --trust direct
     """
     body = {"slug": slug, "working_dir": absolute(working_dir), **_body(settings)}
     call.post("/v1/workspaces", lambda workspace: _changed("Created", workspace), body)
+    if agreements.is_interactive() and not call.as_json:
+        client = call.client
+        created = client.get(workspace_path(slug))
+        if items := agreements.pending(created):
+            agreements.agree(client, created, items, yes=False)
+
+
+@command.command()
+@_slug
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--yes", is_flag=True, help="Agree without a question.")
+@json_option
+def agree(slug: str, names: tuple[str, ...], yes: bool, call: Call) -> int:
+    """Let agents use the MCP servers of a workspace's own files.
+
+    Shows the servers in the .mcp.json of the workspace's directory that are new or have changed, and asks. Agents do
+    not get a server before you agree, and again not after it changes. NAME selects servers. Programs that a server
+    starts are not checked: an agent that can change their files changes what runs.
+
+    \b
+    Exit codes:
+      0  agreed, or nothing to agree to
+      4  you did not agree, or a file changed meanwhile
+
+    \b
+    Examples:
+      sm workspace agree shop
+      sm workspace agree shop files --yes
+    """
+    client = call.client
+    workspace = client.get(workspace_path(slug))
+    print_warnings(workspace["warnings"])
+    items = agreements.chosen(workspace, names)
+    after = agreements.agree(client, workspace, items, yes=yes) if items else workspace
+    done = (
+        f"agents of workspace {slug} may use {agreements.item_names(items)}"
+        if items
+        else "nothing to agree to"
+    )
+    call.show_value(after or workspace, lambda _: [done if after else "nothing was agreed"])
+    return 0 if after else IllegalState.exit_code
 
 
 @command.command("list")
@@ -94,7 +140,7 @@ def show(slug: str, call: Call) -> None:
     Examples:
       sm workspace show shop
     """
-    call.get(workspace_path(slug), _block)
+    call.show_with_warnings(call.client.text("GET", workspace_path(slug)), _block)
 
 
 @command.command("set")
@@ -179,7 +225,7 @@ def _count(workspace: JsonObject) -> str:
 
 
 def _block(workspace: JsonObject) -> list[str]:
-    capabilities = workspace["capabilities"]
+    capabilities, slug, items = workspace["capabilities"], workspace["slug"], agreements.pending(workspace)
     facts = [
         ("Directory", workspace["working_dir"]),
         ("Trust", workspace["trust_level"] or "as configured (default_trust)"),
@@ -187,6 +233,10 @@ def _block(workspace: JsonObject) -> list[str]:
         ("MCPs", _selection(capabilities["mcps"])),
         ("Skills", _selection(capabilities["skills"])),
         ("Agents", _selection(capabilities["agents"])),
+        (
+            "Left out",
+            agreements.item_names(items) and f"{agreements.item_names(items)} (sm workspace agree {slug})",
+        ),
         ("Strict", "other MCP servers are blocked" if workspace["strict_mcps"] else None),
         ("Sandbox", ", ".join(f"{key}={value}" for key, value in workspace["sandbox"].items())),
         ("Created", workspace["created_at"]),

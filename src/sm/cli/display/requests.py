@@ -148,7 +148,7 @@ def request_details(request: JsonObject, at: datetime, width: int | None = None)
         lines.append(f"Tool:      {line(request['tool'] or 'unknown')}")
         plan = _plan(request)
         if plan is not None:
-            lines += ["Plan:", *_quotation(plan, 1, width)]
+            lines += ["Plan:", *quotation(plan, 1, width)]
         arguments = request["arguments"] or {}
         lines += _named({k: v for k, v in arguments.items() if plan is None or k != "plan"}, 1, width)
     else:
@@ -186,10 +186,10 @@ def _question_block(
         title = "Question:" if len(request["questions"]) == 1 else f"Question {number}:"
         several = " choose one or more options, for example '1,2'" if question.get("multiple") else ""
         yield f"{title:<10}{several}".rstrip()
-    yield from _quotation(question["question"], 1, width)
+    yield from quotation(question["question"], 1, width)
     for index, option in enumerate(question["options"]):
         words = _description(request, number - 1, index)
-        yield from _quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
+        yield from quotation(f"{option}: {words}" if words else option, 1, width, f"{index + 1}: ")
 
 
 def _description(request: JsonObject, question: int, option: int) -> str:
@@ -209,13 +209,13 @@ def _named(arguments: Mapping[str, object], depth: int, width: int | None) -> It
         if _PLAIN_NAME.fullmatch(name):
             yield f"{'  ' * (depth - 1)}{name}:"
         else:  # the agent chose the name too
-            yield from _quotation(f"{name}:", depth - 1, width)
+            yield from quotation(f"{name}:", depth - 1, width)
         yield from _value(value, depth, width)
 
 
 def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
     if isinstance(value, str):
-        yield from _quotation(value, depth, width)
+        yield from quotation(value, depth, width)
     elif isinstance(value, Mapping) and value and depth < _DEPTH_MAX:
         yield from _named(value, depth + 1, width)
     elif isinstance(value, list) and value and depth < _DEPTH_MAX:
@@ -223,10 +223,10 @@ def _value(value: object, depth: int, width: int | None) -> Iterator[str]:
             yield f"{'  ' * depth}{number}:"
             yield from _value(item, depth + 1, width)
     else:
-        yield from _quotation(encode(value), depth, width)
+        yield from quotation(encode(value), depth, width)
 
 
-def _quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
+def quotation(text: str, depth: int, width: int | None, first: str = "") -> Iterator[str]:
     """Put a bar before each line of an agent's text, also of a wrapped line: no line may pass for sm's own text."""
     start = f"{'  ' * depth}| {first}"
     left = None if width is None else max(20, width - len(start))

@@ -1,0 +1,94 @@
+"""Lists the items of a workspace's files that need the operator's agreement, and records agreements."""
+
+import asyncio
+import errno
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sm.capabilities.agreements import Agreements
+from sm.capabilities.mcp import project_servers, server_items
+from sm.core.items import ItemState, ProjectItem
+from sm.core.text import folded
+from sm.errors import ExternalError, IllegalState, StorageFull, UsageError
+from sm.providers.base import Provider
+
+_THREADS = 2
+_TIME_S = 10.0
+_ITEMS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectListing:
+    """The items of one workspace."""
+
+    items: tuple[tuple[ProjectItem, ItemState], ...] = ()
+    """At most 200, those without an agreement first."""
+    warnings: tuple[str, ...] = ()
+    """The reasons why a file could not be read."""
+
+
+class ProjectItems:
+    def __init__(self, providers: Mapping[str, Provider], agreements: Agreements) -> None:
+        self._providers = providers
+        self._agreements = agreements
+        # A separate pool: a file system that does not answer blocks its threads.
+        self._threads = ThreadPoolExecutor(_THREADS, "sm-project-items")
+
+    async def listing(self, directory: str) -> ProjectListing:
+        """The items in the directory of a workspace. Never raises: a broken file must not hide the workspace."""
+        try:
+            async with asyncio.timeout(_TIME_S):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._threads, self._read, directory)
+        except TimeoutError:
+            trouble = (
+                f"the files in {folded(directory, 400)} were not checked: no answer within {_TIME_S:g} s"
+            )
+            return ProjectListing(warnings=(trouble,))
+
+    async def agree(self, slug: str, directory: str, ids: Collection[str]) -> None:
+        """Agree to the items with these ids. Raises IllegalState, if an item has changed since it was listed."""
+        listing = await self.listing(directory)
+        present = {item.id: item for item, _ in listing.items}
+        if not present.keys() >= set(ids):
+            raise IllegalState(
+                f"a file of workspace {slug} has changed since you looked at it: nothing was agreed",
+                f"look at the items again: sm workspace agree {slug}",
+            )
+        await self._record(present[id] for id in ids)
+
+    async def agree_to_servers(self, directory: str, names: Collection[str]) -> None:
+        """Agree to the MCP servers with these names, as they are now."""
+        listing = await self.listing(directory)
+        await self._record(item for item, _ in listing.items if item.name in names)
+
+    async def _record(self, items: Iterable[ProjectItem]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._agreements.agree, tuple(items)
+            )
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull("the disk is full: the agreement was not stored") from None
+            raise ExternalError(
+                f"the agreement was not stored: {(error.strerror or str(error)).lower()}"
+            ) from None
+
+    def _read(self, directory: str) -> ProjectListing:
+        items: list[ProjectItem] = []
+        warnings: list[str] = []
+        for provider in self._providers.values():
+            sources = provider.capability_sources({}, (directory,))
+            if sources is None:
+                continue
+            path = sources.project_mcps[directory]
+            try:
+                items += server_items(path, project_servers(path))
+            except UsageError as error:
+                warnings.append(error.message)
+        decided = sorted(
+            zip(items, self._agreements.states(items), strict=True),
+            key=lambda pair: pair[1] is ItemState.AGREED,
+        )
+        return ProjectListing(tuple(decided[:_ITEMS_MAX]), tuple(warnings))
