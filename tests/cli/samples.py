@@ -112,6 +112,7 @@ def request(number: int = 57, **more: Any) -> dict[str, Any]:
         "answer": None,
         "answered_by": None,
         "reason": None,
+        "confirmed": more.get("state") == "answered",
         "created_at": "2026-01-27T15:10:00Z",
         "expires_at": None,
     } | more

@@ -31,6 +31,7 @@ from sm.core.wording import (
     notice_subject,
     outcome,
     quote_session,
+    request_corrected_event,
     request_finished_event,
     request_notice,
     request_opened_event,
@@ -328,6 +329,10 @@ def test_request_finished_event_names_the_answerer_and_the_reason() -> None:
     assert (
         request_finished_event(CHILD, replace(at_terminal, answer=None))
         == "Child 1a2b3c4d: r7 answered in the terminal"
+    )
+    late = replace(at_terminal, reason="the answer by operator came too late")
+    assert request_corrected_event(CHILD, late) == (
+        "Child 1a2b3c4d: r7 was approved in the terminal; the answer by operator came too late"
     )
     expired = replace(QUESTION, state=RequestState.EXPIRED, reason="nobody answered in time")
     assert request_finished_event(CHILD, expired) == "Child 1a2b3c4d: r7 expired: nobody answered in time"

@@ -131,7 +131,8 @@ def test_deny_refuses_the_tool_with_a_reason(claudes: ClaudeInstance, agent: Age
     request = agent.ask(prompt_with("refused", COMPUTES))
     claudes.sm("deny", request["request_id"], "count by hand")
     assert agent.result("refused") == (True, "operator said no: count by hand")
-    assert agent.wait_state(request)["answer"]["approved"] is False
+    done = agent.wait_state(request)
+    assert (done["answered_by"], done["answer"]["approved"], done["confirmed"]) == ("operator", False, True)
     agent.wait_rest()
 
 
@@ -210,6 +211,24 @@ def test_permission_answered_at_the_terminal_closes_the_request(
         assert agent.result(f"person-{key}") == (False, "42")
     assert "terminal" in claudes.refused("approve", request["request_id"], exit_code=4)
     agent.wait_rest()
+
+
+def test_deny_reports_what_happened_when_a_person_allowed_the_tool_just_before(
+    claudes: ClaudeInstance, agent: Agent
+) -> None:
+    request = agent.ask(prompt_with("just-before", COMPUTES))
+    agent.wait_shows("Do you want to proceed?")
+    claudes.keys(agent.id, "Enter")
+    denied = claudes.run("deny", request["request_id"], "too late")
+    failed, result = agent.result("just-before")
+    agent.wait_rest()
+    done = agent.wait_state(request)
+    # On a busy machine the hook may return before claude reads the key: then the tool did not run.
+    ran = (failed, result) == (False, "42")
+    assert denied.returncode == (4 if ran else 0), f"{denied}"
+    assert (done["answered_by"], done["answer"]["approved"]) == (
+        ("terminal", True) if ran else ("operator", False)
+    )
 
 
 def test_question_answered_at_the_terminal_closes_the_request(claudes: ClaudeInstance, agent: Agent) -> None:

@@ -53,6 +53,7 @@ class Agent:
     def __init__(self, stage: "Stage", session_id: str) -> None:
         self.stage = stage
         self.id = session_id
+        self.transcript = stage.home / ".claude" / "projects" / "work" / f"{session_id}.jsonl"
         self._hooks: list[HookCaller] = []
         self._events = self.hook()
         self._uses = 0
@@ -68,13 +69,35 @@ class Agent:
             hook.end()
 
     def event(self, name: str, **more: object) -> dict[str, object]:
-        payload = {"hook_event_name": name, "session_id": ID, "cwd": str(self.stage.work)} | more
+        payload: dict[str, object] = {"hook_event_name": name, "session_id": ID, "cwd": str(self.stage.work)}
+        payload |= {"transcript_path": str(self.transcript)} | more
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return {"provider": "claude", "emitted_at": at, "payload": payload}
 
     def send_event(self, name: str, **more: object) -> None:
         self._events.send("/v1/hooks", new_key(), self.event(name, **more))
         assert self._events.receive() == ["ok", {}]
+
+    def end_tool(self, dialog: "Dialog") -> None:
+        """Report that the tool of the dialog ran."""
+        self.send_event("PostToolUse", tool_name="Bash", tool_input={}, tool_use_id=dialog.tool_use)
+
+    def write_result(self, dialog: "Dialog", text: str, at: datetime | None = None, **more: object) -> None:
+        """Write the result of a tool use that failed or was refused into the transcript."""
+        block = {"type": "tool_result", "tool_use_id": dialog.tool_use, "is_error": True, "content": text}
+        self._write("user", at, message={"content": [block]}, **more)
+
+    def write_hook_refusal(self, dialog: "Dialog", text: str) -> None:
+        decision = {"type": "hook_permission_decision", "decision": "deny", "toolUseID": dialog.tool_use}
+        self._write("attachment", None, attachment=decision)
+        self.write_result(dialog, text, toolUseResult=f"Error: {text}")
+
+    def _write(self, type: str, at: datetime | None, **line: object) -> None:
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
+        stamp = (at or datetime.now(UTC)).isoformat().replace("+00:00", "Z")
+        with self.transcript.open("a") as file:
+            file.write(json.dumps({"type": type, "timestamp": stamp, **line}) + "\n")
+        self.send_event("Notification")  # the daemon reads the transcript after each event
 
     def open_dialog(self, tool: str, arguments: dict[str, Any], **more: object) -> "Dialog":
         """Open the permission dialog of a tool through a hook."""
@@ -316,6 +339,96 @@ def test_request_is_answered_by_terminal_when_the_hook_never_got_the_answer(
     assert (code, f"{dialog.name} was answered in the terminal at " in err) == (4, True)
     assert (dialog.request["state"], dialog.request["answered_by"]) == ("answered", "terminal")
     assert stage.messages(agent) == []
+
+
+# Confirmed and late answers
+
+
+def test_deny_fails_when_the_tool_ran_though_the_hook_took_the_answer(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    refusal = stage.start_command("deny", dialog.name, "use ninja")
+    dialog.take_decision()
+    agent.end_tool(dialog)
+    code, out, err = finish(refusal)
+    assert (code, out) == (4, "")
+    assert f"{dialog.name} was answered in the terminal at " in err
+    request = dialog.request
+    assert (request["answered_by"], request["answer"]["approved"]) == ("terminal", True)
+    assert (request["confirmed"], request["reason"]) == (True, "the answer by operator came too late")
+    assert not [m for m in stage.json("inbox") if "came too late" in m["text"]], "the command has said it"
+
+
+def test_refusal_is_corrected_and_reported_when_a_long_tool_ends(fresh: Stage) -> None:
+    parent = fresh.spawn("Sh", "exec sleep 1000")
+    as_parent = {"SM_SESSION_ID": parent["session_id"]}
+    agent = fresh.agent(env=as_parent)
+    dialog = agent.open_dialog("Bash", {"command": "deploy"})
+    dialog.start_wait()
+    refusal = fresh.start_command("deny", dialog.name, env=as_parent)
+    dialog.take_decision()
+    code, out, _ = finish(refusal)
+    assert (code, "not confirmed by the agent yet" in out) == (0, True)
+    assert not dialog.request["confirmed"]
+    fresh.restart()
+    agent.end_tool(dialog)
+    request = dialog.request
+    assert (request["answered_by"], request["answer"]["approved"]) == ("terminal", True)
+
+    def notice() -> list[str]:
+        texts = [m["text"] for m in fresh.json("inbox", env=as_parent)]
+        return [text for text in texts if f"your answer to {dialog.name} of child " in text]
+
+    (text,) = until(notice, "its parent is notified")
+    assert text.endswith('approved in the terminal, and the tool ran: "Bash command=deploy"')
+    assert any("came too late" in event["message"] for event in fresh.events())
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_approval_is_corrected_only_when_the_use_was_refused_before(stage: Stage, interrupted: bool) -> None:
+    """An interrupt of the running tool leaves the same line as a refusal."""
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    before = datetime.now(UTC)
+    dialog.start_wait()
+    approval = stage.start_command("approve", dialog.name)
+    dialog.take_decision()
+    assert finish(approval)[0] == 0
+    agent.write_result(
+        dialog, "no", datetime.now(UTC) if interrupted else before, toolUseResult="User rejected tool use"
+    )
+    until(lambda: dialog.request["confirmed"], "the answer is confirmed")
+    request = dialog.request
+    expected = ("operator", True) if interrupted else ("terminal", False)
+    assert (request["answered_by"], request["answer"]["approved"]) == expected
+
+
+def test_refusal_is_confirmed_by_the_transcript(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    dialog.start_wait()
+    refusal = stage.start_command("deny", dialog.name)
+    dialog.take_decision()
+    agent.write_hook_refusal(dialog, "operator said no")
+    assert finish(refusal) == (0, f"Denied {dialog.name} of session {agent.id}\n", "")
+    assert (dialog.request["answered_by"], dialog.request["confirmed"]) == ("operator", True)
+
+
+def test_terminal_decision_is_a_refusal_when_a_hook_of_the_user_refused(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    agent.write_hook_refusal(dialog, "my own hook says no")
+    until(lambda: dialog.request["state"] == "answered", "the request is closed")
+    assert (dialog.request["answered_by"], dialog.request["answer"]["approved"]) == ("terminal", False)
+
+
+def test_terminal_decision_is_unknown_when_the_use_ended_with_an_error(stage: Stage) -> None:
+    agent = stage.agent()
+    dialog = agent.open_dialog("Bash", {"command": "make"})
+    agent.write_result(dialog, "no")
+    until(lambda: dialog.request["state"] == "answered", "the request is closed")
+    assert (dialog.request["answered_by"], dialog.request["answer"]) == ("terminal", None)
 
 
 def test_answer_is_late_when_the_turn_ended_though_the_hook_still_waits(stage: Stage) -> None:

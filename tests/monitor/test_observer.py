@@ -21,7 +21,7 @@ from sm.monitor.listeners import AgentListener
 from sm.monitor.observer import Observer
 from sm.monitor.usage import UsageMeter
 from sm.providers.claude.decisions import read_dialog
-from sm.providers.readers import AcceptedInput
+from sm.providers.readers import AcceptedInput, ToolEnd
 from sm.store import Store
 from tests import samples
 from tests.samples import commit
@@ -52,8 +52,8 @@ class EventLog(AgentListener):
             await self.free.wait()
         self.events.append(("begins", session_id))
 
-    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        self.events.append(("ended", session_id, tool_use, allowed))
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        self.events.append(("ended", session_id, end.tool_use, end.allowed))
 
     async def turn_ending(self, session_id: str) -> None:
         self.events.append(("ends", session_id))

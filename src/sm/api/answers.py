@@ -232,6 +232,10 @@ class RequestView(TypedDict):
         ),
     ]
     reason: Annotated[str | None, doc("Why the request ended without an answer; the rule that decided it.")]
+    confirmed: Annotated[
+        bool,
+        doc("The answer decided. False: no answer yet, or the agent has not shown that it took the answer."),
+    ]
     created_at: Time
     expires_at: Time | None
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import click
 
 from sm.cli.call import Call, json_option
+from sm.cli.display.text import JsonObject
 from sm.cli.options import request_argument
 from sm.client.http import percent_encode
 from sm.errors import NotFound
@@ -28,4 +29,19 @@ def send_verdict(call: Call, reference: str, verdict: Mapping[str, object], done
     if reference in ("", ".", ".."):
         raise NotFound(f"no such request: {reference!r}", "list requests: sm requests")
     path = f"/v1/requests/{percent_encode(reference)}/answer"
-    call.post(path, lambda r: [f"{done} {r['request_id']} of session {r['session_id']}"], verdict)
+    call.post(
+        path, lambda r: [f"{done} {r['request_id']} of session {r['session_id']}{_open_end(r)}"], verdict
+    )
+
+
+def _open_end(request: JsonObject) -> str:
+    """The warning after a refusal that the agent has not confirmed: the tool may run."""
+    answer = request["answer"]
+    if (
+        request["state"] != "answered"
+        or answer is None
+        or answer["approved"]
+        or request.get("confirmed", True)
+    ):
+        return ""
+    return f", not confirmed by the agent yet (sm why {request['request_id']})"

@@ -51,7 +51,9 @@ class Request:
     reason: str | None = None
     """The reason why the request ended without an answer."""
     taken_at: str | None = None
-    """The time at which the session that asked got its answer."""
+    """The time at which the session that asked got its answer. With a hook: at which the agent's report of the tool
+    use confirmed the answer, or no such report can come any more.
+    """
     hook: str | None = None
     """Key of the agent's hook that waits for the answer while a dialog is open; None: no hook waits.
 
@@ -85,5 +87,14 @@ class Request:
 
     @property
     def unclaimed(self) -> bool:
-        """Answered, but the session has not taken the answer."""
-        return self.state is RequestState.ANSWERED and self.taken_at is None
+        """Answered without a hook, but the session has not taken the answer."""
+        return self.hook is None and self.state is RequestState.ANSWERED and self.taken_at is None
+
+    @property
+    def unconfirmed(self) -> bool:
+        """The hook took the answer, but the agent has not shown yet that the answer decided."""
+        return self.hook is not None and self.state is RequestState.ANSWERED and self.taken_at is None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.state is RequestState.ANSWERED and not self.unconfirmed

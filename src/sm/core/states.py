@@ -137,4 +137,4 @@ class NoticeKind(Tolerant):
     IDLE = "idle"
     CHECKPOINT = "checkpoint"
     UNDELIVERED = "undelivered"
-    """A message sent by the recipient did not arrive."""
+    """A message or an answer of the recipient did not arrive."""

@@ -184,6 +184,30 @@ def request_finished_event(session: Session, request: Request) -> str:
     return f"{subject(session)}: {request.name} {request.state}{by}{details}"
 
 
+def request_corrected_event(session: Session, request: Request) -> str:
+    """Text of the event for an answer that came too late. `request` has the decision in the terminal."""
+    decided = _terminal_decision(request)
+    return f"{subject(session)}: {request.name} was {decided} in the terminal; {folded(request.reason or '')}"
+
+
+def late_answer_notice(session: Session, request: Request) -> str:
+    """Entry of a notice about an answer that came too late. `request` has the decision in the terminal."""
+    approved = request.answer is not None and request.answer.approved
+    ran = ", and the tool ran" if approved and request.kind is RequestKind.PERMISSION else ""
+    tool = quote_session(session, tool_and_arguments(request), 400)
+    return (
+        f"your answer to {request.name} of {notice_subject(session)} came too late: the request was "
+        f"{_terminal_decision(request)} in the terminal{ran}: {tool}"
+    )
+
+
+def _terminal_decision(request: Request) -> str:
+    approved = request.answer is not None and request.answer.approved
+    if request.kind is RequestKind.QUESTION:
+        return "answered" if approved else "declined"
+    return "approved" if approved else "rejected"
+
+
 def decider(request: Request) -> str:
     """Phrase that follows `answered`: `by operator`, `by a rule`, `in the terminal`."""
     by = request.answered_by

@@ -18,6 +18,7 @@ from sm.monitor import AgentListener, Monitor, Observer, Summary, UsageMeter, Wa
 from sm.notifiers import NOTIFIERS
 from sm.paths import InstancePaths
 from sm.providers import PROVIDERS
+from sm.providers.readers import ToolEnd
 from sm.requests import Dialogs, Requests
 from sm.sandboxes.host import HostSandbox
 from sm.server import ApiServer
@@ -51,8 +52,8 @@ class DialogListener(AgentListener):
     def __init__(self, dialogs: Dialogs) -> None:
         self._dialogs = dialogs
 
-    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        await self._dialogs.tool_ended(session_id, tool_use, allowed)
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        await self._dialogs.tool_ended(session_id, end)
 
 
 def terminals_of(config: Config, paths: InstancePaths, store: Store, umask: int) -> Tmux:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sm.core.observation import Source
 from sm.monitor.agent import Agent
-from sm.providers.readers import AcceptedInput, HookEvent, TranscriptDelta
+from sm.providers.readers import AcceptedInput, HookEvent, ToolEnd, TranscriptDelta
 
 _HOOK_WAITS_S = 5.0
 """An older hook comes from the spool: no agent waits for its return."""
@@ -22,8 +22,8 @@ class AgentListener:
     async def tool_started(self, session_id: str) -> None:
         """A tool is about to run. The agent waits for the return, and may open a dialog afterwards."""
 
-    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        """The use of a tool has ended. `allowed`: False when a person has refused the use."""
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        """The use of a tool has ended."""
 
     async def turn_ending(self, session_id: str) -> None:
         """The agent's turn ends with the return of this call. A short delay is allowed."""
@@ -57,7 +57,7 @@ class AgentListeners:
                     await listener.turn_ending(session_id)
         if event.tool_ended is not None:
             agent.uses.end(event.tool_ended)
-            await self._tool_ended(session_id, event.tool_ended, True)
+            await self._tool_ended(session_id, ToolEnd(event.tool_ended, True, at))
         if event.tool_started is not None:
             sub_agent = "" if event.observation is None else event.observation.who
             agent.uses.begin(event.tool_started, sub_agent, event.tool_digest)
@@ -69,10 +69,10 @@ class AgentListeners:
         session_id = agent.session_id
         for accepted in delta.accepted:
             await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)
-        for tool_use, allowed in delta.tools_ended.items():
-            agent.uses.end(tool_use)
-            agent.ledger.end_use(tool_use)
-            await self._tool_ended(session_id, tool_use, allowed)
+        for end in delta.tools_ended:
+            agent.uses.end(end.tool_use)
+            agent.ledger.end_use(end.tool_use)
+            await self._tool_ended(session_id, end)
         if delta.turn_finished is not None:
             await self._turn_ended(session_id, min(delta.turn_finished, self._clock()))
 
@@ -87,9 +87,9 @@ class AgentListeners:
         for listener in self._listeners:
             await listener.prompt_accepted(session_id, accepted, source)
 
-    async def _tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
+    async def _tool_ended(self, session_id: str, end: ToolEnd) -> None:
         for listener in self._listeners:
-            await listener.tool_ended(session_id, tool_use, allowed)
+            await listener.tool_ended(session_id, end)
 
     async def _turn_ended(self, session_id: str, at: float) -> None:
         for listener in self._listeners:

@@ -46,6 +46,18 @@ class AcceptedInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolEnd:
+    """The end of a tool use: no dialog asks about the use any more."""
+
+    tool_use: str
+    """The agent CLI's id of the use."""
+    allowed: bool | None
+    """True: the tool ran. False: the use was refused, or the running tool was interrupted. None: unknown."""
+    at: float | None
+    """Seconds since the epoch; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dialog:
     """A dialog that opens with a hook event. The hook may return its answer."""
 
@@ -88,7 +100,7 @@ class HookEvent:
     tool_digest: str = ""
     """A digest of the tool that begins, or that a dialog asks about, and of its arguments."""
     tool_ended: str | None = None
-    """The id of a tool use that is over: no dialog asks about it any more."""
+    """The id of a tool use that is over, because the tool ran: no dialog asks about it any more."""
     turn_finished: bool = False
     """The agent finished the turn for the input it accepted; False after a turn that failed or was interrupted."""
 
@@ -110,8 +122,8 @@ class TranscriptDelta:
     """Time at which the last turn finished, in seconds since the epoch (see `HookEvent.turn_finished`)."""
     answer: str | None = None
     """The agent's last words in these lines, in one line; None: none."""
-    tools_ended: Mapping[str, bool] = field(default_factory=dict)
-    """The tool uses that have a result, by id; False: a person refused the use."""
+    tools_ended: tuple[ToolEnd, ...] = ()
+    """The tool uses that have a result or were refused, in order. A use may occur twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,20 @@ from sm.core.text import folded
 from sm.core.timestamps import later
 from sm.core.wording import sender_label
 from sm.errors import IllegalState, LimitReached, NotFound, StorageFull, TerminalError, UsageError
-from sm.providers.readers import Dialog, HookReader
+from sm.providers.readers import Dialog, HookReader, ToolEnd
 from sm.requests.auto_answers import real_directory, rule_decision
+from sm.requests.confirmations import Confirmations, answered_by_caller, name_of
 from sm.requests.truncation import asked_of
 from sm.sessions.manager import Manager
 from sm.state.requests import (
     EXPIRES_S,
     OPEN_MAX,
     NewRequest,
+    correct_answer,
     finish_request,
     finish_with_proposed_answer,
     open_of,
     open_request,
-    too_late,
 )
 from sm.store import Store, Transaction, durable
 from sm.terminals.base import Screen
@@ -76,6 +77,7 @@ class Dialogs:
         self._store = store
         self._manager = manager
         self._terminals = terminals
+        self._confirmations = Confirmations(store, manager)
         self._from_before = {
             r.id for r in store.mail.open.requests.values() if r.hook and r.has_proposed_answer
         }
@@ -196,7 +198,7 @@ class Dialogs:
                     "no such request: this hook did not open a request", "list requests: sm requests"
                 )
             if request.has_proposed_answer:
-                request = await finish_with_proposed_answer(tx, request, tx.now)
+                request = await finish_with_proposed_answer(tx, request, tx.now, confirmed=False)
         return request
 
     # Calls of answerers
@@ -217,7 +219,7 @@ class Dialogs:
 
         Raises UsageError for an answer that the hook cannot give.
         """
-        by = _name(caller)
+        by = name_of(caller)
         if self._decision(session, replace(request, answer=answer, answered_by=by)) is None:
             why = "its text is too long" if request.cut else "its dialog does not accept this answer"
             raise UsageError(
@@ -228,13 +230,14 @@ class Dialogs:
     async def wait_until_taken(self, proposed: Request, caller: Caller) -> Request:
         """Wait until the hook has taken the answer that `caller` proposed. Returns immediately where no hook waits.
 
-        Raises IllegalState when no hook takes the answer, which is then withdrawn, and when another answer was first.
+        Waits a moment longer for the agent to confirm a refusal. Raises IllegalState when no hook takes the answer,
+        which is then withdrawn, and when another answer was first.
         """
         if proposed.hook is None:
             return proposed
         # A repeated call gets the outcome of the request.
-        if not (proposed.has_proposed_answer and proposed.answered_by == _name(caller)):
-            return _answered_by_caller(proposed, caller)
+        if not (proposed.has_proposed_answer and proposed.answered_by == name_of(caller)):
+            return answered_by_caller(proposed, caller)
         began = time.monotonic()
 
         def is_over() -> bool:
@@ -243,9 +246,9 @@ class Dialogs:
         while not is_over():
             left = self._patience(proposed.id, began)
             if left <= 0:
-                return _answered_by_caller(await self._give_up(proposed), caller)
+                return answered_by_caller(await self._give_up(proposed), caller)
             await self._store.wait_until(is_over, left)
-        return _answered_by_caller(await self._store.mail.request(proposed.id), caller)
+        return await self._confirmations.wait(await self._store.mail.request(proposed.id), caller)
 
     def _patience(self, request_id: int, began: float) -> float:
         handed = self._handed.get(request_id, 0.0)
@@ -272,11 +275,12 @@ class Dialogs:
 
     # Closed dialogs
 
-    async def tool_ended(self, session_id: str, tool_use: str, allowed: bool) -> None:
-        """Close the request of a finished tool use. `allowed`: False when a person has refused the use."""
-        open = self._store.mail.open.requests.values()
-        for request in [r for r in open if r.session_id == session_id and r.hook and r.tool_use == tool_use]:
-            await durable(self._close)(request.id, allowed)
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        """Close the request of a finished tool use, or confirm or correct its answer."""
+        for request in self._open_with_hook():
+            if (request.session_id, request.tool_use) == (session_id, end.tool_use):
+                await durable(self._close)(request.id, end.allowed)
+        await self._confirmations.tool_ended(session_id, end)
 
     async def _close(self, request_id: int, allowed: bool | None = None) -> Request | None:
         """Close the request of a closed dialog: with the proposed answer, else as answered at the terminal."""
@@ -287,8 +291,10 @@ class Dialogs:
                 return now
             # A proposed answer that reached no hook, or came too late, did not decide: the person at the terminal did.
             given = now.id in self._handed or now.id in self._from_before
-            if now.answer is not None and given and not (now.answer.approved and allowed is False):
-                return await finish_with_proposed_answer(tx, now, tx.now)
+            if now.answer is not None and given and allowed in (None, now.answer.approved):
+                return await finish_with_proposed_answer(tx, now, tx.now, confirmed=allowed is not None)
+            if now.answer is not None and given and allowed is not None:
+                return await correct_answer(tx, self._manager.notices, session, now, allowed=allowed)
             return await finish_request(
                 tx,
                 session,
@@ -310,15 +316,19 @@ class Dialogs:
                 log.warning("postponed the check of dialogs: %s", error.message)
             except Exception:
                 log.exception("failed to check dialogs")
-            if self._open_with_hook():
+            if self._has_work():
                 await asyncio.sleep(_LOOK_EVERY_S)
             else:
-                await self._store.wait_until(lambda: bool(self._open_with_hook()))
+                await self._store.wait_until(self._has_work)
+
+    def _has_work(self) -> bool:
+        return bool(self._open_with_hook() or self._confirmations.pending)
 
     def _open_with_hook(self) -> list[Request]:
         return [r for r in self._store.mail.open.requests.values() if r.open and r.hook is not None]
 
     async def _look(self) -> None:
+        await self._confirmations.expire()
         waited_for = {request.id: request for request in self._open_with_hook()}
         now = time.monotonic()
         self._from_before &= waited_for.keys()
@@ -380,19 +390,3 @@ def _is_current(now: Request | None, proposed: Request) -> bool:
         and now.has_proposed_answer
         and (now.answer, now.answered_by) == (proposed.answer, proposed.answered_by)
     )
-
-
-def _name(caller: Caller) -> str:
-    return caller.session_id or "operator"
-
-
-def _answered_by_caller(request: Request, caller: Caller) -> Request:
-    """The request if `caller` answered it. Raises IllegalState otherwise."""
-    if request.open:
-        raise IllegalState(
-            f"request {request.name} accepts no answer: session {request.session_id} no longer waits for an answer",
-            f"answer in the terminal: sm attach {request.session_id}",
-        )
-    if request.answered_by != _name(caller):
-        raise too_late(request)
-    return request

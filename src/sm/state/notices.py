@@ -15,7 +15,14 @@ from sm.core.models import Checkpoint, Session, Signal, ancestors
 from sm.core.requests import Request
 from sm.core.states import EventType, NoticeKind
 from sm.core.statuses import Status
-from sm.core.wording import checkpoint_notice, ending_notice, idle_notice, request_notice, undelivered_notice
+from sm.core.wording import (
+    checkpoint_notice,
+    ending_notice,
+    idle_notice,
+    late_answer_notice,
+    request_notice,
+    undelivered_notice,
+)
 from sm.store import Transaction
 
 WAITS_FOR_SESSIONS = "wait"
@@ -28,6 +35,10 @@ _NOT_FOR_THE_OPERATOR = frozenset({NoticeKind.IDLE, NoticeKind.CHECKPOINT})
 def notice_recipient(tx: Transaction, session: Session) -> str | None:
     """The nearest ancestor whose process lives; None: the operator."""
     return next((ancestor.id for ancestor in ancestors(session, tx.find) if ancestor.exit is None), None)
+
+
+def late_answer_occasion(request: Request) -> str:
+    return f"late-answer:{request.id}"
 
 
 def _operator_event(session: Session, notice: Notice) -> EventType | None:
@@ -108,6 +119,29 @@ class Notices:
                 created_at=tx.now,
             )
         )
+
+    async def add_for_late_answer(
+        self, tx: Transaction, session: Session, request: Request, answered_by: str
+    ) -> None:
+        """Notify `answered_by` that its answer to a request of `session` did not decide.
+
+        If that session has ended, the recipient is that of all notices about `session`.
+        """
+        sender = tx.find(answered_by)
+        recipient = None if sender is None else sender.id
+        if sender is not None and sender.exit is not None:
+            recipient = notice_recipient(tx, session)
+        notice = Notice(
+            id=tx.mail.new_id("notices"),
+            session_id=session.id,
+            recipient=recipient,
+            kind=NoticeKind.UNDELIVERED,
+            occasion=late_answer_occasion(request),
+            text=late_answer_notice(session, request),
+            created_at=tx.now,
+        )
+        if await tx.mail.add_notice(notice) and recipient is None:
+            await self._tell_operator(tx, session, notice, EventType.REQUEST)
 
     async def return_notices(self, tx: Transaction, session: Session, message_ids: Collection[int]) -> None:
         """Address the notices of these messages, and those still pending for `session`, to its ancestor."""

@@ -6,10 +6,16 @@ from typing import Any
 
 from sm.core.messages import SM_ITSELF, Message
 from sm.core.models import Session
-from sm.core.requests import Answer, Question, Request
+from sm.core.requests import BY_RULE, BY_TERMINAL, Answer, Question, Request
 from sm.core.states import EventType, MessageMode, MessageState, RequestKind, RequestState
 from sm.core.text import quoted
-from sm.core.wording import decider, outcome, request_finished_event, request_opened_event
+from sm.core.wording import (
+    decider,
+    outcome,
+    request_corrected_event,
+    request_finished_event,
+    request_opened_event,
+)
 from sm.errors import IllegalState
 from sm.state.notices import Notices
 from sm.store import Transaction
@@ -84,20 +90,52 @@ async def finish_request(
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
     await tx.event(EventType.REQUEST, session, at, request_finished_event(session, after), metadata)
+    _drop_notices(tx, request)
+    return after
+
+
+def _drop_notices(tx: Transaction, request: Request) -> None:
     occasion = f"request:{request.id}"
     notices = tx.mail.open.notices.values()
     about = [n for n in notices if n.session_id == request.session_id and n.occasion == occasion]
     tx.mail.finish_notices(about, "dropped")
-    return after
 
 
-async def finish_with_proposed_answer(tx: Transaction, request: Request, at: str) -> Request:
-    """Close a request with its proposed answer. The text of an approval becomes a separate message."""
+async def finish_with_proposed_answer(
+    tx: Transaction, request: Request, at: str, *, confirmed: bool
+) -> Request:
+    """Close a request with its proposed answer. The text of an approval becomes a separate message.
+
+    `confirmed`: the agent has shown that the answer decided. Otherwise the request stays unconfirmed, if the agent
+    names the tool use.
+    """
     session = tx.session(request.session_id)
-    done = await finish_request(tx, session, request, at, state=RequestState.ANSWERED, taken_at=at)
+    taken_at = None if request.tool_use and not confirmed else at
+    done = await finish_request(tx, session, request, at, state=RequestState.ANSWERED, taken_at=taken_at)
     if done.answer is not None and done.answer.approved and done.answer.message:
         send_outcome(tx, done, f"{done.name} was {outcome(done)}", at)
     return done
+
+
+async def correct_answer(
+    tx: Transaction, notices: Notices, session: Session, request: Request, *, allowed: bool
+) -> Request:
+    """Replace an answer that came too late by the decision in the terminal, and notify whoever gave the answer."""
+    after = tx.mail.change_request(
+        request,
+        state=RequestState.ANSWERED,
+        state_at=tx.now,
+        answer=Answer(allowed),
+        answered_by=BY_TERMINAL,
+        reason=f"the answer {decider(request)} came too late",
+        taken_at=tx.now,
+    )
+    metadata = {"request_id": after.name, "state": after.state.value, "answered_by": after.answered_by}
+    await tx.event(EventType.REQUEST, session, tx.now, request_corrected_event(session, after), metadata)
+    _drop_notices(tx, request)
+    if request.answered_by != BY_RULE:
+        await notices.add_for_late_answer(tx, session, after, request.answered_by or "")
+    return after
 
 
 def open_of(requests: Mapping[int, Request], session_id: str, kinds: Sequence[RequestKind]) -> list[Request]:

@@ -26,7 +26,7 @@ class Open:
     messages: Mapping[int, Message] = field(default_factory=dict)
     """Queued and delivering."""
     requests: Mapping[int, Request] = field(default_factory=dict)
-    """Open and unclaimed."""
+    """Open, unclaimed and unconfirmed."""
     notices: Mapping[int, Notice] = field(default_factory=dict)
     """Not yet part of a message."""
     effects: Mapping[int, Effect] = field(default_factory=dict)
@@ -110,13 +110,13 @@ class MailWrites(MailLookup):
 
     def add_request(self, request: Request) -> None:
         self._tx.insert_row("requests", REQUESTS.row(request))
-        keep = request.open or request.unclaimed
+        keep = request.open or request.unclaimed or request.unconfirmed
         self.open = replace(self.open, requests=_with(self.open.requests, request, keep=keep))
 
     def change_request(self, before: Request, **changes: Any) -> Request:
         after = replace(before, **changes)
         self._change(REQUESTS, before, after)
-        keep = after.open or after.unclaimed
+        keep = after.open or after.unclaimed or after.unconfirmed
         self.open = replace(self.open, requests=_with(self.open.requests, after, keep=keep))
         return after
 

@@ -224,6 +224,17 @@ def test_requests_lists_questions_with_the_command_to_answer(run: Sm, peer: Peer
             '"Bash" - approved in the terminal',
         ),
         (
+            settled(
+                kind="permission",
+                questions=[],
+                tool="Bash",
+                answer=decision(),
+                answered_by="terminal",
+                reason="the answer by operator came too late",
+            ),
+            '"Bash" - approved in the terminal (the answer by operator came too late)',
+        ),
+        (
             settled(answer=None, answered_by="terminal", reason="answered in the terminal"),
             '"Which database?" [1: "sqlite", 2: "postgres"] - answered in the terminal',
         ),
@@ -292,7 +303,8 @@ def details(asked: dict[str, Any], width: int | None = None) -> list[str]:
 
 
 def permission(**more: Any) -> dict[str, Any]:
-    return request(kind="permission", questions=[], tool="Bash", created_at=minutes_ago(5)) | more
+    fields = {"kind": "permission", "questions": [], "tool": "Bash", "created_at": minutes_ago(5)}
+    return request(**fields | more)
 
 
 def test_request_details_show_permission_arguments_exactly() -> None:
@@ -515,6 +527,14 @@ def test_answer_command_sends_the_decision_and_confirms(
     assert received.json == body
     assert len(received.key) == 32
     assert json.loads(run(*words, "--json").out) == settled("2")
+
+
+def test_deny_warns_when_the_agent_has_not_confirmed_the_refusal(run: Sm, peer: Peer) -> None:
+    refused = permission(state="answered", answer=decision(False), answered_by="operator", confirmed=False)
+    peer.script("POST /v1/requests/r57/answer", answer(refused))
+    assert run("deny", "r57").out == (
+        "Denied r57 of session 1a2b3c4d, not confirmed by the agent yet (sm why r57)\n"
+    )
 
 
 @pytest.mark.parametrize("command", [["approve"], ["reject"], ["deny"], ["answer"]])

@@ -136,6 +136,10 @@ def test_why_exits_3_when_session_is_unknown(run: Sm, peer: Peer) -> None:
             "declined by operator: not here",
         ),
         (
+            {"answer": decision(False), "kind": "permission", "state": "answered", "confirmed": False},
+            "declined by operator; the agent has not confirmed the answer yet",
+        ),
+        (
             {"answer": decision(), "answered_by": "aaaa1111"},
             "answered by aaaa1111; the dialog has not accepted the answer yet",
         ),

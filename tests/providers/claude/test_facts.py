@@ -183,8 +183,24 @@ def test_rejected_tool_is_both_a_result_and_a_mark() -> None:
     )
     by_kind = result("t1", words, is_error=True, toolUseResult="Error: no", toolDenialKind="user-rejected")
     assert [type(fact) for fact in facts(by_kind)] == [ToolResult, Mark]
-    by_rule = result("t1", words, is_error=True, toolDenialKind="permission-rule")
-    assert facts(by_rule) == (ToolResult("t1", AT, False, is_error=True, text=words),)
+    by_rule = result("t1", "No.", is_error=True, toolDenialKind="permission-rule")
+    assert facts(by_rule) == (ToolResult("t1", AT, False, is_error=True, text="No."),)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (x). To tell you how to "
+        "proceed, the user said:\nuse perl",
+        "Permission for this tool use was denied. The tool use was rejected (x). The user said:\nuse perl",
+    ],
+)
+def test_tool_is_rejected_when_a_person_refused_it_with_instructions(words: str) -> None:
+    assert facts(result("t1", words, is_error=True, toolUseResult=f"Error: {words}")) == (
+        ToolResult("t1", AT, False, is_error=True, rejected=True, text=words),
+        Mark(MarkKind.REJECTED, AT, words, "p1"),
+    )
+    assert not only_fact(result("t1", f"Exit code 1\n{words}", is_error=True)).rejected
 
 
 # ------------------------------------------------------------------------------------------- the todo list

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sm.providers.claude.transcript import ClaudeTranscriptReader
-from sm.providers.readers import AcceptedInput
+from sm.providers.readers import AcceptedInput, ToolEnd
 
 READER = ClaudeTranscriptReader()
 ID = "5e55aaaa-0000-4000-8000-000000000001"
@@ -91,8 +91,20 @@ def test_delta_reports_prompts_that_a_user_hook_refused_or_stopped() -> None:
 @pytest.mark.parametrize("sidechain", [False, True])
 def test_delta_reports_ended_tool_calls_and_whether_they_were_allowed(sidechain: bool) -> None:
     refused = {"block": {"is_error": True}, "toolUseResult": "User rejected tool use"}
-    lines = [result("a"), result("b", block={"is_error": True}), result("c", **refused)]
-    assert READER.delta(lines, sidechain=sidechain, todo=()).tools_ended == {"a": True, "b": True, "c": False}
+    by_hook = {"type": "hook_permission_decision", "hookEvent": "PermissionRequest"}
+    lines = [
+        result("a"),
+        result("b", block={"is_error": True}),
+        result("c", **refused),
+        line("attachment", attachment={**by_hook, "decision": "deny", "toolUseID": "d"}),
+        line("attachment", attachment={**by_hook, "decision": "allow", "toolUseID": "e"}),
+    ]
+    assert READER.delta(lines, sidechain=sidechain, todo=()).tools_ended == (
+        ToolEnd("a", True, AT_S),
+        ToolEnd("b", None, AT_S),
+        ToolEnd("c", False, AT_S),
+        ToolEnd("d", False, AT_S),
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ open request.
 
 MESSAGE tells the agent why, and what to do instead. The first answer wins. sm reject does the same.
 
+If a person allowed a tool in the terminal just before, the tool runs. Then the command fails, or you get a notice
+later.
+
 \b
 Exit codes:
   0  answered

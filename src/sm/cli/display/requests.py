@@ -80,16 +80,17 @@ def _result(request: JsonObject) -> str:
     text = " / ".join(answer["answers"]) or answer["message"]
     parts = ["" if answer["answers"] else _decision(request), quoted(text) if text else ""]
     rule = line(request["reason"] or "") if request["answered_by"] == "rule" else ""
-    return f"{': '.join(filter(None, parts))} {_by(request)}{f' ({rule})' if rule else ''}{_interrupted(request)}"
+    return f"{': '.join(filter(None, parts))} {_by(request)}{f' ({rule})' if rule else ''}{_remark(request)}"
 
 
 def explanation(request: JsonObject) -> str:
     """Explain the state of a request, for `sm why`: the decision first."""
     if request["answer"] is None and request["state"] == "open":
         return f"not answered yet (to answer: sm requests {request['request_id']})"
-    return verdict(request) + (
-        "; the dialog has not accepted the answer yet" if request["state"] == "open" else ""
-    )
+    if request["state"] == "open":
+        return f"{verdict(request)}; the dialog has not accepted the answer yet"
+    is_confirmed = request["state"] != "answered" or request.get("confirmed", True)
+    return verdict(request) + ("" if is_confirmed else "; the agent has not confirmed the answer yet")
 
 
 def verdict(request: JsonObject) -> str:
@@ -98,7 +99,7 @@ def verdict(request: JsonObject) -> str:
         return _without_answer(request, "no reason was given")
     is_rule = request["answered_by"] == "rule"
     text = line((request["reason"] if is_rule else " / ".join(answer["answers"]) or answer["message"]) or "")
-    return f"{_decision(request)} {_by(request)}{f': {text}' if text else ''}{_interrupted(request)}"
+    return f"{_decision(request)} {_by(request)}{f': {text}' if text else ''}{_remark(request)}"
 
 
 def _decision(request: JsonObject) -> str:
@@ -109,7 +110,7 @@ def _decision(request: JsonObject) -> str:
 
 def _without_answer(request: JsonObject, unexplained: str) -> str:
     if request["answered_by"] == "terminal":
-        return f"answered {_by(request)}{_interrupted(request)}"
+        return f"answered {_by(request)}{_remark(request)}"
     return line(request["reason"] or "") or unexplained
 
 
@@ -118,10 +119,11 @@ def _by(request: JsonObject) -> str:
     return _BY.get(by, f"by {line(by)}")
 
 
-def _interrupted(request: JsonObject) -> str:
-    """Quote the reason if `sm interrupt` declined the dialog, and no person at the terminal; empty otherwise."""
+def _remark(request: JsonObject) -> str:
+    """Quote the reason if `sm interrupt` declined the dialog, or another answer came too late; empty otherwise."""
     reason = line(request["reason"] or "")
-    return f" ({reason})" if request["answered_by"] == "terminal" and "interrupted" in reason else ""
+    tells = "interrupted" in reason or "came too late" in reason
+    return f" ({reason})" if request["answered_by"] == "terminal" and tells else ""
 
 
 def request_head(request: JsonObject, at: datetime) -> str:

@@ -38,11 +38,19 @@ class ToolResult:
     sidechain: bool
     is_error: bool = False
     rejected: bool = False
-    """A person refused at the dialog."""
+    """A person refused at the dialog, or interrupted the tool."""
     text: str = field(default="", repr=False)
     """Only for an error."""
     todos: TodoList | TodoChange | None = None
     """The result of a Task tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookRefusal:
+    """A PermissionRequest hook refused a tool use. Missing in the transcripts of sub-agents (measured)."""
+
+    tool_use_id: str
+    at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ class Mark:
     """PROMPT: id of the preceding line of the conversation; empty: first line."""
 
 
-Fact: TypeAlias = Usage | ToolUse | ToolResult | TodoList | Compaction | Mark
+Fact: TypeAlias = Usage | ToolUse | ToolResult | HookRefusal | TodoList | Compaction | Mark
 
 
 def facts(line: bytes) -> tuple[Fact, ...]:
@@ -236,16 +244,25 @@ def _user(line: _Line) -> Iterator[Fact]:
         yield from _prompt_marks(line, text)
 
 
+_REJECTIONS = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected",
+    "Permission for this tool use was denied. The tool use was rejected",
+)
+"""The text for the model after a refusal with instructions, of the agent itself and of a sub-agent."""
+
+
 def _tool_result(line: _Line, block: Mapping[str, Any], *, alone: bool) -> Iterator[Fact]:
     id = values.name(block.get("tool_use_id"))
     if not id:
         return
     meant = line.value.get("toolUseResult") if alone else None
     is_error = block.get("is_error") is True
-    rejected = is_error and (
-        meant == "User rejected tool use" or line.value.get("toolDenialKind") == "user-rejected"
-    )
     text = values.cut(values.words(block.get("content"))) if is_error else ""
+    rejected = is_error and (
+        meant == "User rejected tool use"
+        or line.value.get("toolDenialKind") == "user-rejected"
+        or text.startswith(_REJECTIONS)
+    )
     todos = None if is_error else task_change(values.mapping(meant))
     yield ToolResult(id, line.at, line.sidechain, is_error, rejected, text, todos)
     if rejected:
@@ -345,6 +362,9 @@ def _attachment(line: _Line) -> Iterator[Fact]:
                 values.words(about.get("prompt")),
                 values.name(values.mapping(about.get("origin")).get("kind")),
             )
+        case "hook_permission_decision" if about.get("decision") == "deny":
+            if id := values.name(about.get("toolUseID")):
+                yield HookRefusal(id, line.at)
         case "task_reminder" if isinstance(content, list):
             yield todo_list(content)
         case "todo_reminder" if isinstance(content, list) and not line.sidechain:

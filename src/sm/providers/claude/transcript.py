@@ -10,11 +10,11 @@ from sm.core.observation import Activity, Observation, Source
 from sm.core.text import folded
 from sm.core.usage import Todo, ToolUse, Usage
 from sm.providers.claude.actions import last_actions
-from sm.providers.claude.facts import Compaction, Fact, Mark, MarkKind, ToolResult, facts_of
+from sm.providers.claude.facts import Compaction, Fact, HookRefusal, Mark, MarkKind, ToolResult, facts_of
 from sm.providers.claude.home import config_dir
 from sm.providers.claude.todos import TodoList, apply_change
 from sm.providers.claude.values import seconds_of
-from sm.providers.readers import ANSWER_MAX, AcceptedInput, TranscriptDelta
+from sm.providers.readers import ANSWER_MAX, AcceptedInput, ToolEnd, TranscriptDelta
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 
@@ -45,7 +45,7 @@ class ClaudeTranscriptReader:
                 case _:
                     pass
         tools = tuple(fact for fact in facts if isinstance(fact, ToolUse))
-        ended = {fact.tool_use_id: not fact.rejected for fact in facts if isinstance(fact, ToolResult)}
+        ended = tuple(end for fact in facts if (end := _tool_end(fact)) is not None)
         if sidechain:
             return TranscriptDelta((), tuple(usage), tools, todos, context, tools_ended=ended)
         return TranscriptDelta(
@@ -61,6 +61,18 @@ class ClaudeTranscriptReader:
         )
 
     actions = staticmethod(last_actions)
+
+
+def _tool_end(fact: Fact) -> ToolEnd | None:
+    match fact:
+        case HookRefusal():
+            return ToolEnd(fact.tool_use_id, False, None if fact.at is None else seconds_of(fact.at))
+        case ToolResult():
+            # An error may be that of a tool which ran, or a refusal of a rule or of a hook.
+            allowed = False if fact.rejected else None if fact.is_error else True
+            return ToolEnd(fact.tool_use_id, allowed, None if fact.at is None else seconds_of(fact.at))
+        case _:
+            return None
 
 
 def _accepted(fact: Fact) -> AcceptedInput | None:

@@ -1,0 +1,115 @@
+"""Compares answers that hooks took with the agent's own report of the tool use.
+
+A person at the terminal may have decided just before: then the agent ignores the hook's output. The report corrects
+the record.
+"""
+
+import time
+
+from sm.core.models import Caller
+from sm.core.requests import Request
+from sm.core.statuses import Status
+from sm.core.timestamps import iso
+from sm.errors import IllegalState
+from sm.providers.readers import ToolEnd
+from sm.sessions.manager import Manager
+from sm.state.notices import late_answer_occasion
+from sm.state.requests import correct_answer, too_late
+from sm.store import Store, durable
+
+CONFIRMED_WITHIN_S = 3.0
+"""How long a caller that refused waits for the agent's report. The report of a refused use comes within a second."""
+_IDLE_S = 10.0
+"""A session that was idle for this time has reported all uses of its tools."""
+
+
+def name_of(caller: Caller) -> str:
+    """The `answered_by` of an answer of `caller`."""
+    return caller.session_id or "operator"
+
+
+def answered_by_caller(request: Request, caller: Caller) -> Request:
+    """The request if `caller` answered it. Raises IllegalState otherwise."""
+    if request.open:
+        raise IllegalState(
+            f"request {request.name} accepts no answer: session {request.session_id} no longer waits for an answer",
+            f"answer in the terminal: sm attach {request.session_id}",
+        )
+    if request.answered_by != name_of(caller):
+        raise too_late(request)
+    return request
+
+
+def is_contradicted(approved: bool, taken_at: str, end: ToolEnd) -> bool:
+    """True if a tool use ended otherwise than the answer that its hook took at `taken_at`.
+
+    A hook reports the end of a tool that ran before the transcript shows an error, so an error of unknown cause does
+    not contradict a refusal. A use that was refused after the approval had begun, and was interrupted.
+    """
+    if not approved:
+        return end.allowed is True
+    return end.allowed is False and end.at is not None and iso(end.at) < taken_at
+
+
+class Confirmations:
+    def __init__(self, store: Store, manager: Manager) -> None:
+        self._store = store
+        self._manager = manager
+        self._idle: dict[int, float] = {}
+        """The time since which the session of a request has been idle (time.monotonic())."""
+
+    @property
+    def pending(self) -> list[Request]:
+        return [r for r in self._store.mail.open.requests.values() if r.unconfirmed]
+
+    async def tool_ended(self, session_id: str, end: ToolEnd) -> None:
+        """Confirm or correct the answer about this tool use."""
+        for request in self.pending:
+            if (request.session_id, request.tool_use) == (session_id, end.tool_use):
+                await durable(self._compare)(request.id, end)
+
+    async def _compare(self, request_id: int, end: ToolEnd) -> None:
+        async with self._store.transaction() as tx:
+            now = await tx.mail.request(request_id)
+            session = tx.find(now.session_id)
+            if not now.unconfirmed or session is None or now.answer is None:
+                return
+            if is_contradicted(now.answer.approved, now.state_at, end):
+                approved = not now.answer.approved
+                await correct_answer(tx, self._manager.notices, session, now, allowed=approved)
+            else:
+                tx.mail.change_request(now, taken_at=tx.now)
+
+    async def wait(self, request: Request, caller: Caller) -> Request:
+        """The request after a refusal of `caller` was confirmed or corrected, or after a moment.
+
+        Does not wait for an approval, which the agent confirms only when the tool ends. Raises IllegalState when
+        another answer decided.
+        """
+
+        def known() -> bool:
+            now = self._store.mail.open.requests.get(request.id)
+            return now is None or not now.unconfirmed
+
+        if request.unconfirmed and request.answer is not None and not request.answer.approved:
+            await self._store.wait_until(known, CONFIRMED_WITHIN_S)
+        done = await self._store.mail.request(request.id)
+        occasion = late_answer_occasion(done)  # the answer to the caller reports the same as the notice
+        await self._manager.acknowledge(caller, lambda n: n.occasion == occasion)
+        return answered_by_caller(done, caller)
+
+    async def expire(self) -> None:
+        """Keep the answers of sessions that have been idle for a while: no report can come any more."""
+        pending, now = self.pending, time.monotonic()
+        self._idle = {r.id: self._idle.get(r.id, now) for r in pending if self._is_idle(r.session_id)}
+        for request in pending:
+            if now - self._idle.get(request.id, now) < _IDLE_S:
+                continue
+            async with self._store.transaction() as tx:
+                current = await tx.mail.request(request.id)
+                if current.unconfirmed:
+                    tx.mail.change_request(current, taken_at=tx.now)
+
+    def _is_idle(self, session_id: str) -> bool:
+        session = self._store.sessions.get(session_id)
+        return session is None or session.exit is not None or session.status is Status.IDLE
