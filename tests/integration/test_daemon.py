@@ -66,6 +66,41 @@ def test_second_daemon_is_refused_and_the_first_keeps_running(shared: Instance) 
     assert (shared.daemon_pid, shared.socket.stat().st_ino) == (pid, inode)
 
 
+def test_daemon_ends_when_its_lock_file_is_removed_and_leaves_all_to_the_next_one(instance: Instance) -> None:
+    session = instance.spawn("Sleeper")
+    first = instance.daemon_pid
+    (instance.state / "sm.lock").unlink()
+    instance.socket.unlink()  # else the next daemon refuses to start while the first one listens
+    second = int(instance.sm("daemon", "start").split()[-1])
+    assert second != first
+    until(lambda: daemons(instance) == [second], "the first daemon has ended")
+    assert instance.daemon_pid == second
+    assert instance.session(session["session_id"])["pid"] == session["pid"]
+    assert instance.spawn("Sleeper")["status"] == "running"
+    log = [json.loads(line) for line in (instance.state / "log" / "daemon.log").read_text().splitlines()]
+    (end,) = (record for record in log if "lock" in record["message"])
+    assert end["message"] == f"pid {first} ends: {instance.state}/sm.lock was removed or replaced"
+
+
+def test_second_daemon_is_refused_when_only_the_lock_file_was_removed(instance: Instance) -> None:
+    instance.sm("all")
+    pid = instance.daemon_pid
+    until(lambda: (instance.state / "sm.lock").exists(), "the lock file exists")
+    process = os.pidfd_open(pid)
+    signal.pidfd_send_signal(process, signal.SIGSTOP)  # so that it cannot notice before the second one starts
+    try:
+        (instance.state / "sm.lock").unlink()
+        ended = subprocess.run(
+            DAEMON, env=instance.env, capture_output=True, text=True, timeout=scaled(20), check=False
+        )
+    finally:
+        signal.pidfd_send_signal(process, signal.SIGCONT)
+        os.close(process)
+    assert ended.returncode == 7
+    until(lambda: not daemons(instance), "the daemon without its lock file has ended")
+    instance.sm("all")
+
+
 def test_simultaneous_clients_start_only_one_daemon(instance: Instance) -> None:
     clients = [
         subprocess.Popen(

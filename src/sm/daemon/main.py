@@ -23,7 +23,7 @@ from sm.api.middleware import KernelIdentifier
 from sm.api.sockets import AGENT_SOCKET_LIMITS, SOCKET_LIMITS, Listener, Site, SocketLimits, listen
 from sm.config import LoadedConfig, load
 from sm.daemon.database import open_database
-from sm.daemon.lock import instance_lock
+from sm.daemon.lock import InstanceLock, instance_lock
 from sm.daemon.log import start_logging
 from sm.daemon.recovery import recover, recover_later, remove_strays, unverified_sessions
 from sm.daemon.spool import replay
@@ -91,6 +91,7 @@ def _directory_of(package: str) -> str:
 
 async def run(
     paths: InstancePaths,
+    lock: InstanceLock,
     loaded: LoadedConfig,
     ready: "ReadyPipe",
     umask: int,
@@ -98,7 +99,7 @@ async def run(
     agent_bounds: SocketLimits,
     new_database: bool = False,
 ) -> None:
-    """Serve until a request or a signal stops the daemon; the caller holds the lock. Agents keep running afterwards.
+    """Serve until a request or a signal stops the daemon; the caller holds `lock`. Agents keep running afterwards.
 
     A tmux server that the daemon starts gets `umask`, and so do its agents. `bounds`: limits for the callers of
     `sm.sock`; `agent_bounds`: limits for the callers of each agent socket;
@@ -139,6 +140,7 @@ async def run(
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.observer),
+                "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),
             }
             tasks = [asyncio.create_task(part, name=name) for name, part in running.items()]
@@ -154,6 +156,17 @@ async def run(
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await _close(paths, parts, terminals)
     log.info("stopped")
+
+
+async def _end_without(lock: InstanceLock, paths: InstancePaths) -> None:
+    """End this process at once, as by a kill, when it loses its lock.
+
+    A clean end would remove the socket, the keeper session and other files that may already be of the next daemon.
+    """
+    await lock.wait_lost()
+    log.critical("pid %d ends: %s was removed or replaced", os.getpid(), paths.lock)
+    logging.shutdown()
+    os._exit(DaemonUnavailable.exit_code)
 
 
 async def _close(paths: InstancePaths, parts: DaemonParts, terminals: Tmux) -> None:
@@ -203,11 +216,11 @@ def main(
         check_platform()
         paths = instance_paths(os.environ)
         make_directories(paths)
-        with instance_lock(paths):
+        with instance_lock(paths) as lock:
             loaded = load(paths.config)
             start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
-            asyncio.run(run(paths, loaded, ready, umask, bounds, agent_bounds, options.new))
+            asyncio.run(run(paths, lock, loaded, ready, umask, bounds, agent_bounds, options.new))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _system_error(failure)
         log.error("could not run: %s", error.message)
