@@ -352,13 +352,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> Callable[[], None]:
-    """A `preexec_fn` with which the kernel kills the child when its parent dies (PR_SET_PDEATHSIG, prctl(2)).
+    """A `preexec_fn` with which the kernel kills the child when this process dies (PR_SET_PDEATHSIG, prctl(2)).
 
     The kernel watches the thread that forked, so fork in the main thread. The child's own children are not bound.
     """
     prctl = libc().prctl  # looked up here: between fork and exec as little code as possible should run
+    parent = os.getpid()
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:  # it died before the kernel knew of the signal
+            os.kill(os.getpid(), signal.SIGKILL)
 
     return bind
