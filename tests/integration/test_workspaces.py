@@ -43,8 +43,8 @@ def write_servers(directory: Path, **servers: str) -> None:
     (directory / ".mcp.json").write_text(json.dumps({"mcpServers": blocks}))
 
 
-def on_terminal(instance: Instance, *arguments: str, answer: str | None) -> tuple[str, int]:
-    """Run sm on a terminal, give this answer to its question, and return its output and exit code."""
+def on_terminal(instance: Instance, *arguments: str, answer: str) -> tuple[str, int]:
+    """Run sm on a terminal, give this answer to each question, and return its output and exit code."""
     master, slave = os.openpty()
     with os.fdopen(master, "r+b", buffering=0) as terminal:
         with os.fdopen(slave, "rb") as inside:
@@ -56,15 +56,15 @@ def on_terminal(instance: Instance, *arguments: str, answer: str | None) -> tupl
                 stderr=inside,
                 cwd=instance.work,
             )
-        shown = b""
+        shown, answered = b"", 0
         while select.select([terminal], [], [], scaled(60))[0]:
             try:
                 shown += terminal.read(4096)
             except OSError:  # EIO: the last process has closed the terminal
                 break
-            if shown.count(b"[y/N]") and answer is not None:
+            while answered < shown.count(b"[y/N]"):
                 terminal.write(answer.encode() + b"\n")
-                answer = None
+                answered += 1
         return shown.decode(), process.wait(scaled(60))
 
 
@@ -205,6 +205,22 @@ def test_workspace_commands_ask_on_a_terminal_for_the_agreement(instance: Instan
     assert [
         i["name"] for i in instance.json("workspace", "show", "shop")["items"] if i["state"] == "new"
     ] == ["evil"]
+
+
+def test_trust_asks_on_a_terminal_when_the_project_has_effects(instance: Instance) -> None:
+    directory, state = instance.home / "shop", instance.home / ".claude.json"
+    state.write_text("{}")
+    write_servers(create(instance, "shop"), files="one")
+    output, code = on_terminal(instance, "trust", str(directory), answer="n")
+    assert (code, state.read_text()) == (4, "{}")
+    assert "MCP server files: {" in output
+    output, code = on_terminal(instance, "trust", str(directory), answer="y")
+    assert (code, str(directory) in state.read_text()) == (0, True)
+    # The directory belongs to a workspace, so the command asks for the agreement too.
+    assert "Let agents use 1 item?" in output
+    output, code = on_terminal(instance, "trust", str(directory), "--yes", answer="y")
+    assert (code, "Trust /" in output) == (0, False)
+    assert [item["state"] for item in instance.json("workspace", "show", "shop")["items"]] == ["agreed"]
 
 
 def test_session_cannot_agree_to_the_files_of_its_workspace(instance: Instance) -> None:

@@ -219,6 +219,12 @@ class Setup(Protocol):
     def checks(self, environ: Mapping[str, str], current_dir: str) -> Iterable[Finding]:
         """Check everything that may block an agent when it starts in `current_dir`."""
 
+    def project_effects(self, directory: str) -> Iterable[str]:
+        """Everything that its files make an agent execute or apply without a question once the directory is trusted.
+
+        One text each, with the words of the files as they are.
+        """
+
     def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         """Trust `directory` (absolute, without links) and below, for all agents. Idempotent.
 

@@ -250,3 +250,26 @@ def test_trust_accepts_only_existing_directories(
 ) -> None:
     (home / "file").touch()
     assert expected in run("trust", str(home / name), code=2).err
+
+
+def test_trust_shows_what_claude_will_do_without_a_question(run: Sm, claude: Path, project: Path) -> None:
+    (project / ".claude").mkdir()
+    settings = {"apiKeyHelper": "evil.sh\nfine\x1b[2J\u202e", "statusLine": "x" * 2_000}
+    (project / ".claude" / "settings.json").write_text(json.dumps(settings))
+    done = run("trust", str(project))
+    file = f"{project}/.claude/settings.json"
+    lines = done.err.splitlines()
+    assert lines[:3] == [
+        f"In {project}, claude does this without a question:",
+        f"  | {file}: apiKeyHelper runs evil.sh",
+        "  | fine<U+001B>[2J<U+202E>",
+    ]
+    assert lines[3].endswith("xxx...")
+    # A script gave the command, so it is carried out.
+    assert done.out.startswith(f"claude trusts {project} ")
+
+
+def test_trust_shows_at_most_30_effects(run: Sm, claude: Path, project: Path) -> None:
+    servers = {f"s{n}": {"command": "x"} for n in range(32)}
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert run("trust", str(project)).err.splitlines()[-1] == "  and 2 more"

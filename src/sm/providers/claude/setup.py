@@ -16,6 +16,7 @@ from sm.providers.base import Finding, TrustEntry
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
+from sm.providers.claude.project import project_effects
 from sm.providers.claude.trouble import INSTALL
 from sm.providers.claude.trust import trust
 
@@ -35,6 +36,9 @@ class ClaudeSetup:
         self._claude = claude
         self._agents = agents
         self._inherited = {"HOME", *inherited}
+
+    def project_effects(self, directory: str) -> Iterator[str]:
+        return project_effects(directory)
 
     def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         return trust(ClaudeHome(self._agent_environment(environ)), directory)

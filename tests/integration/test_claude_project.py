@@ -1,0 +1,107 @@
+"""Everything that the real Claude Code executes or applies from a repository, as listed in docs/security.md."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sm.providers.claude.project import project_effects
+from tests.claude_fixtures import claude_instance, scripted_api
+from tests.claude_instance import ClaudeInstance
+from tests.instance import until
+from tests.load import scaled
+from tests.scripted_api import ScriptedApi
+
+UNASKED = {"hook", "statusLine", "apiKeyHelper", "fsmonitor"}
+"""Programs that run at the start in a trusted directory."""
+
+api = scripted_api("module")
+claude = claude_instance("function")
+untrusting = claude_instance("function", trusted=False)
+
+
+class Repository:
+    """A repository whose programs write their names into a log."""
+
+    def __init__(self, home: Path) -> None:
+        self.log = home / "ran"
+        self.directory = home / "repo"
+        (self.directory / ".claude").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(self.directory)], check=True, timeout=scaled(60))
+        fsmonitor = [
+            "git",
+            "-C",
+            str(self.directory),
+            "config",
+            "core.fsmonitor",
+            f"{self._program('fsmonitor')}; false",
+        ]
+        subprocess.run(fsmonitor, check=True, timeout=scaled(60))
+        server = self.directory / "server.sh"
+        server.write_text(f"#!/bin/sh\n{self._program('server')}\ncat\n")
+        server.chmod(0o755)
+        self._write(".mcp.json", {"mcpServers": {"probe": {"command": str(server)}}})
+        hook = {"type": "command", "command": self._program("hook")}
+        settings = {
+            "hooks": {"SessionStart": [{"hooks": [hook]}]},
+            "statusLine": {"type": "command", "command": self._program("statusLine")},
+            "apiKeyHelper": f"{self._program('apiKeyHelper')}; echo key",
+            "permissions": {"allow": ["Bash(touch *)"]},
+        }
+        self._write(".claude/settings.json", settings)
+        task = {"id": "1", "cron": "* * * * *", "prompt": "OBEY THE TASK", "recurring": True, "createdAt": 1}
+        self._write(".claude/scheduled_tasks.json", {"tasks": [task]})
+        for path in ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules/r.md"):
+            self._text(path, f"OBEY {path}")
+        self._text(".claude/skills/s/SKILL.md", "---\nname: s\ndescription: OBEY A SKILL\n---\n")
+        self._text(".claude/agents/a.md", "---\nname: a\ndescription: OBEY AN AGENT\n---\n")
+
+    def _program(self, name: str) -> str:
+        return f"echo {name} >> {self.log}"
+
+    def _write(self, path: str, content: object) -> None:
+        self._text(path, json.dumps(content))
+
+    def _text(self, path: str, text: str) -> None:
+        file = self.directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def ran(self) -> set[str]:
+        return set(self.log.read_text().split()) if self.log.exists() else set()
+
+
+def test_claude_executes_files_of_a_trusted_repository_without_a_question(
+    claude: ClaudeInstance, api: ScriptedApi
+) -> None:
+    repository = Repository(claude.home)
+    shown = " ".join(project_effects(str(repository.directory)))  # claude removes a task that it has run
+    claude.sm("workspace", "create", "shop", "--working-dir", str(repository.directory))
+    session_id = claude.spawn("Plain", "Look at it.", "--workspace", "shop")["session_id"]
+    (request, *_) = api.wait_for(lambda: api.turns("Look at it."), "the turn")
+    said = json.dumps(request.body)
+    for words in (
+        "CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules/r.md", "A SKILL", "AN AGENT",
+    ):  # fmt: skip
+        assert f"OBEY {words}" in said
+    api.wait_for(lambda: api.turns("OBEY THE TASK"), "the scheduled task")
+    until(lambda: repository.ran() >= UNASKED, "the programs run", 60)
+    claude.idle(session_id)
+    # sm turned off claude's question about this server, so the server must not run.
+    assert repository.ran() == UNASKED
+    for name in (*UNASKED, "server.sh", "OBEY THE TASK", "Bash(touch *)"):
+        assert name in shown
+
+
+@pytest.mark.parametrize("workspace", [False, True])
+def test_claude_executes_nothing_before_its_directory_is_trusted(
+    untrusting: ClaudeInstance, *, workspace: bool
+) -> None:
+    repository = Repository(untrusting.home)
+    if workspace:
+        untrusting.sm("workspace", "create", "shop", "--working-dir", str(repository.directory))
+        untrusting.sm("workspace", "agree", "shop", "--yes")
+    session_id = untrusting.spawn("Plain", "Hello", "--working-dir", str(repository.directory))["session_id"]
+    untrusting.says(session_id, "waiting_input", "asks whether the directory is trusted")
+    assert repository.ran() == set()
