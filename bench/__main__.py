@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, listing, mail, restart, screens, starts, states, watching
+from bench import agents, commands, growth, listing, mail, restart, screens, starts, states, watching
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -20,7 +20,11 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "mail": mail.measure,
     "watching": watching.measure,
     "restart": restart.measure,
+    "growth": growth.measure,
 }
+
+ON_REQUEST = frozenset({"growth"})
+"""Benchmarks that take minutes: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
     "screens": screens.main,
@@ -39,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return JUDGING[given[0]](given[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure how fast sm is.")
     parser.add_argument(
-        "names", nargs="*", metavar="NAMES", help=f"benchmarks to run: {' '.join(GROUPS)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAMES",
+        help=f"benchmarks to run: {' '.join(GROUPS)} (default: all but {' '.join(ON_REQUEST)})",
     )
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
     options = parser.parse_args(given)
@@ -49,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not os.access(SM, os.X_OK):
         parser.error(f"{SM} does not exist: install sm for this Python with pip install -e .")
     rows: list[Row] = []
-    for name in options.names or GROUPS:
+    for name in options.names or [name for name in GROUPS if name not in ON_REQUEST]:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         rows += GROUPS[name](Effort())
     if options.json:

@@ -172,7 +172,9 @@ class Instance:
     async def _store(self, count: int) -> None:
         async with await Store.open(str(self.home / "state/sm.db")) as store, store.transaction() as tx:
             for number in range(count):
-                await tx.insert(_ended(number, str(self.home)), Launch(("true",), "/", {}, {}), "a prompt")
+                await tx.insert(
+                    ended_session(number, str(self.home)), Launch(("true",), "/", {}, {}), "a prompt"
+                )
 
     # The daemon
 
@@ -244,7 +246,7 @@ class Instance:
         return done.stdout
 
 
-def _ended(number: int, working_dir: str) -> Session:
+def ended_session(number: int, working_dir: str) -> Session:
     at = f"2026-01-01T00:{number // 60 % 60:02}:{number % 60:02}.000Z"
     return Session(
         id=f"{number:08x}",

@@ -19,6 +19,9 @@ class Effort:
     restored: int = 300
     restarts: int = 5
     watch_s: float = 20.0
+    live: tuple[int, ...] = (10, 100, 300)
+    """Live sessions in the stages of `growth`, and then ended sessions on top of the last number."""
+    ended: tuple[int, ...] = (1000, 5000)
 
 
 class Judged(StrEnum):

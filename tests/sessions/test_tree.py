@@ -111,6 +111,34 @@ def test_find_hints_at_the_nearest_name_when_reference_has_a_typo() -> None:
     assert caught.value.hint == "did you mean engineer-task1?"
 
 
+def test_find_checks_only_the_sessions_that_the_reference_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = [replace(session(f"{n:08x}"), friendly_name=f"engineer-task{n}") for n in range(1000)]
+    tree, checked = session_tree(*sessions), list[str]()
+
+    def visible(caller_session: Session | None, target: Session) -> bool:
+        checked.append(target.id)
+        return True
+
+    monkeypatch.setattr("sm.sessions.tree.visible", visible)
+    for reference in ("00000007", "engineer-00000007", "engineer-task7", "task7", "0000000a"):
+        tree.find(None, reference)
+    assert len(checked) <= 10
+
+
+def test_hint_for_a_typo_compares_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def close_matches(word: str, names: list[str], n: int) -> list[str]:
+        nonlocal compared
+        compared = len(names)
+        return []
+
+    monkeypatch.setattr("sm.sessions.tree.get_close_matches", close_matches)
+    with pytest.raises(NotFound):
+        session_tree(*(session(f"{n:08x}") for n in range(5000))).find(None, "no-such-session")
+    assert 0 < compared <= 600
+
+
 DESCRIBED = replace(
     session("1a2b3c4d", status=Status.COMPLETED),
     name="engineer-1a2b3c4d",

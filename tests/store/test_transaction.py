@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 import sm
-from sm.core.models import OPERATOR, RequestKey
-from sm.core.states import EventType
+from sm.core.lifecycle import Decision
+from sm.core.models import OPERATOR, Exit, RequestKey, Signal
+from sm.core.session_index import is_unfinished
+from sm.core.states import EventType, SignalKind
+from sm.core.statuses import Status
 from sm.errors import IllegalState, InternalError, StorageFull
 from sm.store import Store, Transaction, durable
 from sm.store.batch import WriteTurn
@@ -17,6 +20,7 @@ from tests.samples import AT, LAUNCH, session
 
 SESSION = session("aaaa1111")
 KEY = RequestKey("k", "print")
+DIED = Decision(Status.SPAWNED, Status.ERROR, None, Signal(SignalKind.CRASHED, "test", "it died", AT))
 
 
 @pytest.fixture
@@ -386,3 +390,28 @@ def test_outside_waits_finds_await_that_is_not_on_the_transaction(line: str, fou
     function = f"async def change(tx, session):\n    {line}\n"
     assert bool(outside_waits(body)) is found
     assert bool(outside_waits(function)) is found
+
+
+async def test_unfinished_sessions_are_those_of_a_scan_in_every_transaction_of_a_commit(store: Store) -> None:
+    """Each transaction changes a session, and sees the changes of those before it in the same commit."""
+    async with store.transaction() as tx:
+        for number in range(4):
+            await tx.insert(session(f"bbbb000{number}"), LAUNCH, None)
+
+    async def change(number: int) -> None:
+        async with store.transaction() as tx:
+            check(tx)
+            current = tx.session(f"bbbb000{number}")
+            if number == 0:
+                await tx.remove(current)
+            else:
+                await tx.apply(current, DIED, exit=Exit(1))
+            if number == 3:
+                await tx.insert(session("cccc0000"), LAUNCH, None)
+            check(tx)
+
+    def check(tx: Transaction) -> None:
+        assert tx.unfinished_sessions() == [s for s in tx.all_sessions() if is_unfinished(s)]
+
+    await asyncio.gather(*map(change, range(4)))
+    assert sorted(store.index.unfinished) == [SESSION.id, "cccc0000"]

@@ -347,6 +347,7 @@ class SummaryView(TypedDict):
 class OutputView(TypedDict):
     session_id: str
     lines: list[str]
+    archived: Annotated[bool, doc("The terminal is closed: these lines were saved before.")]
 
 
 class AttachView(TypedDict):

@@ -11,10 +11,11 @@ import hmac
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from sm.core.lifecycle import is_live
 from sm.core.models import OPERATOR, Caller, Session, digest
+from sm.core.session_index import SessionIndex
 from sm.core.states import CallerKind, TrustLevel
 from sm.errors import NotPermitted, TerminalError, Unauthenticated
 from sm.linux.processes import ancestry, environ_value, identify, is_alive, tty_of
@@ -40,9 +41,9 @@ class Identity:
     """Identifies peers. `tty_owner` finds the session of a watched pane's tty without a call to tmux."""
 
     def __init__(
-        self, sessions: Mapping[str, Session], terminals: Lifecycle, tty_owner: Callable[[str], str | None]
+        self, index: SessionIndex, terminals: Lifecycle, tty_owner: Callable[[str], str | None]
     ) -> None:
-        self._sessions = sessions
+        self._index = index
         self._terminals = terminals
         self._tty_owner = tty_owner
 
@@ -72,7 +73,7 @@ class Identity:
             log.warning("refused a caller with two identities")
             raise NotPermitted(f"the calling process belongs to two sessions: {claims}")
         session_id = named.pop()
-        if session_id not in self._sessions:
+        if session_id not in self._index.sessions:
             raise NotPermitted(
                 f"the calling session {session_id} is unknown to this daemon",
                 "unset SM_SESSION_ID, or set SM_SOCKET to the socket of its daemon",
@@ -81,7 +82,9 @@ class Identity:
 
     def _by_ancestry(self, pid: int) -> str | None:
         agents = {
-            s.process.pid: s for s in self._sessions.values() if s.process is not None and s.exit is None
+            s.process.pid: s
+            for s in self._index.unfinished.values()
+            if s.process is not None and s.exit is None
         }
         for ancestor in ancestry(pid):
             session = agents.get(ancestor)
@@ -94,7 +97,7 @@ class Identity:
         if tty is None:
             return None
         known = self._tty_owner(tty)
-        if known is not None or not self._sessions:
+        if known is not None or not self._index.sessions:
             return known
         try:
             async with asyncio.timeout(_ASK_WITHIN_S):

@@ -171,6 +171,15 @@ class Claude(Section):
     """Prices that differ from the public ones, by a prefix of the model's full name."""
 
 
+class KeepTerminals(Section):
+    """A terminal that a person looks at, and one whose output could not be saved, stays open."""
+
+    last: int = Field(default=50, ge=0, le=10_000)
+    """How many terminals of ended sessions stay open: those that ended last."""
+    hours: float = Field(default=24, ge=0, le=87_600, allow_inf_nan=False)
+    """How many hours a terminal stays open after its process has ended."""
+
+
 class Cleanup(Section):
     auto_kill_on_complete: bool = False
     """End the process of a session that has reported its completion."""
@@ -179,7 +188,9 @@ class Cleanup(Section):
     archive_path: AbsolutePath | None = None
     """Absolute path of a directory. null: archives/ in the state directory."""
     close_tmux_session: bool = False
-    """Remove the terminal of a session whose process has ended."""
+    """Remove the terminal of a session as soon as its process has ended, regardless of keep_terminals."""
+    keep_terminals: KeepTerminals = KeepTerminals()
+    """When the terminals of ended sessions are removed. `sm output` then shows the output saved in archive_path."""
 
 
 class Notifications(Section):

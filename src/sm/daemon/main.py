@@ -139,6 +139,7 @@ async def run(
                 "timers": parts.timers.run(),
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
+                "cleanup": parts.cleanup.run(),
                 "upkeep": upkeep(paths, store, parts.reports, parts.observer),
                 "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),

@@ -25,6 +25,7 @@ from sm.server import ApiServer
 from sm.services import DaemonInfo, Reads, Services, Sessions, Waits
 from sm.sessions.adopt import Adoptions
 from sm.sessions.archive import Records
+from sm.sessions.cleanup import TerminalCleanup
 from sm.sessions.interrupt import Interrupts
 from sm.sessions.kill import Kills
 from sm.sessions.manager import Manager
@@ -100,7 +101,9 @@ class DaemonParts:
         self.reports = reports = Reports(store, manager)
         restorer = Restorer(store, manager, spawner, planner, sandbox, terminals)
         self.waiting = waiting = WaitingSessions(store, manager)
-        archives = Archives(config.child_agents.cleanup.archive_path or paths.archives, terminals)
+        cleanup = config.child_agents.cleanup
+        archives = Archives(cleanup.archive_path or paths.archives, terminals)
+        self.cleanup = TerminalCleanup(cleanup, store, manager, terminals, archives)
 
         usage = UsageMeter(store, config, now)
         every_s, off = config.child_agents.progress.snapshot_interval, config.daemon.ignore_evidence
@@ -133,13 +136,13 @@ class DaemonParts:
             dialogs=dialogs,
             messages=messages,
             waits=Waits(store, manager, messages, requests, waiting, timers),
-            monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals),
+            monitor=Monitor(config, store, manager, observer, watcher, usage, summary, terminals, archives),
             terminals=terminals,
             store=Reads(store),
             daemon=DaemonInfo(paths.socket, started_s, loaded.warnings, stopping),
         )
         self.server = ApiServer(services, audit.record)
-        self.identity = Identity(store.sessions, terminals, watcher.tty_owner)
+        self.identity = Identity(store.index, terminals, watcher.tty_owner)
         self.agent_sockets = AgentSockets(paths, store, agent_bounds, accept_any_peer, self.server.agent_app)
         self.outbox = Outbox(
             store,

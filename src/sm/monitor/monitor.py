@@ -10,14 +10,16 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.timestamps import iso, later
 from sm.core.usage import ToolUse, Usage
-from sm.errors import TerminalError
+from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
 from sm.monitor.progress import Measurements, TokenCounts, context_percent, report, without_words
 from sm.monitor.summary import Act, Summary, SummaryResult
 from sm.monitor.usage import UsageMeter
+from sm.sessions.cleanup import started_s
 from sm.sessions.manager import Manager
 from sm.store import Store
+from sm.terminals.archives import Archives
 from sm.terminals.base import Screen
 
 _SUMMARY_ACTIONS = 60
@@ -41,6 +43,14 @@ class Glance:
     """The agent's last words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The last lines of a terminal. `archived`: the terminal is closed, and its output was saved before."""
+
+    lines: list[str]
+    archived: bool
+
+
 @dataclass(eq=False)
 class Monitor:
     """Shows agents. Callers first check permissions with `Sessions.find` and `Sessions.may_read`."""
@@ -53,6 +63,7 @@ class Monitor:
     _usage: UsageMeter
     _summary: Summary
     _terminals: Screen
+    _archives: Archives
 
     def __post_init__(self) -> None:
         observer = self._observer
@@ -76,11 +87,26 @@ class Monitor:
         """True if no source confirms the session's status."""
         return session_id in self._watcher.unverified or self._observer.is_stale(session_id)
 
-    async def last_output(self, session: Session) -> list[str]:
-        """The last lines of the session's terminal; none if the terminal is gone."""
+    async def output(self, session: Session, lines: int) -> Output:
+        """The last lines of the session's terminal, or of its saved output once the terminal is closed.
+
+        Raises NoTerminal or NoServer when both are gone, and TerminalUnreachable.
+        """
         try:
-            return await self._terminals.capture(session.terminal, _LAST_LINES)
-        except TerminalError:
+            return Output(await self._terminals.capture(session.terminal, lines), archived=False)
+        except (NoTerminal, NoServer):
+            if session.exit is None:
+                raise
+            saved = await self._archives.read(session.id, lines, started_s(session))
+            if saved is None:
+                raise
+            return Output(saved, archived=True)
+
+    async def last_output(self, session: Session) -> list[str]:
+        """As `output`, a few lines; none if they are gone."""
+        try:
+            return (await self.output(session, _LAST_LINES)).lines
+        except ExternalError:
             return []
 
     async def actions(self, session: Session, count: int) -> list[Act]:

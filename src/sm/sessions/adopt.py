@@ -94,7 +94,10 @@ class Adoptions:
             starting = [
                 e.payload.get("adopt") for e in tx.mail.open.effects.values() if e.kind == EffectKind.START
             ]
-            if any(s.process == process and s.exit is None for s in tx.all_sessions()) or adopted in starting:
+            if (
+                any(s.process == process and s.exit is None for s in tx.unfinished_sessions())
+                or adopted in starting
+            ):
                 raise IllegalState(
                     f"process {process.pid} in pane {pane.pane_id} already belongs to a session",
                     "list sessions: sm all",

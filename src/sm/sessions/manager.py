@@ -51,7 +51,7 @@ class Manager:
 
     @property
     def tree(self) -> SessionTree:
-        return SessionTree(self._store.sessions)
+        return SessionTree(self._store.sessions, self._store.index)
 
     def caller_session(self, caller: Caller) -> Session | None:
         """The calling session; None for the operator. Raises NotPermitted for a removed session."""

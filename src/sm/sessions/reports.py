@@ -61,7 +61,8 @@ class Reports:
                 tx.remember(session.id)
         if not is_ended(done.status):
             return SessionResult(done)
-        live = [s for s in self._manager.tree.children(session.id) if is_live(s.status)]
+        unfinished = self._store.index.unfinished.values()
+        live = [s for s in unfinished if s.parent_id == session.id and is_live(s.status)]
         warning = f"{len(live)} {'child is' if len(live) == 1 else 'children are'} still live: "
         return SessionResult(done, (warning + ", ".join(s.display_name for s in live),) if live else ())
 

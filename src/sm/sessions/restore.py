@@ -180,7 +180,7 @@ class Restorer:
         _check(session)
         if tx.has_open(EffectKind.KILL, session_id):  # the kill would end the new process too
             raise IllegalState(f"session {session_id} is being killed", "try again in a moment")
-        others = (s for s in tx.all_sessions() if s.id != session_id and is_live(s.status))
+        others = (s for s in tx.unfinished_sessions() if s.id != session_id and is_live(s.status))
         name = session.friendly_name
         if name is not None and any(s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", f"sm kill {name}")

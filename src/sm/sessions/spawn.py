@@ -144,8 +144,8 @@ class Spawner:
                 f"workspace {place.slug} is deleted: no session can start in it",
                 f"recreate the workspace: sm workspace create {place.slug} --working-dir PATH",
             )
-        name = session.friendly_name
-        if name is not None and any(is_live(s.status) and s.friendly_name == name for s in tx.all_sessions()):
+        name, others = session.friendly_name, tx.unfinished_sessions()
+        if name is not None and any(is_live(s.status) and s.friendly_name == name for s in others):
             raise NameTaken(f"name {name} is already used by a live session", "choose another --name")
         # Not the time of planning: the rate limit compares creation times, and plans take different times.
         at = tx.now

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
+from sm.core.session_index import SessionIndex, short_name
 from sm.core.text import folded
 from sm.errors import NotFound
 from sm.policy.access import Relation, relation, visible
@@ -12,6 +13,8 @@ from sm.policy.access import Relation, relation, visible
 _PREFIX_MIN = 4
 _WORD_MAX = 200
 """Longer than any name. A search for names similar to a longer text could take seconds."""
+_SIMILAR_MAX = 200
+"""The newest sessions whose names are compared with a wrong name: each comparison takes up to 0.1 ms."""
 
 
 def matches(session: Session, words: str) -> bool:
@@ -25,10 +28,11 @@ def matches(session: Session, words: str) -> bool:
 
 
 class SessionTree:
-    """The tree of all sessions, including archived ones."""
+    """The tree of all sessions, including archived ones. `index`: of the same sessions, for `find`."""
 
-    def __init__(self, sessions: Mapping[str, Session]) -> None:
+    def __init__(self, sessions: Mapping[str, Session], index: SessionIndex | None = None) -> None:
         self._sessions = sessions
+        self._index = index
 
     def children(self, parent_id: str | None) -> list[Session]:
         return [s for s in self._sessions.values() if s.parent_id == parent_id]
@@ -69,10 +73,11 @@ class SessionTree:
         word = reference.lower()
         if len(word) > _WORD_MAX:
             raise NotFound(f"no such session: {folded(reference[:_WORD_MAX], 80)}", "list sessions: sm all")
-        candidates = [s for s in self._sessions.values() if visible(caller_session, s)]
         by_id = self._sessions.get(word)
         if by_id is not None and visible(caller_session, by_id):
             return by_id
+        index = self._index or SessionIndex(self._sessions.values())
+        candidates = [s for s in index.named(word) if visible(caller_session, s)]
         # A name is unique for ever, but any caller may choose the same text as a friendly name.
         named = [s for s in candidates if s.name == word]
         if not named:
@@ -80,10 +85,11 @@ class SessionTree:
             named = [s for s in friendly if is_live(s.status)] or friendly
         if named:
             return named[-1]
-        short = [s for s in candidates if s.friendly_name == f"{s.agent_type.lower()}-{word}"]
+        short = [s for s in candidates if short_name(s) == word]
         if short:
             return _newest(reference, [s for s in short if is_live(s.status)] or short)
-        prefixed = [s for s in candidates if s.id.startswith(word)] if len(word) >= _PREFIX_MIN else []
+        beginning = index.with_prefix(word) if len(word) >= _PREFIX_MIN else iter(())
+        prefixed = [s for s in beginning if visible(caller_session, s)]
         if len(prefixed) == 1:
             return prefixed[0]
         if prefixed:
@@ -91,7 +97,8 @@ class SessionTree:
                 f"ambiguous session id {reference}: {len(prefixed)} sessions match",
                 f"use a longer prefix of one of: {', '.join(s.id for s in prefixed[:5])}",
             )
-        names = [name for s in candidates for name in (s.id, s.name, s.friendly_name) if name]
+        newest = [s for s in self._sessions.values() if visible(caller_session, s)][-_SIMILAR_MAX:]
+        names = [name for s in newest for name in (s.id, s.name, s.friendly_name) if name]
         near = get_close_matches(word, names, n=1)
         raise NotFound(
             f"no such session: {folded(reference, 80)}",

@@ -126,7 +126,7 @@ class Workspaces:
             if tx.replayed is not None:
                 return now
             _refuse_deleted(now)
-            living = [s.id for s in tx.all_sessions() if s.workspace == slug and s.exit is None]
+            living = [s.id for s in tx.unfinished_sessions() if s.workspace == slug and s.exit is None]
             if living:
                 raise IllegalState(
                     f"workspace {slug} has {len(living)} sessions whose processes still run",

@@ -96,7 +96,7 @@ class Endings:
         if self._on_parent_end == "keep":
             return
         reason = f"the parent {session.id} has ended"
-        for child in [s for s in tx.all_sessions() if s.parent_id == session.id and s.exit is None]:
+        for child in [s for s in tx.unfinished_sessions() if s.parent_id == session.id and s.exit is None]:
             if self._on_parent_end == "adopt":
                 await set_parent(tx, child, notice_recipient(tx, session), at, reason)
             elif is_live(child.status):

@@ -76,7 +76,8 @@ class Notices:
         else:
             wanted = self._settings.notify_parent_on_idle and signal.source != WAITS_FOR_SESSIONS
         # A session with live children waits for them: nobody need act.
-        return wanted and not any(s.parent_id == session.id and is_live(s.status) for s in tx.all_sessions())
+        others = tx.unfinished_sessions() if wanted else ()
+        return wanted and not any(s.parent_id == session.id and is_live(s.status) for s in others)
 
     def _is_enabled(self, status: Status) -> bool:
         settings = self._settings

@@ -28,7 +28,7 @@ class Quota:
         self._bounds = bounds
 
     async def check_spawn(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        counts = count_sessions(tx.all_sessions(), session.parent_id, session.workspace)
+        counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             # Permanent limits come before the rate limit, which a caller may retry.
@@ -41,7 +41,7 @@ class Quota:
             _check(spawn_rate_error(parent.id, since_s, interval_s))
 
     def check_restore(self, tx: Transaction, caller: Caller, session: Session) -> None:
-        counts = count_sessions(tx.all_sessions(), session.parent_id, session.workspace)
+        counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
         parent = _binding(tx, caller, session.parent_id)
         if parent is not None:
             self._check_place(parent.id, counts.children, 0)

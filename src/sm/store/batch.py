@@ -78,9 +78,9 @@ class Changes:
     events: list[Event] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
-    def apply_to(self, committed: dict[str, Session]) -> Mapping[str, Session]:
-        """The sessions that the next transaction of the batch sees."""
-        before = committed | self.sessions if self.sessions else committed
+    def apply_to(self, committed: Mapping[str, Session]) -> Mapping[str, Session]:
+        """The committed sessions, some or all, as the next transaction of the batch sees them; plus changed ones."""
+        before = {**committed, **self.sessions} if self.sessions else committed
         return {key: s for key, s in before.items() if key not in self.removed} if self.removed else before
 
     def add(self, tx: Transaction) -> None:

@@ -19,6 +19,7 @@ import aiosqlite
 from sm.core.backoff import Backoff
 from sm.core.effects import Effect
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.session_index import SessionIndex
 from sm.core.timestamps import iso
 from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
@@ -81,7 +82,8 @@ class Store:
         self._writing = asyncio.Lock()
         self._committed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-        self._sessions: dict[str, Session] = {}
+        self.index = SessionIndex()
+        """The sessions as committed."""
         self._by_token: dict[str, str] = {}
         self._workspaces: Mapping[str, Workspace] = {}
         self._read = functools.partial(rows, reader)
@@ -245,7 +247,8 @@ class Store:
             self._writer,
             SHARED if shared else ALONE,
             self._now(),
-            changes.apply_to(self._sessions),
+            changes.apply_to(self.index.sessions),
+            changes.apply_to(self.index.unfinished),
             changes.workspaces,
             changes.open,
             self.mail.numbers,
@@ -272,7 +275,7 @@ class Store:
             self._put(session)
         self._workspaces = changes.workspaces
         for session_id in changes.removed:
-            gone = self._sessions.pop(session_id, None)
+            gone = self.index.remove(session_id)
             if gone is not None:
                 self._by_token.pop(gone.token_hash or "", None)
         self.mail.open = changes.open
@@ -285,8 +288,8 @@ class Store:
     # Reading
 
     def _put(self, session: Session) -> None:
-        before = self._sessions.get(session.id)
-        self._sessions[session.id] = session
+        before = self.index.sessions.get(session.id)
+        self.index.put(session)
         if before is None or before.token_hash != session.token_hash:
             if before is not None:
                 self._by_token.pop(before.token_hash or "", None)
@@ -295,12 +298,12 @@ class Store:
 
     def session_of_token(self, token_hash: str) -> Session | None:
         """The session, live or ended, that owns the token with this hash, as committed."""
-        return self._sessions.get(self._by_token.get(token_hash, ""))
+        return self.index.sessions.get(self._by_token.get(token_hash, ""))
 
     @property
     def sessions(self) -> Mapping[str, Session]:
         """Every session by id, oldest first, as committed."""
-        return self._sessions
+        return self.index.sessions
 
     @property
     def workspaces(self) -> Mapping[str, Workspace]:

@@ -12,6 +12,7 @@ import aiosqlite
 from sm.core.effects import Effect, EffectKind
 from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.models import Caller, Checkpoint, Event, Launch, RequestKey, Session, Workspace
+from sm.core.session_index import is_unfinished
 from sm.core.states import EventType
 from sm.errors import IllegalState, InternalError, NotFound, SmError
 from sm.store.connection import Script, Statement
@@ -58,6 +59,7 @@ class Transaction:
         scope: Scope,
         now: str,
         sessions: Mapping[str, Session],
+        unfinished: Mapping[str, Session],
         workspaces: Mapping[str, Workspace],
         open: Open,
         numbers: Counter[str],
@@ -69,6 +71,7 @@ class Transaction:
         self._script: asyncio.Task[aiosqlite.Cursor] | None = None
         self._failure: Exception | None = None
         self._committed = sessions
+        self._unfinished = unfinished
         self._workspaces = workspaces
         self._key = IdempotencyKey(None, None)
         self.now = now
@@ -156,6 +159,12 @@ class Transaction:
         changed = [self.sessions.get(s.id, s) for s in self._committed.values()]
         new = [s for s in self.sessions.values() if s.id not in self._committed]
         return [s for s in (*changed, *new) if s.id not in self.removed]
+
+    def unfinished_sessions(self) -> list[Session]:
+        """The sessions that are live or whose process runs, oldest first, without a scan of the ended ones."""
+        known = {**self._unfinished, **self.sessions}
+        unfinished = [s for s in known.values() if is_unfinished(s) and s.id not in self.removed]
+        return sorted(unfinished, key=lambda s: (s.created_at, s.id))
 
     def workspace(self, slug: str) -> Workspace | None:
         """The workspace, also if it is deleted."""

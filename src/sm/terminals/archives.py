@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+from collections import deque
 from contextlib import suppress
 
+from sm.errors import ExternalError
 from sm.terminals.base import Screen
 
 _LINES_MAX = 50_000
+_CLOCK_STEP_S = 0.1
+"""The times of files come from a coarser clock than other times, and may be a few milliseconds behind."""
 
 
 class Archives:
@@ -26,9 +30,36 @@ class Archives:
             return f"its output could not be saved in {self._directory}: {error.strerror}"
         return None
 
+    async def is_kept(self, session_id: str, since_s: float) -> bool:
+        """True if the output was saved after `since_s` (seconds since the epoch): a restore makes it outdated."""
+        return await asyncio.to_thread(_is_newer, self.path(session_id), since_s)
+
+    async def read(self, session_id: str, lines: int, since_s: float) -> list[str] | None:
+        """The last `lines` saved lines; None unless `is_kept`. Raises ExternalError for an unreadable file."""
+        try:
+            return await asyncio.to_thread(_read, self.path(session_id), lines, since_s)
+        except OSError as error:
+            raise ExternalError(
+                f"cannot read the saved output of session {session_id}: {error.strerror}"
+            ) from None
+
     async def remove(self, session_id: str) -> None:
         with suppress(OSError):
             os.unlink(self.path(session_id))
+
+
+def _is_newer(path: str, since_s: float) -> bool:
+    try:
+        return os.stat(path).st_mtime >= since_s - _CLOCK_STEP_S
+    except OSError:
+        return False
+
+
+def _read(path: str, lines: int, since_s: float) -> list[str] | None:
+    if not _is_newer(path, since_s):
+        return None
+    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+        return [line.removesuffix("\n") for line in deque(file, lines)]
 
 
 def _write(directory: str, path: str, lines: list[str]) -> None:

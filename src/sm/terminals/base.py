@@ -25,6 +25,10 @@ class Pane:
     foreign: bool = False
     """The agent was adopted, and the pane's first process is a person's shell, which `sm` must not end."""
     server_pid: int = 0
+    dead_since_s: int | None = None
+    """The end of the pane's first process, in seconds since the epoch. None while it runs, and with tmux 3.2."""
+    viewed: bool = False
+    """A person looks at it now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,17 @@ async def test_open_returns_the_ended_terminal_when_its_process_has_ended(termin
     assert (again.pid, again.dead, again.exit) == (pane.pid, True, Exit(4))
 
 
+async def test_snapshot_knows_since_when_a_process_has_ended(terminals: Terminals) -> None:
+    before = int(time.time())
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    assert pane.dead_since_s is None
+    os.kill(pane.pid, signal.SIGKILL)
+    await gone(pane.pid)
+    await terminals.exit_status(pane)
+    since_s = (await terminals.snapshot())[ID].dead_since_s
+    assert since_s is None or before <= since_s <= time.time()  # None: tmux 3.2
+
+
 async def test_open_and_close_leave_a_foreign_session_alone_when_it_has_the_same_name(
     terminals: Terminals, world: World
 ) -> None:

@@ -62,7 +62,8 @@ async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Termi
     )
     try:
         await until(lambda: NAME in "".join(world.tmux("list-clients", "-F", "#{session_name}\n")))
-        assert (await terminals.snapshot())[ID].pid == pane.pid
+        shown = (await terminals.snapshot())[ID]
+        assert (shown.pid, pane.viewed, shown.viewed) == (pane.pid, False, True)
     finally:
         world.run("detach-client", "-s", f"={NAME}")
         os.close(master)

@@ -14,6 +14,7 @@ from sm.core.models import RequestKey
 from sm.core.observation import Source
 from sm.core.text import folded
 from sm.core.timestamps import iso
+from sm.errors import NoTerminal
 from sm.monitor.evidence import Ledger
 from sm.policy.access import Action
 from sm.providers import LOCATION_VARIABLES
@@ -75,17 +76,25 @@ async def agent_types(request: ApiRequest, query: AgentTypesQuery) -> answers.Ag
 
 @routes.route("GET", "/v1/sessions/{ref}/output", agents=True)
 async def output(request: ApiRequest, query: OutputQuery) -> answers.OutputView:
-    """Show the last lines of a session's terminal."""
+    """Show the last lines of a session's terminal, or of its saved output once the terminal is closed."""
     session = request.session(Action.READ)
-    lines = await request.services.terminals.capture(session.terminal, query.lines)
-    return {"session_id": session.id, "lines": lines}
+    shown = await request.services.monitor.output(session, query.lines)
+    return {"session_id": session.id, "lines": shown.lines, "archived": shown.archived}
 
 
 @routes.route("GET", "/v1/sessions/{ref}/attach", agents=False)
 async def attach(request: ApiRequest) -> answers.AttachView:
     """Show the command that attaches a person's terminal to a session."""
     terminals, session = request.services.terminals, request.session(Action.ATTACH)
-    await terminals.capture(session.terminal, 1)  # raises NoTerminal for a terminal that is gone
+    try:
+        await terminals.capture(session.terminal, 1)
+    except NoTerminal:
+        if session.exit is None:
+            raise
+        raise NoTerminal(
+            f"the terminal of session {session.id} is closed, because the session has ended",
+            f"show its last output: sm output {session.id}; or start it again: sm restore {session.id}",
+        ) from None
     return {"session_id": session.id, "argv": list(terminals.attach_command(session.terminal))}
 
 

@@ -21,7 +21,7 @@ DEAD_NOTE_3_2 = "Pane is dead ("
 # `x` keeps a field from being empty. The session's name comes last: it may hold spaces.
 ROW = (
     "#{pid} #{pane_id} #{pane_pid} #{pane_tty} x#{pane_dead} x#{pane_dead_status} x#{pane_dead_signal}"
-    " #{window_activity} x#{@sm_adopted} #{session_name}"
+    " #{window_activity} x#{@sm_adopted} x#{pane_dead_time} #{window_active_clients} #{session_name}"
 )
 
 
@@ -69,9 +69,9 @@ def rows(lines: Sequence[str]) -> list[Row]:
 
 def row(line: str) -> Row:
     """One line of `TAG ROW`. Raises ValueError."""
-    _, session_id, name, server, pane_id, pid, tty, dead, status, killer, activity, adopted, session_name = (
-        line.split(" ", 12)
-    )
+    fields = line.split(" ", 14)
+    _, session_id, name, server, pane_id, pid, tty, dead, status, killer, activity = fields[:11]
+    adopted, died, viewers, session_name = fields[11:]
     ended = Exit(_number(status), _number(killer)) if dead == "x1" else None
     pane = Pane(
         session_id=session_id,
@@ -84,6 +84,8 @@ def row(line: str) -> Row:
         activity_s=int(activity),
         foreign=adopted == f"x{FOREIGN}",
         server_pid=int(server),
+        dead_since_s=_number(died) if ended is not None else None,
+        viewed=viewers != "0",
     )
     return Row(pane, session_name, adopted != "x")
 

@@ -1,0 +1,90 @@
+"""All sessions by id, with indexes, so that a daemon with thousands of ended sessions stays as fast as a new one."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+
+from sm.core.lifecycle import is_live
+from sm.core.models import Session
+
+
+def is_unfinished(session: Session) -> bool:
+    """True while the session is live or its process runs. Only `sm restore` makes an ended session unfinished."""
+    return session.exit is None or is_live(session.status)
+
+
+class SessionIndex:
+    """Sessions by id, by name and by the start of their id, and the unfinished ones."""
+
+    def __init__(self, sessions: Iterable[Session] = ()) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._unfinished: dict[str, Session] = {}
+        self._by_word: dict[str, dict[str, None]] = {}
+        """The ids of the sessions that each word names, oldest first."""
+        self._ids: list[str] = []
+        """Every id, sorted."""
+        for session in sessions:
+            self.put(session)
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """Every session by id, oldest first."""
+        return self._sessions
+
+    @property
+    def unfinished(self) -> Mapping[str, Session]:
+        """The sessions by id for which `is_unfinished` holds, in no fixed order."""
+        return self._unfinished
+
+    def named(self, word: str) -> Iterator[Session]:
+        """The sessions with this name or friendly name (also without its agent type), oldest first."""
+        return (self._sessions[session_id] for session_id in self._by_word.get(word, ()))
+
+    def with_prefix(self, prefix: str) -> Iterator[Session]:
+        """The sessions whose id begins with `prefix`."""
+        for place in range(bisect_left(self._ids, prefix), len(self._ids)):
+            if not self._ids[place].startswith(prefix):
+                return
+            yield self._sessions[self._ids[place]]
+
+    def put(self, session: Session) -> None:
+        """Add the session, or replace the one with its id."""
+        before = self._sessions.get(session.id)
+        self._sessions[session.id] = session
+        if before is None:
+            insort(self._ids, session.id)
+        if before is None or before.friendly_name != session.friendly_name:
+            if before is not None:
+                self._forget_words(before)
+            for word in _words(session):
+                self._by_word.setdefault(word, {})[session.id] = None
+        if is_unfinished(session):
+            self._unfinished[session.id] = session
+        else:
+            self._unfinished.pop(session.id, None)
+
+    def remove(self, session_id: str) -> Session | None:
+        """Remove and return the session; None if there is none."""
+        gone = self._sessions.pop(session_id, None)
+        if gone is not None:
+            self._unfinished.pop(session_id, None)
+            self._forget_words(gone)
+            del self._ids[bisect_left(self._ids, session_id)]
+        return gone
+
+    def _forget_words(self, session: Session) -> None:
+        for word in _words(session):
+            ids = self._by_word[word]
+            del ids[session.id]
+            if not ids:
+                del self._by_word[word]
+
+
+def short_name(session: Session) -> str | None:
+    """The friendly name without the agent type, if the friendly name begins with the agent type."""
+    prefix = f"{session.agent_type.lower()}-"
+    name = session.friendly_name
+    return None if name is None or not name.startswith(prefix) else name.removeprefix(prefix)
+
+
+def _words(session: Session) -> set[str]:
+    return {word for word in (session.name, session.friendly_name, short_name(session)) if word}
