@@ -87,9 +87,36 @@ def test_notice_is_sent_again_when_the_reader_never_confirmed_it(home: Instance)
 
     def is_sent_again() -> bool:
         messages = [m for m in home.json("log", parent["session_id"]) if child in m["text"]]
-        return [m["status"] for m in messages] == ["unconfirmed", "queued"]
+        if [m["status"] for m in messages] != ["unconfirmed", "queued"]:
+            return False
+        first, second = (m["text"] for m in messages)
+        assert second == f"(told again) {first}"
+        return True
 
     until(is_sent_again, "the notice is sent again", 60)
+
+
+def test_notice_is_told_once_when_the_daemon_dies_before_its_confirmation(home: Instance) -> None:
+    # The messages are longer than the buffer of the pipe: the reader confirms only when the test has read them.
+    script = "mkfifo out; until [ -e go ]; do sleep 0.05; done; sm inbox --take > out; echo $? > done; exec sleep 1000"
+    parent = home.spawn("Sh", script)["session_id"]
+    child = home.spawn("Sh", "exit 3", "--parent", parent)["session_id"]
+    until(lambda: any(child in m["text"] for m in home.json("log", parent)), "the notice")
+    for _ in range(2):
+        home.sm("send", parent, "x" * 40_000, "--no-wait")
+    (home.work / "go").touch()
+    with open(home.work / "out", encoding="utf-8") as output:
+        until(
+            lambda: {m["status"] for m in home.json("log", parent)} == {"delivering"},
+            "the messages are taken",
+        )
+        home.kill_daemon()
+        assert child in output.read()
+    until((home.work / "done").exists, "the reader has ended")
+    assert (home.work / "done").read_text() == "0\n"
+    messages = home.json("log", parent)  # starts the daemon
+    assert [m["status"] for m in messages] == ["submitted"] * 3
+    assert [child in m["text"] for m in messages] == [True, False, False]
 
 
 def test_parent_gets_the_notice_while_another_caller_waits_for_the_child(home: Instance) -> None:

@@ -353,6 +353,10 @@ def test_invalid_spool_files_are_removed_without_effect(instance: Instance) -> N
         {**value, "key": "k2", "body": {"message": "\x1b[201~"}},
         {**value, "key": "k3", "action": "note", "body": {"text": "two\nlines"}},
         {**value, "key": "k4", "action": "complete", "body": {"status": "killed"}},
+        *(
+            {**value, "action": "confirm", "body": {"message_ids": ids}}
+            for ids in (None, 5, "1", [None], ["1"], [True], [-1], [10**30], [1], [*range(1, 99)])
+        ),
     ]
     for number, content in enumerate(wrong, 100):
         name(number).write_text(json.dumps(content))

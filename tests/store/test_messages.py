@@ -313,6 +313,21 @@ async def test_notice_is_reopened_for_new_recipient_when_its_message_is_lost(pat
         assert again.mail.open == store.mail.open
 
 
+async def test_reopened_notice_is_marked_once_when_it_is_reopened_twice(path: str, store: Store) -> None:
+    pending = notice(1)
+    await commit(store, lambda tx: tx.mail.add_notice(pending))
+    for number in (10, 11):
+        async with store.transaction() as tx:
+            tx.mail.add_message(message(number, sender="sm", recipient=PARENT.id), pending.text)
+            tx.mail.finish_notices(tx.mail.open.notices.values(), "sent", number)
+            await tx.mail.reopen_notices([number], PARENT.id, "again: ")
+    assert store.mail.open.notices == {
+        1: replace(pending, recipient=PARENT.id, text=f"again: {pending.text}")
+    }
+    async with await Store.open(path) as again:
+        assert again.mail.open == store.mail.open
+
+
 async def test_readdress_changes_the_recipient_of_a_notice(path: str, store: Store) -> None:
     await commit(store, lambda tx: tx.mail.add_notice(notice(1)))
     await done(store, lambda tx: tx.mail.readdress(notice(1), None))

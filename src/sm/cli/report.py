@@ -1,4 +1,4 @@
-"""Sends a session's own reports (`checkpoint`, `note`, `complete`), or spools them while no daemon runs."""
+"""Sends a session's own reports, or spools them while no daemon runs."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | Non
     """
     instance = Instance(os.environ)
     try:
-        answer = _post(instance, action, f"/v1/sessions/me/{path}", body)
+        answer = post_or_spool(instance, action, f"/v1/sessions/me/{path}", body, new_key())
     except (NotFound, DaemonUnavailable):
         # The daemon recognises an agent's process even without the variables, so the request had to come first.
         if instance.session_id is not None:
@@ -34,12 +34,14 @@ def send_report(action: str, path: str, body: Mapping[str, object]) -> Any | Non
     return answer
 
 
-def _post(instance: Instance, action: str, path: str, body: Mapping[str, object]) -> Any | None:
+def post_or_spool(
+    instance: Instance, action: str, path: str, body: Mapping[str, object], key: str
+) -> Any | None:
     """Post the report. Spools it before any wait, so that it survives a kill of this command.
 
-    Both copies have the same key, so the daemon counts the report once.
+    Both copies have the same key, so the daemon counts the report once. Returns None when the report stays in the
+    spool. Raises DaemonUnavailable outside a session, the daemon's refusals, and the errors of `spool.write`.
     """
-    key = new_key()
     try:
         return Client(instance.socket_path).post(path, body, key=key)
     except DaemonUnavailable as error:

@@ -9,6 +9,8 @@ from sm.core.states import EventType, MessageState, RequestKind, SignalKind, Tru
 from sm.core.statuses import Status
 from sm.core.text import folded, quoted
 
+TOLD_AGAIN = "(told again) "
+"""Prefix of a notice in a second message, because the recipient may have read the first one."""
 _QUESTIONS_SHOWN = 4
 _MOVES = {
     EventType.RUNNING: "is running",

@@ -119,7 +119,7 @@ async def run(
         with listen(paths.socket) as sock:
             await remove_strays(paths, store, parts.sandbox)
             # Reports first: a session wrote them before recovery finds its process gone.
-            await replay(paths.spool, store.sessions, parts.reports, parts.observer)
+            await replay(paths.spool, store.sessions, parts.reports, parts.messages, parts.observer)
             sessions = unverified_sessions(store)
             recovered = await recover(sessions, parts.manager, terminals, parts.watcher)
             later = None if recovered else recover_later(sessions, parts.manager, terminals, parts.watcher)
@@ -140,7 +140,7 @@ async def run(
                 "waiting": parts.waiting.run(),
                 "dialogs": parts.dialogs.run(),
                 "cleanup": parts.cleanup.run(),
-                "upkeep": upkeep(paths, store, parts.reports, parts.observer),
+                "upkeep": upkeep(paths, store, parts.reports, parts.messages, parts.observer),
                 "lock": _end_without(lock, paths),
                 "stop": stopping.wait(),
             }

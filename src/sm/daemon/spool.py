@@ -19,6 +19,7 @@ from sm.core.states import CallerKind
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull, UsageError
 from sm.linux.files import read_or_empty
+from sm.messaging import Messages
 from sm.monitor import Observer
 from sm.sessions.reports import Reports
 from sm.wire import SPOOL_MAX_BYTES
@@ -29,6 +30,7 @@ _NAME = re.compile(r"\d{1,20}-[0-9a-f]{1,32}\.json")
 _HALF = re.compile(rf"\.{_NAME.pattern}")
 """The temporary name of a report while its session writes it."""
 _HALF_FOR_S = 60.0
+_NUMBER_MAX = 2**53
 
 
 def _time(text: str) -> str:
@@ -52,7 +54,11 @@ class Report(BaseModel):
 
 
 async def replay(
-    directory: str, sessions: Mapping[str, Session], reports: Reports, observer: Observer
+    directory: str,
+    sessions: Mapping[str, Session],
+    reports: Reports,
+    messages: Messages,
+    observer: Observer,
 ) -> None:
     """Carry out and remove every spooled report, and log those that are refused or fail.
 
@@ -68,7 +74,7 @@ async def replay(
             )
         else:
             try:
-                await _carry_out(report, reports, observer)
+                await _carry_out(report, reports, messages, observer)
             except StorageFull as error:
                 # Nothing was written: this report and the rest stay for the next replay.
                 log.warning("postponed the spooled reports: %s", error.message)
@@ -82,7 +88,7 @@ async def replay(
         _remove(report.path, report.session_id)
 
 
-async def _carry_out(report: Report, reports: Reports, observer: Observer) -> None:
+async def _carry_out(report: Report, reports: Reports, messages: Messages, observer: Observer) -> None:
     caller = Caller(CallerKind.SESSION, report.session_id)
     body, at = report.body, report.emitted_at
     match report.action:
@@ -99,6 +105,8 @@ async def _carry_out(report: Report, reports: Reports, observer: Observer) -> No
             key = _key(report, "/v1/sessions/me/complete")
             status = str(body.get("status") or "completed")
             await reports.complete(caller, None if message is None else str(message), status, key, at)
+        case "confirm":
+            await messages.confirm(caller, _numbers(body.get("message_ids")))
         case "hook":
             payload = body.get("payload")
             if not isinstance(payload, dict):
@@ -108,6 +116,13 @@ async def _carry_out(report: Report, reports: Reports, observer: Observer) -> No
             log.warning(
                 "refused a spooled report with an unknown action", extra={"sm_session": report.session_id}
             )
+
+
+def _numbers(value: Any) -> list[int]:
+    """The ids of messages. Raises UsageError."""
+    if not isinstance(value, list) or not all(type(n) is int and 0 < n < _NUMBER_MAX for n in value):
+        raise UsageError("message_ids must be a list of numbers")
+    return value
 
 
 def _key(report: Report, path: str) -> RequestKey:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sm.core.timestamps import iso
 from sm.daemon.spool import replay
 from sm.errors import StorageFull
+from sm.messaging import Messages
 from sm.monitor import Observer
 from sm.paths import InstancePaths
 from sm.sessions.reports import Reports
@@ -22,14 +23,16 @@ _KEYS_KEPT = timedelta(days=7)
 _REPLAY_EVERY_S = 5.0
 
 
-async def upkeep(paths: InstancePaths, store: Store, reports: Reports, observer: Observer) -> None:
+async def upkeep(
+    paths: InstancePaths, store: Store, reports: Reports, messages: Messages, observer: Observer
+) -> None:
     """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
     next_log_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
-            await replay(paths.spool, store.sessions, reports, observer)
+            await replay(paths.spool, store.sessions, reports, messages, observer)
             if time.monotonic() < next_log_s:
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S

@@ -113,7 +113,7 @@ class DaemonParts:
         self.watcher = watcher = Watcher(store, manager, terminals, observer)
         composer = ComposerDriver(terminals, observer)
         self.dialogs = dialogs = Dialogs(store, manager, terminals)
-        messages = Messages(store, manager, dialogs)
+        self.messages = messages = Messages(store, manager, dialogs)
         receipts = DeliveryReceipts(store, manager)
         for listener in (receipts, composer, DialogListener(dialogs)):
             observer.register(listener)

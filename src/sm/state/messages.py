@@ -3,7 +3,7 @@
 from sm.core.messages import QUEUED_BY_AGENT, SM_ITSELF, Message
 from sm.core.models import Session
 from sm.core.states import EventType, MessageState
-from sm.core.wording import message_finished_event, sender_label
+from sm.core.wording import TOLD_AGAIN, message_finished_event, sender_label
 from sm.state.notices import Notices
 from sm.store import Transaction
 
@@ -42,7 +42,7 @@ async def finish(
         if state is MessageState.FAILED and session is not None:
             await notices.return_notices(tx, session, [message.id])
         else:
-            await tx.mail.reopen_notices([message.id], message.session_id)
+            await tx.mail.reopen_notices([message.id], message.session_id, TOLD_AGAIN)
     return after
 
 

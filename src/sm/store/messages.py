@@ -143,8 +143,10 @@ class MailWrites(MailLookup):
             )
         self.open = replace(self.open, notices=left)
 
-    async def reopen_notices(self, message_ids: Collection[int], recipient: str | None) -> None:
-        """Make the notices of these messages pending again, for `recipient`."""
+    async def reopen_notices(
+        self, message_ids: Collection[int], recipient: str | None, mark: str = ""
+    ) -> None:
+        """Make the notices of these messages pending again, for `recipient`, with `mark` before each text."""
         # Notices of a session that was removed in the meantime have no text.
         where = "message_id IN (SELECT value FROM json_each(?)) AND text <> ''"
         values = (encode_json(list(message_ids)),)
@@ -153,7 +155,11 @@ class MailWrites(MailLookup):
             f"UPDATE notices SET state = 'pending', message_id = NULL, recipient = ? WHERE {where}",  # noqa: S608
             (recipient, *values),
         )
-        notices = {**self.open.notices, **{n.id: replace(n, recipient=recipient) for n in reopened}}
+        pending = [replace(n, recipient=recipient, text=mark + n.text.removeprefix(mark)) for n in reopened]
+        for before, after in zip(reopened, pending, strict=True):
+            if after.text != before.text:
+                self._tx.write("UPDATE notices SET text = ? WHERE id = ?", (after.text, after.id))
+        notices = {**self.open.notices, **{n.id: n for n in pending}}
         self.open = replace(self.open, notices=dict(sorted(notices.items())))
 
     def readdress(self, notice: Notice, recipient: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Sm
+from tests.cli.conftest import SESSION, Sm
 from tests.cli.peer import HANG_UP, SILENCE, Peer, ReceivedRequest, answer, error
 from tests.cli.samples import message, session
 from tests.load import scaled
@@ -365,6 +365,35 @@ def test_inbox_take_exits_0_with_a_warning_when_confirmation_fails(agent: Sm, pe
     done = agent("inbox", "--take")
     assert done.out == "[sm] from operator, message 57\na\n"
     assert done.err == ("warning: could not confirm these messages to the daemon: the daemon is stopped\n")
+
+
+def test_inbox_take_spools_the_confirmation_when_daemon_is_away(agent: Sm, peer: Peer, state: Path) -> None:
+    def take(_: ReceivedRequest) -> bytes:
+        (state / "stopped").touch()  # an agent does not wait for a stopped daemon
+        return answer([letter(57, "a"), letter(58, "b")])
+
+    token = state / "token"
+    token.write_text("s3cret\n")
+    agent.environ["SM_TOKEN_FILE"] = str(token)
+    peer.script("POST /v1/inbox/take", take)
+    peer.script("POST /v1/inbox/confirm", HANG_UP)
+    assert agent("inbox", "--take").err == ""
+    (file,) = (state / "spool" / SESSION).iterdir()
+    kept = json.loads(file.read_text())
+    assert (kept["token"], kept["action"], kept["body"]) == ("s3cret", "confirm", {"message_ids": [57, 58]})
+
+
+@pytest.mark.parametrize("later", [answer([]), error("not_found", "no such message: 57", 404)])
+def test_inbox_take_leaves_nothing_in_the_spool_when_daemon_answers_later(
+    agent: Sm, peer: Peer, state: Path, later: bytes
+) -> None:
+    token = state / "token"
+    token.write_text("s3cret\n")
+    agent.environ["SM_TOKEN_FILE"] = str(token)
+    peer.script("POST /v1/inbox/take", answer([letter(57, "a")]))
+    peer.script("POST /v1/inbox/confirm", HANG_UP, later)
+    agent("inbox", "--take", code=0 if later == answer([]) else 3)
+    assert list((state / "spool" / SESSION).iterdir()) == []
 
 
 def test_inbox_take_retries_confirmation_with_the_same_key(agent: Sm, peer: Peer) -> None:

@@ -18,6 +18,7 @@ Examples:
 """
 
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -26,7 +27,9 @@ from sm.cli.display.text import JsonObject, plain_line
 from sm.cli.options import number_option, seconds_option
 from sm.cli.outage import until_answered
 from sm.client.http import Client, new_key
-from sm.errors import DaemonUnavailable, UsageError, WaitTimeout
+from sm.errors import DaemonUnavailable, LimitReached, StorageFull, UsageError, WaitTimeout
+
+_CONFIRM = "/v1/inbox/confirm"
 
 
 @click.command(help=__doc__)
@@ -55,12 +58,25 @@ def command(take: bool, wait: bool, timeout: float | None, limit: int, call: Cal
 
 def _confirm(call: Call, taken: list[JsonObject]) -> None:
     """Confirm the printed messages. The reader must act on them even without a confirmation."""
+    body, key = {"message_ids": [m["message_id"] for m in taken]}, new_key()
     try:
-        call.client.post("/v1/inbox/confirm", {"message_ids": [m["message_id"] for m in taken]})
+        if call.instance.session_id is None or not _confirm_as_session(call, body, key):
+            call.client.post(_CONFIRM, body, key=key)
     except DaemonUnavailable as error:
         from sm.cli.display.errors import print_warnings
 
         print_warnings([f"could not confirm these messages to the daemon: {error.message}"])
+
+
+def _confirm_as_session(call: Call, body: Mapping[str, object], key: str) -> bool:
+    """Confirm through the daemon or the spool. False if the spool accepts no report: then only a wait may help."""
+    from sm.cli.report import post_or_spool
+
+    try:
+        post_or_spool(call.instance, "confirm", _CONFIRM, body, key)
+    except (DaemonUnavailable, LimitReached, StorageFull):
+        return False
+    return True
 
 
 def _wait_for_messages(call: Call, limit: int, timeout_s: float | None) -> list[JsonObject]:
