@@ -143,6 +143,23 @@ def test_no_notice_is_sent_when_a_foreground_wait_reported_the_ending(home: Inst
     assert not any(first in m["text"] for m in home.json("inbox"))
 
 
+def test_operators_inbox_keeps_only_notices_that_still_apply(home: Instance) -> None:
+    home.spawn("Sh", "sm ask 'Which way?' > asked; exec sleep 1000")
+    removed, waited, kept = (home.spawn("Sh", f"exit {code}")["session_id"] for code in (5, 6, 7))
+
+    def inbox() -> str:
+        return "\n".join(message["text"] for message in home.json("inbox"))
+
+    until(lambda: all(words in inbox() for words in ("Which way?", removed, waited, kept)), "all notices")
+    home.sm("answer", "r1", "left")
+    home.sm("rm", removed)
+    home.sm("wait", waited, "--until", "ended")
+    (left,) = inbox().split("\n")
+    assert kept in left
+    assert home.json("status")["inbox"] == 1
+    assert home.json("status")["dead_letters"] == 0
+
+
 def test_ending_is_reported_to_the_parent_or_without_one_to_the_operator(home: Instance) -> None:
     grandparent = home.spawn("Parent")["session_id"]
     parent = home.spawn("Quiet", "--parent", grandparent)["session_id"]

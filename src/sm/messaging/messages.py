@@ -181,7 +181,10 @@ class Messages:
         """Drop the notice about an undelivered message: the answer has informed its sender."""
         occasion = f"message:{message.id}"
         undelivered = NoticeKind.UNDELIVERED
-        await self._manager.acknowledge(caller, lambda n: n.kind is undelivered and n.occasion == occasion)
+        session_ids = [] if message.session_id is None else [message.session_id]
+        await self._manager.acknowledge(
+            caller, session_ids, lambda n: n.kind is undelivered and n.occasion == occasion
+        )
 
     async def log(self, caller: Caller, session: Session | None, limit: int) -> list[tuple[Message, str]]:
         """The newest `limit` messages from and to a session that the caller may read, with their truncated texts.

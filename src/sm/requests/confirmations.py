@@ -95,7 +95,7 @@ class Confirmations:
             await self._store.wait_until(known, CONFIRMED_WITHIN_S)
         done = await self._store.mail.request(request.id)
         occasion = late_answer_occasion(done)  # the answer to the caller reports the same as the notice
-        await self._manager.acknowledge(caller, lambda n: n.occasion == occasion)
+        await self._manager.acknowledge(caller, [done.session_id], lambda n: n.occasion == occasion)
         return answered_by_caller(done, caller)
 
     async def expire(self) -> None:

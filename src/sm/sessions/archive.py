@@ -4,17 +4,20 @@ import asyncio
 import os
 from collections.abc import Collection
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 
 from sm.core.effects import EffectKind
 from sm.core.lifecycle import is_live
+from sm.core.messages import Notice
 from sm.core.models import Caller, RequestKey, Session, ancestors
-from sm.core.states import EventType, TrustLevel
+from sm.core.states import EventType, NoticeKind, TrustLevel
 from sm.core.wording import subject
 from sm.core.worktrees import do_overlap, is_within, repository_of
 from sm.errors import IllegalState, NotPermitted, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager
 from sm.state.endings import set_parent
+from sm.state.notices import withdraw
 from sm.store import Store, Transaction
 
 
@@ -83,6 +86,7 @@ class Records:
             for child in [s for s in tx.all_sessions() if s.parent_id == now.id]:
                 # Children keep their other ancestors (`on_parent_end: keep`).
                 await set_parent(tx, child, now.parent_id, tx.now, f"the parent {now.id} was removed")
+            await withdraw(tx, now.id, partial(_is_void_after_removal, caller))
             await tx.effect(EffectKind.REMOVE, now.id, {"terminal": now.terminal}, tx.now)
             await tx.remove(now)
             done = RemovedSession(now.id, now.effective_mode.value, now.worktree or "", now.branch or "")
@@ -148,6 +152,12 @@ class Records:
                 f"session {parent.id} cannot be the parent of session {session.id}, which has a higher trust level"
             )
         return parent.id
+
+
+def _is_void_after_removal(caller: Caller, notice: Notice) -> bool:
+    """True for a notice about a removed session that nobody needs. `caller` has removed the session."""
+    reports_loss = notice.kind in (NoticeKind.ENDING, NoticeKind.UNDELIVERED)
+    return notice.recipient == caller.session_id or not reports_loss
 
 
 def _worktree_use(removed: RemovedSession, living: Collection[str], writable: Collection[str]) -> WorktreeUse:

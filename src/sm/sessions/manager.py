@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.config import Config
-from sm.core.messages import Notice
+from sm.core.messages import SM_ITSELF, Notice
 from sm.core.models import Caller, Exit, Process, Session, Signal
 from sm.core.states import EventType, NoticeKind
 from sm.core.wording import subject
@@ -13,10 +13,10 @@ from sm.policy.access import Action, Relation, may, may_at_all
 from sm.providers.base import Provider
 from sm.sessions.tree import SessionTree
 from sm.state.endings import Endings, LossCause
-from sm.state.notices import Notices
+from sm.state.notices import Notices, withdraw
 from sm.state.quota import Quota
 from sm.state.sessions import is_process_of, move
-from sm.store import Effect, Open, Store
+from sm.store import Effect, Store
 from sm.store.audit import ALLOWED, REFUSED, Record
 
 
@@ -177,18 +177,24 @@ class Manager:
     # Notices whose content the caller already knows
 
     async def acknowledge_endings(self, caller: Caller, session_ids: Collection[str]) -> None:
-        """Close the caller's pending notices about the end of these sessions."""
-        await self.acknowledge(caller, lambda n: n.kind is NoticeKind.ENDING and n.session_id in session_ids)
+        """Close the caller's notices about the end of these sessions."""
+        await self.acknowledge(caller, session_ids, lambda n: n.kind is NoticeKind.ENDING)
 
-    async def acknowledge(self, caller: Caller, is_known: Callable[[Notice], bool]) -> None:
-        """Close the caller's pending notices whose content the caller knows from an answer."""
+    async def acknowledge(
+        self, caller: Caller, session_ids: Collection[str], is_known: Callable[[Notice], bool]
+    ) -> None:
+        """Close the caller's notices about these sessions whose content the caller knows from an answer."""
 
-        def known(open: Open) -> list[Notice]:
-            return [n for n in open.notices.values() if n.recipient == caller.session_id and is_known(n)]
+        def is_void(notice: Notice) -> bool:
+            return notice.recipient == caller.session_id and is_known(notice)
 
-        if known(self._store.mail.open):
+        mail = self._store.mail
+        pending = [n for n in mail.open.notices.values() if n.session_id in session_ids and is_void(n)]
+        queued = mail.queued().get(caller.session_id, ())
+        if pending or any(message.sender == SM_ITSELF for message in queued):
             async with self._store.transaction() as tx:
-                tx.mail.finish_notices(known(tx.mail.open), "heard")
+                for session_id in session_ids:
+                    await withdraw(tx, session_id, is_void, "heard")
 
     async def observe(self, session_id: str, signal: Signal) -> None:
         async with self._store.transaction() as tx:

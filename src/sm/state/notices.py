@@ -4,7 +4,8 @@ A notice goes up the tree, from child to parent; the notice of an undelivered me
 `messaging.timers` turns pending notices into messages.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sm.config import Config
@@ -13,7 +14,7 @@ from sm.core.lifecycle import Decision, is_ended, is_live
 from sm.core.messages import SM_ITSELF, Message, Notice
 from sm.core.models import Checkpoint, Session, Signal, ancestors
 from sm.core.requests import Request
-from sm.core.states import EventType, NoticeKind
+from sm.core.states import EventType, MessageState, NoticeKind
 from sm.core.statuses import Status
 from sm.core.wording import (
     checkpoint_notice,
@@ -39,6 +40,41 @@ def notice_recipient(tx: Transaction, session: Session) -> str | None:
 
 def late_answer_occasion(request: Request) -> str:
     return f"late-answer:{request.id}"
+
+
+def request_occasion(request: Request) -> str:
+    return f"request:{request.id}"
+
+
+async def withdraw(
+    tx: Transaction, session_id: str, is_void: Callable[[Notice], bool], state: str = "dropped"
+) -> None:
+    """Close notices about the session that no longer apply: pending ones, and those in queued messages.
+
+    A message that keeps other notices is replaced, because a delivery may have read its text already.
+    """
+    pending = [n for n in tx.mail.open.notices.values() if n.session_id == session_id and is_void(n)]
+    tx.mail.finish_notices(pending, state)
+    for message_id, notices in (await tx.mail.queued_notices(session_id)).items():
+        void = [n for n in notices if n.session_id == session_id and is_void(n)]
+        if void:
+            # Each notice is one line. The notices of a removed session have no text of their own.
+            lines = zip(notices, (await tx.mail.text(message_id)).split("\n"), strict=True)
+            kept = {notice: line for notice, line in lines if notice not in void}
+            tx.mail.finish_notices(void, state)
+            _replace_message(tx, tx.mail.open.messages[message_id], kept)
+
+
+def _replace_message(tx: Transaction, message: Message, kept: Mapping[Notice, str]) -> None:
+    """Close a queued message, and queue a new one with the notices in `kept` and their lines."""
+    if not kept:
+        tx.mail.move_message(message, MessageState.EXPIRED, tx.now, reason="withdrawn: it no longer applies")
+        return
+    after = replace(message, id=tx.mail.new_id("messages"), state_at=tx.now)
+    reason = f"withdrawn: message {after.id} has the notices that still apply"
+    tx.mail.move_message(message, MessageState.EXPIRED, tx.now, reason=reason)
+    tx.mail.add_message(after, "\n".join(kept.values()))
+    tx.mail.finish_notices(kept, "sent", after.id)
 
 
 def _operator_event(session: Session, notice: Notice) -> EventType | None:
@@ -100,7 +136,8 @@ class Notices:
     ) -> None:
         """`plan`: the plan to approve, for a permission to leave plan mode."""
         text = request_notice(session, request, plan)
-        await self._note(tx, session, NoticeKind.REQUEST, f"request:{request.id}", text, EventType.REQUEST)
+        occasion = request_occasion(request)
+        await self._note(tx, session, NoticeKind.REQUEST, occasion, text, EventType.REQUEST)
 
     async def add_for_undelivered(self, tx: Transaction, session: Session, message: Message) -> None:
         """Notify the sender of `message` that `session` did not get it, or may not have."""

@@ -17,7 +17,7 @@ from sm.core.wording import (
     request_opened_event,
 )
 from sm.errors import IllegalState
-from sm.state.notices import Notices
+from sm.state.notices import Notices, request_occasion, withdraw
 from sm.store import Transaction
 
 EXPIRES_S = 24 * 3600.0
@@ -86,19 +86,17 @@ async def open_request(
 async def finish_request(
     tx: Transaction, session: Session, request: Request, at: str, **changes: Any
 ) -> Request:
-    """Close a request, with its event, and drop its pending notices."""
+    """Close a request, with its event, and withdraw its notice."""
     after = tx.mail.change_request(request, state_at=at, **changes)
     metadata = {"request_id": request.name, "state": after.state.value, "answered_by": after.answered_by}
     await tx.event(EventType.REQUEST, session, at, request_finished_event(session, after), metadata)
-    _drop_notices(tx, request)
+    await _withdraw_notice(tx, request)
     return after
 
 
-def _drop_notices(tx: Transaction, request: Request) -> None:
-    occasion = f"request:{request.id}"
-    notices = tx.mail.open.notices.values()
-    about = [n for n in notices if n.session_id == request.session_id and n.occasion == occasion]
-    tx.mail.finish_notices(about, "dropped")
+async def _withdraw_notice(tx: Transaction, request: Request) -> None:
+    occasion = request_occasion(request)
+    await withdraw(tx, request.session_id, lambda notice: notice.occasion == occasion)
 
 
 async def finish_with_proposed_answer(
@@ -132,7 +130,7 @@ async def correct_answer(
     )
     metadata = {"request_id": after.name, "state": after.state.value, "answered_by": after.answered_by}
     await tx.event(EventType.REQUEST, session, tx.now, request_corrected_event(session, after), metadata)
-    _drop_notices(tx, request)
+    await _withdraw_notice(tx, request)
     if request.answered_by != BY_RULE:
         await notices.add_for_late_answer(tx, session, after, request.answered_by or "")
     return after

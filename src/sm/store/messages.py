@@ -134,14 +134,27 @@ class MailWrites(MailLookup):
         return True
 
     def finish_notices(self, notices: Iterable[Notice], state: str, message_id: int | None = None) -> None:
-        """Close pending notices: `sent` in a message, `heard` in an answer, or `dropped`."""
+        """Close notices: `sent` in a message, `heard` in an answer, or `dropped`."""
         left = dict(self.open.notices)
         for notice in notices:
-            del left[notice.id]
+            left.pop(notice.id, None)
             self._tx.write(
                 "UPDATE notices SET state = ?, message_id = ? WHERE id = ?", (state, message_id, notice.id)
             )
         self.open = replace(self.open, notices=left)
+
+    async def queued_notices(self, session_id: str) -> dict[int, list[Notice]]:
+        """The queued messages with a notice about the session: all their notices, by the id of the message."""
+        rows = await self._tx.read(
+            "SELECT DISTINCT message_id FROM notices WHERE session_id = ? AND state = 'sent'"
+            " AND message_id IN (SELECT id FROM messages WHERE state = 'queued') ORDER BY message_id",
+            (session_id,),
+        )
+        return {row[0]: await self._all(NOTICES, "message_id = ? ORDER BY id", row[0]) for row in rows}
+
+    async def text(self, message_id: int) -> str:
+        rows = await self._tx.read("SELECT text FROM messages WHERE id = ?", (message_id,))
+        return str(rows[0][0])
 
     async def reopen_notices(
         self, message_ids: Collection[int], recipient: str | None, mark: str = ""
