@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, growth, listing, mail, restart, screens, starts, states, watching
+from bench import agents, commands, disk, growth, listing, mail, restart, screens, starts, states, watching
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -21,9 +21,10 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "watching": watching.measure,
     "restart": restart.measure,
     "growth": growth.measure,
+    "disk": disk.measure,
 }
 
-ON_REQUEST = frozenset({"growth"})
+ON_REQUEST = frozenset({"growth", "disk"})
 """Benchmarks that take minutes: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "names",
         nargs="*",
         metavar="NAMES",
-        help=f"benchmarks to run: {' '.join(GROUPS)} (default: all but {' '.join(ON_REQUEST)})",
+        help=f"benchmarks to run: {' '.join(GROUPS)} (default: all but {' '.join(sorted(ON_REQUEST))})",
     )
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
     options = parser.parse_args(given)

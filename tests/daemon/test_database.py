@@ -130,8 +130,9 @@ async def test_new_database_replaces_a_damaged_one_and_refuses_to_replace_an_int
 async def test_restore_backup_brings_back_the_newest_backup_with_sessions(paths: InstancePaths) -> None:
     await write(paths, "aaaa1111", backup="2026-01-26")
     await write(paths, "bbbb2222", backup="2026-01-27")
-    for name, at_s in (("2026-01-26", 100), ("2026-01-27", 200)):
-        os.utime(f"{paths.database}.{name}.backup", (at_s, at_s))
+    packed = f"{paths.database}.2026-01-26.backup.gz"
+    for file, at_s in ((packed, 100), (f"{paths.database}.2026-01-27.backup", 200)):
+        os.utime(file, (at_s, at_s))
     with closing(sqlite3.connect(f"{paths.database}.2026-01-28.backup")) as db:
         # Made by a version that took an empty file for a new instance.
         db.execute("CREATE TABLE sessions (id TEXT)")
@@ -143,7 +144,7 @@ async def test_restore_backup_brings_back_the_newest_backup_with_sessions(paths:
     assert restored.replaced is not None
     assert sorted(os.listdir(restored.replaced)) == ["sm.db", "sm.db-wal"]
     assert await sessions(paths) == ["aaaa1111", "bbbb2222"]
-    assert restore_backup(paths, f"{paths.database}.2026-01-26.backup").sessions == 1
+    assert restore_backup(paths, packed).sessions == 1
     assert await sessions(paths) == ["aaaa1111"]
     assert len(backups(paths.database)) == 4
 

@@ -1,10 +1,12 @@
 """The store on real SQLite files."""
 
 import asyncio
+import gzip
 import os
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +21,7 @@ from sm.core.states import CallerKind, EventType, Mode, SignalKind, TrustLevel
 from sm.core.statuses import Status
 from sm.errors import DatabaseRefused, IllegalState, InternalError, StorageFull, UsageError
 from sm.store import Store, Transaction, backups
+from sm.store.backup import count_sessions
 from sm.store.migrations import MIGRATIONS
 from tests.load import scaled
 from tests.samples import AT, LAUNCH, commit, session
@@ -255,7 +258,7 @@ async def test_idempotency_key_is_replayed_for_its_caller_until_it_expires(store
     assert await replayed(store, OPERATOR, None) is None
     with pytest.raises(UsageError):
         await replayed(store, OPERATOR, RequestKey("k", "another"))
-    await store.forget_keys("9999-01-28T00:00:00.000Z")
+    await store.prune("9999-01-28T00:00:00.000Z")
     assert await replayed(store, OPERATOR, key) is None
 
 
@@ -353,9 +356,46 @@ async def test_backups_are_listed_newest_first_and_old_backups_are_removed(store
     await store.backup("2026-01-09", keep=3)
     assert [Path(p).name for p in backups(path)] == [
         "sm.db.2026-01-09.backup",
-        "sm.db.2026-01-05.backup",
-        "sm.db.2026-01-04.backup",
+        "sm.db.2026-01-05.backup.gz",
+        "sm.db.2026-01-04.backup.gz",
     ]
+
+
+async def test_backups_but_the_newest_are_compressed_without_a_change(store: Store, path: str) -> None:
+    await insert(store, session("aaaa1111"))
+    await store.backup("2026-01-01", keep=7)
+    first = Path(f"{path}.2026-01-01.backup")
+    content, at_ns = first.read_bytes(), first.stat().st_mtime_ns
+    Path(f"{first}.gz.new").write_bytes(b"left by a crash")
+    await store.backup("2026-01-02", keep=7)
+    packed = Path(f"{first}.gz")
+    assert gzip.decompress(packed.read_bytes()) == content
+    assert (packed.stat().st_mtime_ns, stat.S_IMODE(packed.stat().st_mode)) == (at_ns, 0o600)
+    assert packed.stat().st_size < len(content)
+    assert not first.exists()
+    assert not list(first.parent.glob("*.new"))
+    assert backups(path) == [f"{path}.2026-01-02.backup", str(packed)]
+    assert count_sessions(str(packed)) == 1
+
+
+async def test_backup_is_complete_when_an_older_one_cannot_be_compressed(store: Store, path: str) -> None:
+    await store.backup("2026-01-01", keep=7)
+    os.mkdir(f"{path}.2026-01-01.backup.gz")  # in the way
+    await store.backup("2026-01-02", keep=7)
+    assert count_sessions(f"{path}.2026-01-01.backup") == 0
+    assert count_sessions(f"{path}.2026-01-02.backup") == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"no gzip", None])
+async def test_damaged_compressed_backup_is_not_counted(
+    store: Store, path: str, tmp_path: Path, damage: bytes | None
+) -> None:
+    await store.backup("2026-01-01", keep=7)
+    await store.backup("2026-01-02", keep=7)
+    packed = Path(f"{path}.2026-01-01.backup.gz")
+    packed.write_bytes(packed.read_bytes()[:-50] if damage is None else damage)
+    assert count_sessions(str(packed)) is None
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 async def test_backup_is_neither_replaced_nor_removed_for_one_with_fewer_sessions(tmp_path: Path) -> None:
@@ -370,8 +410,8 @@ async def test_backup_is_neither_replaced_nor_removed_for_one_with_fewer_session
             await store.backup(f"2026-01-0{day}", keep=2)
             os.utime(f"{path}.2026-01-0{day}.backup", (day, day))
         assert sorted(Path(p).name for p in backups(path)) == [
-            "sm.db.2026-01-01.backup",
-            "sm.db.2026-01-03.backup",
+            "sm.db.2026-01-01.backup.gz",
+            "sm.db.2026-01-03.backup.gz",
             "sm.db.2026-01-04.backup",
         ]
         assert not list(tmp_path.glob("*.new"))

@@ -1,4 +1,4 @@
-"""Replays late spooled reports, checkpoints the database log, deletes old idempotency keys, makes daily backups."""
+"""Replays late spooled reports, checkpoints the database log, deletes unreachable rows, makes daily backups."""
 
 import asyncio
 import logging
@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 _UPKEEP_EVERY_S = 30.0
 _BACKUP_EVERY_S = 24 * 3600.0
 _BACKUPS_KEPT = 7
-_KEYS_KEPT = timedelta(days=7)
+_PRUNE_EVERY_S = 3600.0
+_UNREACHABLE_FOR = timedelta(days=7)
 _REPLAY_EVERY_S = 5.0
 
 
@@ -28,7 +29,7 @@ async def upkeep(
 ) -> None:
     """Run until cancelled. Errors are logged, and the next round tries again."""
     last_backup_s = time.time() - _BACKUP_EVERY_S
-    next_log_s = time.monotonic()
+    next_log_s = next_prune_s = time.monotonic()
     while True:
         await asyncio.sleep(_REPLAY_EVERY_S)
         try:
@@ -37,7 +38,9 @@ async def upkeep(
                 continue
             next_log_s = time.monotonic() + _UPKEEP_EVERY_S
             await store.checkpoint_log()
-            await store.forget_keys(iso((datetime.now(UTC) - _KEYS_KEPT).timestamp()))
+            if time.monotonic() >= next_prune_s:
+                await store.prune(iso((datetime.now(UTC) - _UNREACHABLE_FOR).timestamp()))
+                next_prune_s = time.monotonic() + _PRUNE_EVERY_S
             if time.time() - last_backup_s >= _BACKUP_EVERY_S:
                 await store.backup(f"{datetime.now(UTC):%Y-%m-%d}", _BACKUPS_KEPT)
                 last_backup_s = time.time()

@@ -2,11 +2,12 @@
 
 A backup is never replaced or pruned in favour of one with fewer sessions: a database that lost its content must not
 remove the copy of the content. `sm rm` keeps an empty row, so the number of rows never falls in normal use.
+
+All backups but the newest are compressed, because they are needed only when the newest one is damaged too.
 """
 
 import logging
 import os
-import shutil
 import sqlite3
 import tempfile
 import time
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from urllib.parse import quote
 
+from sm.store.compression import SUFFIX, compress, copy_file, uncompressed
 from sm.store.connection import backups, refusal
 from sm.store.migrations import MIGRATIONS
 
@@ -57,17 +59,18 @@ def is_newer(path: str) -> bool:
 def count_sessions(path: str) -> int | None:
     """The number of sessions, removed ones included; None for a file that is damaged or no database of sm."""
     try:
-        with closing(_open(path, "ro")) as db:
+        with uncompressed(path) as plain, closing(_open(plain, "ro")) as db:
             if db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 return None
             return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
-    except sqlite3.Error:
+    except (sqlite3.Error, OSError):
         return None
 
 
 def write_backup(path: str, name: str, keep: int) -> None:
     """Write a consistent copy of the database as PATH.NAME.backup, and keep the newest `keep` backups.
 
+    Compresses the others, as PATH.NAME.backup.gz.
     Keeps an existing PATH.NAME.backup with more sessions instead. Raises the errors of `refusal`.
     """
     target = f"{path}.{name}.backup"
@@ -80,11 +83,12 @@ def write_backup(path: str, name: str, keep: int) -> None:
         count = count_sessions(new)
         if count is None:
             raise sqlite3.OperationalError("the copy of the database is damaged")
-        if (count_sessions(target) or 0) > count:
+        if max(count_sessions(file) or 0 for file in (target, target + SUFFIX)) > count:
             log.warning("kept the backup %s: the database has fewer sessions", target)
         else:
             os.rename(new, target)
             _prune(backups(path)[keep:], count)
+            _compress(backups(path)[1:])
     except sqlite3.Error as error:
         raise refusal(path, error) from error
     finally:
@@ -97,6 +101,15 @@ def _prune(old: Sequence[str], count: int) -> None:
     for backup in old:
         if (count_sessions(backup) or 0) <= count:
             os.unlink(backup)
+
+
+def _compress(old: Sequence[str]) -> None:
+    for backup in old:
+        if not backup.endswith(SUFFIX):
+            try:
+                compress(backup)
+            except OSError as error:  # the new backup is complete
+                log.warning("could not compress the backup %s: %s", backup, error.strerror)
 
 
 def best_backup(path: str) -> str | None:
@@ -131,8 +144,7 @@ def restore(path: str, backup: str) -> str | None:
     with suppress(FileNotFoundError):
         os.unlink(new)
     try:
-        shutil.copyfile(backup, new)
-        os.chmod(new, 0o600)
+        copy_file(backup, new)
         with closing(_open(new, "rw")) as db:
             db.execute("PRAGMA synchronous = FULL")
             tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}

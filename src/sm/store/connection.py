@@ -123,8 +123,9 @@ def _refused(path: str, problem: str) -> DatabaseRefused:
 
 
 def backups(path: str) -> list[str]:
-    """The backups of a database, newest first."""
-    return sorted(glob.glob(glob.escape(path) + ".*.backup"), key=os.path.getmtime, reverse=True)
+    """The backups of a database, newest first. The names of compressed ones end in .gz."""
+    found = [file for end in ("", ".gz") for file in glob.glob(f"{glob.escape(path)}.*.backup{end}")]
+    return sorted(found, key=os.path.getmtime, reverse=True)
 
 
 def make_room(log_path: str) -> None:

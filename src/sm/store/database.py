@@ -25,9 +25,9 @@ from sm.errors import InternalError, NotFound, SmError, StorageFull
 from sm.store.backup import write_backup
 from sm.store.batch import Changes, WriteTurn
 from sm.store.connection import connect, inspect, make_room, refusal, rows
-from sm.store.idempotency import forget_keys
 from sm.store.messages import MailReads
 from sm.store.migrations import migrate
+from sm.store.retention import prune
 from sm.store.rows import CHECKPOINTS, EVENTS, OUTBOX, SESSIONS, WORKSPACES, encode_json, launch_from_json
 from sm.store.transaction import ALONE, SHARED, Transaction
 from sm.store.usage import MeasureReads
@@ -383,10 +383,10 @@ class Store:
                 await self._writer.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
                 await asyncio.to_thread(make_room, self._path + "-wal")
 
-    async def forget_keys(self, before: str) -> None:
-        """Delete the Idempotency-Keys that are older than `before`."""
+    async def prune(self, before: str) -> None:
+        """Delete what no reader can reach any more since that time."""
         async with self.transaction() as tx:
-            forget_keys(tx.write, before)
+            prune(tx.write, before)
 
     async def backup(self, name: str, keep: int) -> None:
         """As `write_backup`, without blocking writers."""

@@ -37,7 +37,3 @@ class IdempotencyKey:
                 "INSERT INTO idempotency (caller, key, fingerprint, result, created_at) VALUES (?, ?, ?, ?, ?)",
                 (self._caller, self._key.text, self._key.fingerprint, result, at),
             )
-
-
-def forget_keys(write: _Write, before: str) -> None:
-    write("DELETE FROM idempotency WHERE created_at < ?", (before,))
