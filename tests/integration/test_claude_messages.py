@@ -261,6 +261,29 @@ def test_urgent_message_arrives_once_when_the_turn_ends_at_the_same_time(
     assert [occurrences(request, message, text) for text, message in sent] == [1] * len(sent)
 
 
+def test_urgent_message_runs_once_when_a_person_recalls_it(
+    claudes: ClaudeInstance, api: ScriptedApi, editor: str
+) -> None:
+    send(claudes, editor, "recall [[text:x]][[hold:recall]]")
+    api.wait_for_hold("recall")
+    text = "recall-now [[text:yes]][[hold:recall-now]]"
+    sent = send(claudes, editor, text, "--urgent")
+    api.wait_for_hold("recall-now")
+    claudes.keys(editor, "Up")
+    until(lambda: (box(claudes, editor) or "").startswith("[sm] from operator"), "the box shows its history")
+    api.release("recall")
+    waiting = claudes.json(
+        "send", editor, "after-recall", "--wait", "20"
+    )  # after the driver has left the box
+    api.release("recall-now")
+    until(
+        lambda: find_message(claudes, editor, waiting["message_id"])["status"] == "acknowledged",
+        "the next message is read",
+    )
+    assert occurrences(conversation(claudes, api, editor), sent, text) == 1
+    assert len([turn for turn in api.turns("recall-now") if turn.prompt]) == 1
+
+
 SPECIAL_TEXTS = [
     "!touch ran-it",
     "/exit",

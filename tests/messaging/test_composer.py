@@ -260,6 +260,9 @@ class World:
     def awaits_first_turn(self, session_id: str) -> bool:
         return self.agent.awaits_first_turn
 
+    async def is_working(self, session_id: str) -> bool:
+        return self.agent.busy
+
     async def deliver(self) -> DeliveryOutcome:
         return await self.driver.deliver(self.message)
 
@@ -980,6 +983,73 @@ async def test_urgent_message_is_entered_again_when_the_interrupt_puts_it_back(
     assert world.agent.keys == ["Enter", "Escape", *["C-l"] * garbled, "Enter"]
     assert [text.strip() for text in world.agent.accepted] == [LETTER]
     assert world.agent.text == ""
+
+
+@pytest.mark.parametrize("pressed_after_s", [0.02, 0.3, 1.2])
+@pytest.mark.parametrize("evidence", ["works", "turn over"])
+async def test_urgent_message_is_not_entered_again_when_a_person_recalls_it(
+    world: World, evidence: str, pressed_after_s: float
+) -> None:
+    """The agent shows its history in the box when a person presses Up."""
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+
+    def interrupted() -> None:
+        world.later(pressed_after_s, world.types(LETTER))
+        if evidence == "works":
+            world.later(0.01, world.becomes(busy=True))
+        else:
+            world.later(0.25, lambda: world.message.tell(Proof.OVER))
+
+    world.agent.after["Escape"] = interrupted
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
+    assert [text.strip() for text in world.agent.accepted] == [LETTER]
+
+
+async def test_urgent_message_that_a_person_recalls_stays_in_the_box_while_the_agent_works(
+    world: World,
+) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+
+    def interrupted() -> None:
+        world.later(0.01, world.becomes(busy=True))
+        world.later(0.3, world.types(LETTER))
+
+    world.agent.after["Escape"] = interrupted
+    await world.deliver()
+    assert (world.agent.keys, world.agent.text) == (["Enter", "Escape"], LETTER)
+
+
+async def test_urgent_message_is_entered_again_when_the_end_of_its_turn_is_published_late(
+    world: World,
+) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+
+    def interrupted() -> None:
+        world.agent.busy = True
+        world.later(0.2, world.becomes(accepted=[], text=LETTER))
+        world.later(1.5, world.becomes(busy=False))
+
+    world.agent.after["Escape"] = interrupted
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.enters, world.agent.text) == (2, "")
+    assert [text.strip() for text in world.agent.accepted] == [LETTER]
+
+
+async def test_urgent_message_is_not_entered_again_when_the_box_was_not_empty_before_the_interrupt(
+    world: World,
+) -> None:
+    world.message.interrupt = "Escape"
+    world.agent.busy = True
+    world.agent.before["Escape"] = world.becomes(text="")
+    world.later(0.1, world.types("hello"))
+    world.agent.after["Escape"] = lambda: world.later(0.3, world.types(LETTER))
+    world.agent.reports_after_s = 0.2
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
 
 
 async def test_urgent_message_does_not_answer_a_dialog_that_has_opened(world: World) -> None:

@@ -315,8 +315,9 @@ class ComposerDriver(AgentListener):
     async def _finish_arrival(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
         """Interrupt for an urgent message, and remove copies from the box. An error cannot undo the arrival."""
         try:
-            if proof is Proof.QUEUED and delivery.interrupt is not None:
-                await self._interrupt(delivery, state, delivery.interrupt)
+            key = delivery.interrupt if proof is Proof.QUEUED else None
+            if key is not None and await self._interrupt(delivery, state, key):
+                return
             await asyncio.sleep(delivery.box_reader.settle_s)
             await self._clear(delivery, state)
         except TerminalError as error:
@@ -324,7 +325,7 @@ class ComposerDriver(AgentListener):
                 "could not clear the input box: %s", error.message, extra={"sm_session": delivery.session_id}
             )
 
-    async def _interrupt(self, delivery: ComposerDelivery, state: ComposerState, key: str) -> None:
+    async def _interrupt(self, delivery: ComposerDelivery, state: ComposerState, key: str) -> bool:
         """End the turn that keeps an urgent message waiting.
 
         The message must be in the agent's own queue: then claude continues with the queue, and the interrupted work
@@ -332,7 +333,8 @@ class ComposerDriver(AgentListener):
         conversation and put it back into the box.
 
         If the turn has just ended, Escape interrupts the turn of the message itself. Then the message comes back into
-        the box without having reached the model, and is entered again.
+        the box without having reached the model, and is entered again. Returns True if the box shows the message only
+        because a person recalled it.
         """
         for _ in range(timing.TOOLS_WAITED_FOR):
             await asyncio.sleep(max(0.0, state.rests_s - _now()))
@@ -340,18 +342,24 @@ class ComposerDriver(AgentListener):
             state.overtaken = False
             box = await self._box.look(delivery)
             if box is None or box.closed is not None or delivery.is_gone():
-                return  # Escape would answer an open dialog: the message stays in the queue
+                return False  # Escape would answer an open dialog: the message stays in the queue
             if (
                 await self._monitor.blocked_reason(delivery.session_id) is not None
                 or await delivery.proof(0) is not Proof.QUEUED
             ):
-                return
+                return False
+            was_empty = not box.draft
             await self._box.press(delivery, key)
         until_s, enter_s, entered = _now() + timing.RETURNS_WITHIN_S, 0.0, 0
+        shown_s: float | None = None
+        is_recalled = False
         effect_until_s = _now() + timing.INTERRUPTED_WITHIN_S
         while _now() < until_s and entered < timing.ENTERS_MAX:
             await asyncio.sleep(timing.LOOK_S)
-            queued = await delivery.proof(0) is Proof.QUEUED
+            proof = await delivery.proof(0)
+            if proof is Proof.OVER:
+                return was_empty and not entered
+            queued = proof is Proof.QUEUED
             box = await self._box.look(delivery)
             if (queued or box is None or box.unknown) and _now() < effect_until_s:
                 until_s = max(until_s, _now() + timing.RETURNS_WITHIN_S)
@@ -362,16 +370,23 @@ class ComposerDriver(AgentListener):
             ):
                 continue
             await self._redraw(delivery, state, box, 0.0)
-            if (
-                box.closed is not None
-                or not self._holds_only_message(delivery, state, box)
-                or _now() < enter_s
-            ):
+            if not was_empty or box.closed is not None or not self._holds_only_message(delivery, state, box):
+                shown_s, is_recalled = None, False
+                continue
+            shown_s = _now() if shown_s is None else shown_s
+            until_s = max(until_s, shown_s + timing.QUIET_S)
+            if _now() < max(enter_s, shown_s + timing.PUT_BACK_SETTLES_S):
+                continue
+            is_recalled = await self._monitor.is_working(delivery.session_id)
+            if is_recalled:  # or the agent has not published yet that the interrupt ended its turn
+                continue
+            if await delivery.proof(0) is Proof.OVER:  # the turn has ended, before the agent published it
                 continue
             async with state.lock:
                 if await self._is_enterable(delivery, state) and await self._box.press(delivery, "Enter"):
                     entered, enter_s = entered + 1, _now() + timing.AGAIN_AFTER_S
                     until_s = enter_s + timing.RETURNS_WITHIN_S
+        return is_recalled and not entered
 
     async def _redraw(
         self, delivery: ComposerDelivery, state: ComposerState, box: Box, after_s: float

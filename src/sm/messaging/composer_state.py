@@ -91,6 +91,9 @@ class DialogMonitor(Protocol):
     async def blocked_reason(self, session_id: str) -> str | None:
         """The reason why the agent waits for an answer now; None: no dialog is known."""
 
+    async def is_working(self, session_id: str) -> bool:
+        """True if the agent works on a turn now."""
+
     def awaits_first_turn(self, session_id: str) -> bool:
         """True while an agent that was started with a prompt has not accepted that prompt."""
 

@@ -31,6 +31,9 @@ LEFT_COMES_WITHIN_S = 600.0
 """How long a message that was given up unseen may still appear in the box."""
 RETURNS_WITHIN_S = 2.0
 """How long after an interrupt the agent may put the message back into its box."""
+PUT_BACK_SETTLES_S = 0.5
+"""How long a returned message must be in the box before it is entered again. A person may have recalled a message that
+the agent works on or has answered, and the agent's reports come later than its drawing."""
 INTERRUPTED_WITHIN_S = 10.0
 """How long a stopped agent may need until the interrupt takes effect and its screen is readable."""
 GARBLED_S = 2.0

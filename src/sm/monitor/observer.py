@@ -16,7 +16,7 @@ from typing import Any
 
 from sm.core.lifecycle import is_live
 from sm.core.models import Process
-from sm.core.observation import Activity, Source
+from sm.core.observation import Activity, Observation, Source
 from sm.core.statuses import Status
 from sm.core.timestamps import iso
 from sm.errors import SmError, StorageFull
@@ -170,13 +170,22 @@ class Observer:
 
         None: no dialog is known.
         """
+        current = await self._current_observation(session_id)
+        return current.reason if current is not None and current.activity is Activity.BLOCKED else None
+
+    async def is_working(self, session_id: str) -> bool:
+        """True if the agent works on a turn, as in `blocked_reason`."""
+        current = await self._current_observation(session_id)
+        return current is not None and current.activity is Activity.BUSY
+
+    async def _current_observation(self, session_id: str) -> Observation | None:
         agent = self._agents.get(session_id)
         if agent is None:
             return None
         current = await self._sources.read_state_file(agent)
         if current is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
             current = verdict.observation
-        return current.reason if current is not None and current.activity is Activity.BLOCKED else None
+        return current
 
     def awaits_first_turn(self, session_id: str) -> bool:
         agent = self._agents.get(session_id)
