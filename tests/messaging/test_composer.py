@@ -12,11 +12,13 @@ from sm.messaging.composer_state import DeliveryEnd, DeliveryOutcome, Proof
 from sm.messaging.composer_timing import (
     AGAIN_AFTER_S,
     ARRIVES_WITHIN_S,
+    DRAFT_LOOK_S,
     ENTERS_MAX,
     FIRST_TURN_SETTLES_S,
     GARBLED_S,
     LEFT_COMES_WITHIN_S,
     LEFT_S,
+    MIXED_S,
     PASTES_MAX,
     QUIET_S,
     RETURNS_WITHIN_S,
@@ -46,6 +48,12 @@ class Agent:
         self.answers: list[str] = []
         """Keys and texts that the dialog received."""
         self.keys: list[str] = []
+        self.quiet_s = float("inf")
+        """Time since a person pressed a key."""
+        self.undrawn = ""
+        """Text that a person typed and the box does not show yet."""
+        self.shown: list[str] = []
+        """Lines shown to the people at the terminal."""
         self.pastes = 0
         self.busy = False
         self.swallows = 0
@@ -102,6 +110,15 @@ class Agent:
             asyncio.get_running_loop().call_later(self.shows_after_s, self._shows, text)
         self._run(self.after, "paste")
 
+    async def key_pause_s(self, name: str) -> float:
+        await asyncio.sleep(0.001)
+        self._raise_if_down()
+        return self.quiet_s
+
+    async def show_line(self, name: str, text: str) -> None:
+        self._raise_if_down()
+        self.shown.append(text)
+
     async def has_unread_input(self, name: str) -> bool:
         await asyncio.sleep(0.001)
         self._raise_if_down()
@@ -149,7 +166,8 @@ class Agent:
         if self.swallows:
             self.swallows -= 1
             return
-        text, self.text = self.text, self.stash or (self.text if self.copies else "")
+        text, self.text = self.text + self.undrawn, self.stash or (self.text if self.copies else "")
+        self.undrawn = ""
         self.stash = None
         (self.queue if self.busy else self.accepted).append(text)
         proof = Proof.QUEUED if self.busy else Proof.TAKEN
@@ -237,6 +255,11 @@ class PendingMessage:
 
     def is_gone(self) -> bool:
         return self._agent.dead
+
+    def typed_words(self) -> str:
+        """The line for the person whose words arrived with the message."""
+        arrived = self._agent.accepted[-1].strip() if self._agent.accepted else ""
+        return f"sent: {arrived.removeprefix(LETTER).strip()}" if arrived != LETTER else ""
 
     async def proof(self, within_s: float) -> Proof:
         if self.evidence is Proof.NONE and within_s:
@@ -386,6 +409,50 @@ async def test_deliver_presses_no_enter_when_a_person_sends_the_message_with_add
     assert (await world.deliver()).end is DeliveryEnd.ARRIVED
     assert world.message.evidence is Proof.OVER
     assert world.enters == 0
+
+
+async def test_deliver_shows_a_person_the_words_that_went_with_the_message(world: World) -> None:
+    world.agent.before["Enter"] = world.types("hel")
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert (world.message.evidence, world.enters) == (Proof.OVER, 1)
+    # Twice, because the next key of the person removes the line.
+    assert world.agent.shown == ["sent: hel"] * 2
+    assert now() > QUIET_S
+
+
+async def test_deliver_presses_no_enter_while_keys_of_a_person_may_not_be_drawn_yet(world: World) -> None:
+    def drawn() -> None:
+        world.agent.text, world.agent.undrawn = world.agent.text + world.agent.undrawn, ""
+
+    world.agent.after["paste"] = world.becomes(quiet_s=0.0, undrawn=" hel")
+    world.later(0.2, drawn)
+    world.later(2, world.becomes(quiet_s=2.0))
+    world.later(8, world.becomes(text=LETTER))
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert [text.strip() for text in world.agent.accepted] == [LETTER]
+    assert world.enters == 1
+
+
+async def test_deliver_pastes_nothing_while_keys_of_a_person_may_not_be_drawn_yet(world: World) -> None:
+    world.agent.quiet_s = 0.0
+    assert await world.deliver() == DeliveryOutcome(
+        DeliveryEnd.HELD, "somebody is typing in the input box", DRAFT_LOOK_S
+    )
+    assert world.agent.pastes == 0
+
+
+async def test_deliver_presses_enter_when_the_keys_of_a_person_leave_the_box_unchanged(world: World) -> None:
+    world.agent.after["paste"] = world.becomes(quiet_s=0.0)
+    assert (await world.deliver()).end is DeliveryEnd.ARRIVED
+    assert world.enters == 1
+    assert now() >= MIXED_S
+
+
+async def test_deliver_shows_nothing_when_the_person_sent_the_message_with_added_text(world: World) -> None:
+    world.agent.after["paste"] = world.types(" and mine")
+    world.later(5, world.agent._enter)
+    await world.deliver()
+    assert world.agent.shown == []
 
 
 async def test_deliver_pastes_once_and_gives_up_when_the_box_never_shows_the_message(world: World) -> None:

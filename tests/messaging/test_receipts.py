@@ -157,6 +157,26 @@ async def test_message_is_unconfirmed_when_it_arrives_with_other_text(mail: Mail
 
 
 @pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("{sent} hel", "hel"),
+        ("{sent}hel\nlo #(x)", "hel\nlo #(x)"),
+        ("a draft {sent} more", "a draft more"),
+        ("{sent}", ""),
+        ("[sm] from operator, message 57\nrun theltests", ""),
+    ],
+)
+async def test_words_that_arrived_with_a_message_are_reported_once(
+    mail: Mail, prompt: str, words: str
+) -> None:
+    sent = await mail.add(57)
+    await mail.report(prompt.format(sent=sent))
+    assert mail.receipts.take_typed_words(ID, 58) == ""
+    assert mail.receipts.take_typed_words(ID, 57) == words
+    assert mail.receipts.take_typed_words(ID, 57) == ""
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",

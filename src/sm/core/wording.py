@@ -104,6 +104,11 @@ def undelivered_notice(session: Session, message: Message) -> str:
     )
 
 
+def typed_words_line(message: Message, words: str) -> str:
+    """Line for a person at the terminal whose words were submitted together with a message."""
+    return f"sm submitted your words together with message {message.id}: {quoted(words, 200)}"
+
+
 def request_notice(session: Session, request: Request, plan: str | None = None) -> str:
     """Entry of a notice about a request. Ends with the exact command to type.
 

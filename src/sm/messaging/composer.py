@@ -8,7 +8,7 @@ a copy: claude leaves one when the Enter comes at the end of a turn. The driver 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from sm.errors import NoServer, NoTerminal, TerminalBusy, TerminalError
 from sm.messaging import composer_timing as timing
@@ -172,6 +172,8 @@ class ComposerDriver(AgentListener):
             return held("sm is clearing an undelivered message from the input box", timing.DRAFT_LOOK_S)
         if not box.draft:
             state.draft = state.removing = ""
+            if not await self._box.is_drawn(delivery):
+                return held("somebody is typing in the input box", timing.DRAFT_LOOK_S)
             return None
         if state.removing and (
             box.draft == state.removing_shown or is_beginning(box.draft, state.removing)
@@ -216,18 +218,22 @@ class ComposerDriver(AgentListener):
             if box is not None and box.closed is not None:
                 return 0
             if box is not None and self._holds_only_message(delivery, state, box):
-                return 1 if await self._enter(delivery, state) else 0
+                return 1 if await self._enter(delivery, state, is_drawn=False) else 0
         return 0
 
     # Enter and evidence
 
-    async def _enter(self, delivery: ComposerDelivery, state: ComposerState) -> bool:
-        """Press Enter if the box holds only the message. The caller holds the lock. False: Enter was not pressed."""
+    async def _enter(self, delivery: ComposerDelivery, state: ComposerState, *, is_drawn: bool) -> bool:
+        """Press Enter if the box holds only the message. The caller holds the lock. False: Enter was not pressed.
+
+        `is_drawn`: the box shows all keys that a person has pressed.
+        """
         return (
             _now() >= state.rests_s
             and await delivery.proof(0) is Proof.NONE
             and not await delivery.is_behind_queue()
             and await self._is_enterable(delivery, state)
+            and (is_drawn or await self._box.is_drawn(delivery))
             and not state.overtaken
             and await self._box.press(delivery, "Enter")
         )
@@ -246,11 +252,14 @@ class ComposerDriver(AgentListener):
         again_after_s = timing.AGAIN_OVER_A_DRAFT_S if state.over_a_draft else timing.AGAIN_AFTER_S
         enter_s = since_s + again_after_s if entered and arrives_within_s else since_s
         mixed_s: float | None = None
+        alone_s: float | None = None
         was_there = bool(state.shown)
         pause_s, unread_s = timing.LOOK_S, since_s
         while True:
             proof = await delivery.proof(pause_s)
             if proof is not Proof.NONE:
+                if proof is Proof.OVER and entered:
+                    await self._report_typed_words(delivery)
                 await self._finish_arrival(delivery, state, proof)
                 return ARRIVED
             if delivery.is_gone():
@@ -274,6 +283,7 @@ class ComposerDriver(AgentListener):
             state.mixed |= bool(box.draft) and not is_ours
             if is_ours:
                 since_s, mixed_s, pause_s, was_there = now_s, None, timing.LOOK_S, True
+                alone_s = alone_s or now_s
                 if now_s < enter_s:
                     continue
                 if entered >= timing.ENTERS_MAX:
@@ -283,9 +293,11 @@ class ComposerDriver(AgentListener):
                     )
                 async with state.lock:
                     state.overtaken = False
-                    if await self._enter(delivery, state):
+                    is_drawn = now_s - alone_s >= timing.MIXED_S
+                    if await self._enter(delivery, state, is_drawn=is_drawn):
                         entered, enter_s = entered + 1, _now() + again_after_s
                 continue
+            alone_s = None
             if delivery.box_reader.contains_message(box.draft, delivery.text):
                 since_s, mixed_s, was_there = now_s, mixed_s or now_s, True
                 await delivery.explain("somebody is typing in the input box")
@@ -311,6 +323,16 @@ class ComposerDriver(AgentListener):
                 shows = "no longer shows" if was_there else "does not show"
                 shows = "shows other text than" if box.draft and not was_there else shows
                 return unconfirmed(f"the input box {shows} the pasted message; sm did not press Enter")
+
+    async def _report_typed_words(self, delivery: ComposerDelivery) -> None:
+        """Tell the person at the terminal which words the Enter submitted: they were typed right before it."""
+        line = delivery.typed_words()
+        if not line:
+            return
+        with suppress(TerminalError):
+            await self._box.show_line(delivery, line)
+            await asyncio.sleep(timing.QUIET_S)  # the next key of the person removes the line
+            await self._box.show_line(delivery, line)
 
     async def _finish_arrival(self, delivery: ComposerDelivery, state: ComposerState, proof: Proof) -> None:
         """Interrupt for an urgent message, and remove copies from the box. An error cannot undo the arrival."""

@@ -52,6 +52,9 @@ class ComposerDelivery(Protocol):
     async def is_behind_queue(self) -> bool:
         """True while an idle agent has not begun the turn that reads its own queue: an Enter would overtake that."""
 
+    def typed_words(self) -> str:
+        """The line that tells a person which of their words arrived with the message, once; empty: none did."""
+
     async def proof(self, within_s: float) -> Proof:
         """The evidence for the message. Waits up to `within_s` for evidence."""
 
@@ -106,6 +109,10 @@ class ComposerTerminal(Protocol):
     async def paste(self, name: str, text: str) -> None: ...
 
     async def press(self, name: str, key: str) -> None: ...
+
+    async def key_pause_s(self, name: str) -> float: ...
+
+    async def show_line(self, name: str, text: str) -> None: ...
 
     async def has_unread_input(self, name: str) -> bool: ...
 

@@ -11,6 +11,8 @@ SHOWS_WITHIN_S = 3.0
 """How long a box may need to show a paste while the driver holds the lock."""
 SHOWS_AT_ALL_S = 60.0
 """Time after which a paste is given up. It may still appear: a stopped agent reads its input later."""
+DRAWN_WITHIN_S = 0.2
+"""How long an agent may take to draw a person's key. An Enter in between would submit text that no box showed."""
 LOST_AFTER_S = 3.0
 """How long an open box must be empty, after the agent has read all input, until a paste counts as lost."""
 PASTES_MAX = 4
@@ -24,7 +26,8 @@ ENTERS_MAX = 5
 ARRIVES_WITHIN_S = 15.0
 """How long evidence may take after the message has left the box."""
 MIXED_S = 15.0
-"""How long the box may hold the message together with other text."""
+"""How long the box may hold the message together with other text, and how long the keys of a person that do not change
+the box may delay an Enter."""
 LEFT_S = 3.0
 """How long evidence may take for a message that an earlier daemon typed."""
 LEFT_COMES_WITHIN_S = 600.0

@@ -22,7 +22,7 @@ from sm.core.text import (
     render_notice_lines,
 )
 from sm.core.timestamps import iso
-from sm.core.wording import sender_label
+from sm.core.wording import sender_label, typed_words_line
 from sm.errors import (
     NoServer,
     NoTerminal,
@@ -151,6 +151,10 @@ class StoredDelivery:
             return False
         read = await self._store.mail.unacknowledged(self.session_id)
         return any(m.evidence == QUEUED_BY_AGENT for m in read)
+
+    def typed_words(self) -> str:
+        words = self._receipts.take_typed_words(self.session_id, self._message.id)
+        return typed_words_line(self._message, words) if words else ""
 
     async def proof(self, within_s: float) -> Proof:
         if self._is_delivering() and within_s > 0:

@@ -6,6 +6,7 @@ from itertools import cycle
 
 from sm.errors import TerminalBusy, TerminalUnreachable
 from sm.messaging.composer_state import ComposerDelivery, ComposerTerminal
+from sm.messaging.composer_timing import DRAWN_WITHIN_S
 from sm.providers.base import Box
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,20 @@ class InputBox:
             await self._terminal.paste(delivery.terminal, delivery.box_reader.paste_text(delivery.text))
         except TerminalUnreachable as error:  # the box will show if the paste arrived
             log.warning("could not paste: %s", error.message, extra={"sm_session": delivery.session_id})
+
+    async def is_drawn(self, delivery: ComposerDelivery) -> bool:
+        """True if the box shows all keys that a person has pressed; False also when the terminal did not answer."""
+        try:
+            return await self._terminal.key_pause_s(delivery.terminal) >= DRAWN_WITHIN_S
+        except TerminalUnreachable:
+            return False
+
+    async def show_line(self, delivery: ComposerDelivery, line: str) -> None:
+        """Show a line to the people at the terminal, if it answers."""
+        try:
+            await self._terminal.show_line(delivery.terminal, line)
+        except TerminalUnreachable as error:
+            log.warning("could not show a line: %s", error.message, extra={"sm_session": delivery.session_id})
 
     async def has_unread_input(self, delivery: ComposerDelivery) -> bool:
         """True also when the terminal did not answer."""

@@ -53,6 +53,8 @@ class _Matches:
     """The text is this message, unchanged, and nothing else."""
     among: frozenset[int] = frozenset()
     """The text contains these messages changed, or together with other text."""
+    rest: str = ""
+    """The text without the message that it contains unchanged."""
 
 
 class DeliveryReceipts(AgentListener):
@@ -69,6 +71,8 @@ class DeliveryReceipts(AgentListener):
         """Refusals without a text that came before the parallel hook of sm reported the prompt."""
         self._acknowledged: set[str] = set()
         """Sessions without typed messages that wait for the end of a turn."""
+        self._typed_words: dict[str, tuple[int, str]] = {}
+        """By session: the last message that arrived with other text, and that text."""
 
     async def prompt_accepted(self, session_id: str, accepted: AcceptedInput, source: Source) -> None:
         """Record that the agent accepted, refused or put back a text. Returns when that is on disk."""
@@ -90,6 +94,8 @@ class DeliveryReceipts(AgentListener):
             await self._continue(session_id, accepted.parent, iso(accepted.at), matches)
         if matches == _Matches():
             return
+        for number in matches.among:  # before the state of the message ends its delivery
+            self._typed_words[session_id] = number, matches.rest
         await self._record_arrival(session_id, matches, accepted, source)
         if refused is not None and accepted.at < refused.at + _PARALLEL_HOOK_S:
             await self._refused(session_id, refused, refused.refused or "", _Matches())
@@ -199,6 +205,14 @@ class DeliveryReceipts(AgentListener):
                 state = MessageState.FAILED if certain else MessageState.UNCONFIRMED
                 await finish(tx, self._manager.notices, message, state, why)
 
+    def take_typed_words(self, session_id: str, message_id: int) -> str:
+        """The text that arrived together with the message, at the first call; empty: unknown, or none."""
+        number, words = self._typed_words.get(session_id, (None, ""))
+        if number != message_id:
+            return ""
+        del self._typed_words[session_id]
+        return words
+
     async def message_in_draft(self, session_id: str, draft: str) -> str | None:
         """The text of the message that `draft` in the session's input box shows; None: the draft is no message.
 
@@ -251,7 +265,7 @@ class DeliveryReceipts(AgentListener):
                 await finish(tx, self._manager.notices, message, MessageState.UNCONFIRMED, why)
 
     def process_gone(self, session_id: str) -> None:
-        for known in (self._prompts, self._hooked, self._nameless):
+        for known in (self._prompts, self._hooked, self._nameless, self._typed_words):
             known.pop(session_id, None)
 
     @durable
@@ -284,7 +298,7 @@ def _headers(text: str) -> list[re.Match[str]]:
 
 def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) -> _Matches:
     """Find the messages with these `texts` in `text`. `form`: brings a rendered message into the form of `text`."""
-    among = set[int]()
+    among, rest = set[int](), ""
     for header in _headers(text):
         number = int(header[1])
         if number not in texts:
@@ -292,9 +306,13 @@ def _matches(text: str, texts: Mapping[int, str], form: Callable[[str], str]) ->
         rendered = form(f"{header[0]}\n{escape_marks(texts[number])}")
         if header.start() == 0 and text == rendered:
             return _Matches(number)  # the message may quote others
-        if header.start() == 0 or text.startswith(rendered, header.start()):
+        is_unchanged = text.startswith(rendered, header.start())
+        if header.start() == 0 or is_unchanged:
             among.add(number)
-    return _Matches(None, frozenset(among))
+        if is_unchanged and not rest:
+            parts = text[: header.start()], text[header.start() + len(rendered) :]
+            rest = " ".join(filter(None, (part.strip() for part in parts)))
+    return _Matches(None, frozenset(among), rest)
 
 
 async def _typed_to(tx: Transaction, number: int, session_id: str) -> Message | None:

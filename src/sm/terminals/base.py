@@ -107,6 +107,12 @@ class Screen(Protocol):
         Raises NoTerminal also for a dead terminal.
         """
 
+    async def show_line(self, name: str, text: str) -> None:
+        """Show one line to the people who are attached to terminal `name`, until their next key.
+
+        Raises NoTerminal, TerminalUnreachable.
+        """
+
     def attach_command(self, name: str) -> tuple[str, ...]:
         """The argv that attaches a person's terminal to terminal `name`."""
 
@@ -131,6 +137,12 @@ class Keyboard(Protocol):
 
     async def press(self, name: str, key: str) -> None:
         """Press one key, by its name in tmux(1), send-keys. Raises as `paste`."""
+
+    async def key_pause_s(self, name: str) -> float:
+        """The least time since a person pressed a key in terminal `name`; infinite: nobody is attached to its pane.
+
+        At most a second shorter than the real time. Raises NoTerminal, TerminalUnreachable.
+        """
 
     async def has_unread_input(self, name: str) -> bool:
         """True while the program has not read all that was typed. Raises NoTerminal, TerminalUnreachable."""

@@ -4,6 +4,9 @@ import os
 import pty
 import signal
 import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from sm.terminals.base import Terminals
 from tests.terminals.contract.samples import FOREVER, ID, NAME, ends_with, gone
@@ -47,13 +50,14 @@ async def test_capture_styled_keeps_escape_sequences_and_capture_visible_drops_t
     assert len(await terminals.capture_styled(NAME)) == len(await terminals.capture_visible(NAME))
 
 
-async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Terminals, world: World) -> None:
-    pane = await terminals.open(ID, NAME, "/", FOREVER)
+@asynccontextmanager
+async def attached(terminals: Terminals, world: World, name: str) -> AsyncIterator[int]:
+    """A person's terminal that shows terminal `name`: the descriptor of its output."""
     master, slave = pty.openpty()
     # As inside another tmux with another socket directory: neither may affect the command.
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm", "HOME": str(world.home)}
     person = subprocess.Popen(
-        terminals.attach_command(NAME),
+        terminals.attach_command(name),
         env=environment,
         stdin=slave,
         stdout=slave,
@@ -61,11 +65,62 @@ async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Termi
         start_new_session=True,
     )
     try:
-        await until(lambda: NAME in "".join(world.tmux("list-clients", "-F", "#{session_name}\n")))
-        shown = (await terminals.snapshot())[ID]
-        assert (shown.pid, pane.viewed, shown.viewed) == (pane.pid, False, True)
+        await until(lambda: name in "".join(world.tmux("list-clients", "-F", "#{session_name}\n")))
+        yield master
     finally:
-        world.run("detach-client", "-s", f"={NAME}")
+        world.run("detach-client", "-s", f"={name}")
         os.close(master)
         os.close(slave)
         person.wait(20)
+
+
+async def test_attach_command_attaches_a_client_to_the_terminal(terminals: Terminals, world: World) -> None:
+    pane = await terminals.open(ID, NAME, "/", FOREVER)
+    async with attached(terminals, world, NAME):
+        shown = (await terminals.snapshot())[ID]
+        assert (shown.pid, pane.viewed, shown.viewed) == (pane.pid, False, True)
+
+
+async def test_show_line_reaches_only_the_people_at_the_terminal(terminals: Terminals, world: World) -> None:
+    mark = world.home / "ran"
+    line = f"you typed: #(touch {mark}) #{{pid}} %H; "
+    other = "command-5e6f7a8b"
+    await terminals.open(ID, NAME, "/", FOREVER)
+    await terminals.open("5e6f7a8b", other, "/", FOREVER)
+    await terminals.show_line(NAME, "nobody sees it")
+    async with attached(terminals, world, NAME) as screen, attached(terminals, world, other) as elsewhere:
+        await terminals.show_line(NAME, line)
+        await terminals.show_line(other, "the end")
+        assert line.encode() in await output_until(screen, b"%H;")
+        assert b"you typed" not in await output_until(elsewhere, b"the end")
+    assert not mark.exists()
+
+
+async def test_key_pause_is_not_longer_than_the_time_since_a_persons_key(
+    terminals: Terminals, world: World
+) -> None:
+    await terminals.open(ID, NAME, "/", sh("exec cat"))
+    await terminals.press(NAME, "x")
+    assert await terminals.key_pause_s(NAME) == float("inf"), "nobody is attached"
+    async with attached(terminals, world, NAME) as screen:
+        before_s = time.time()
+        os.write(screen, b"k")
+        await until_async(lambda: ends_with(terminals, "xk"))
+        pause_s = await terminals.key_pause_s(NAME)
+        assert pause_s <= time.time() - before_s
+        world.tmux("split-window", "-t", f"={NAME}:", "sleep 1000")
+        assert await terminals.key_pause_s(NAME) == float("inf"), "keys go to another pane"
+
+
+async def output_until(terminal: int, words: bytes) -> bytes:
+    """The output of a person's terminal up to `words`."""
+    found = bytearray()
+    os.set_blocking(terminal, False)
+
+    def shown() -> bool:
+        with suppress(BlockingIOError):
+            found.extend(os.read(terminal, 65536))
+        return words in found
+
+    await until(shown)
+    return bytes(found)

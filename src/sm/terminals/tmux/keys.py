@@ -1,8 +1,10 @@
-"""Types into terminals: pastes a text, types a line, presses a key."""
+"""Types into terminals: pastes a text, types a line, presses a key. Shows lines to the people at a terminal."""
 
 import asyncio
+import math
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -19,6 +21,8 @@ SETTLE_S: Final = 0.02
 """The pause between a paste and Enter: without it a program may treat Enter as part of the paste."""
 _SETTLE_S_PER_CHARACTER: Final = 1 / 100_000
 _COMMAND_MAX_BYTES: Final = 4096
+_SHOWN_MS: Final = 10_000
+"""How long a line is shown if the person presses no key."""
 
 
 class TmuxKeyboard:
@@ -89,6 +93,30 @@ class TmuxKeyboard:
         to = ("-t", pane.pane_id)
         with translate_refusal(name):
             await self._server.ask(("copy-mode", "-q", *to), ("send-keys", *to, panes.word(key)))
+
+    async def key_pause_s(self, name: str) -> float:
+        pane = await self._finder.find_running(name)
+        # tmux counts only the keys of attached clients as activity of the session, in whole seconds.
+        receives_keys = "#{&&:#{session_attached},#{&&:#{window_active},#{pane_active}}}"
+        format = f"#{{?{receives_keys},#{{session_activity}},}}"
+        with translate_refusal(name):
+            ((activity,),) = await self._server.ask(("display-message", "-p", "-t", pane.pane_id, format))
+        return time.time() - (int(activity) + 1) if activity.isdecimal() else math.inf
+
+    async def show_line(self, name: str, text: str) -> None:
+        pane = await self._finder.find_running(name)
+        # tmux expands the line: formats, also `#(command)`, and times.
+        line = text.replace("#", "##").replace("%", "%%")
+        with translate_refusal(name):
+            clients = await self._server.ask_for_text(
+                ("list-clients", "-t", pane.pane_id, "-F", "#{client_control_mode} #{client_name}")
+            )
+            for client in clients:
+                is_control, _, client_name = client.partition(" ")
+                if is_control == "0":
+                    self._server.send_nowait(
+                        ("display-message", "-c", client_name, "-d", str(_SHOWN_MS), "--", line)
+                    )
 
     async def has_unread_input(self, name: str) -> bool:
         pane = await self._finder.find_running(name)

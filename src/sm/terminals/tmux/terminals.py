@@ -222,6 +222,12 @@ class Tmux:
     async def press(self, name: str, key: str) -> None:
         await self._keyboard.press(name, key)
 
+    async def key_pause_s(self, name: str) -> float:
+        return await self._keyboard.key_pause_s(name)
+
+    async def show_line(self, name: str, text: str) -> None:
+        await self._keyboard.show_line(name, text)
+
     async def has_unread_input(self, name: str) -> bool:
         return await self._keyboard.has_unread_input(name)
 
