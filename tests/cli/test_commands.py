@@ -109,6 +109,55 @@ def test_spawn_omits_environment_variables_that_are_not_utf8(run: Sm, peer: Peer
     assert "HOME" in peer.received[0].json["environment"]
 
 
+@pytest.mark.parametrize("prompt", ["- fix the form\n- test it", "--verbose does nothing", "-x y=1", "-\tx"])
+def test_prompt_may_begin_with_a_dash(run: Sm, peer: Peer, prompt: str) -> None:
+    peer.script("POST /v1/sessions", answer(SPAWNED))
+    run("spawn", "Engineer", prompt, "--title", "- a title", "--name=login", "--json")
+    body = peer.received[0].json
+    assert (body["agent_type"], body["prompt"]) == ("Engineer", prompt)
+    assert (body["title"], body["name"]) == ("- a title", "login")
+
+
+def test_prompt_of_one_word_may_begin_with_a_dash_after_two_dashes(run: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions", answer(SPAWNED))
+    run("spawn", "Engineer", "--name", "login", "--", "--modle")
+    assert peer.received[0].json["prompt"] == "--modle"
+    assert "--modle" in run("spawn", "Engineer", "--modle", code=2).err
+
+
+@pytest.mark.parametrize("words", [["send", "x"], ["note"], ["checkpoint"], ["complete"], ["ask"]])
+def test_text_of_other_commands_may_begin_with_a_dash(run: Sm, peer: Peer, words: list[str]) -> None:
+    done = run(*words, "- a list", code=None, environ={"SM_SESSION_ID": ""})
+    assert "no such option" not in done.err
+    assert any("- a list" in received.body.decode() for received in peer.received)
+
+
+def test_spawn_reads_prompt_from_a_file(run: Sm, peer: Peer, home: Path) -> None:
+    peer.script("POST /v1/sessions", answer(SPAWNED))
+    task = home / "task.md"
+    task.write_text("fünf\nZeilen\n")
+    run("spawn", "Engineer", "--prompt-file", str(task))
+    run("spawn", "Engineer", "--prompt-file", "-", stdin=b"from stdin\n")
+    assert [received.json["prompt"] for received in peer.received] == ["fünf\nZeilen", "from stdin"]
+    task.write_bytes(b"x" * 10_001)
+    assert "more than 10,000 characters" in run("spawn", "E", "--prompt-file", str(task), code=2).err
+    assert "No such file" in run("spawn", "E", "--prompt-file", str(home / "gone"), code=2).err
+    both = run("spawn", "E", "text", "--prompt-file", str(task), code=2)
+    assert "PROMPT and --prompt-file cannot be used together" in both.err
+    assert len(peer.received) == 2
+
+
+def test_spawn_sends_variables_of_the_env_option(run: Sm, peer: Peer) -> None:
+    peer.script("POST /v1/sessions", answer(SPAWNED))
+    variables = ["--env", "DATABASE=a=b", "--env", "EMPTY=", "--env", "FROM_SHELL"]
+    run("spawn", "Engineer", *variables, environ={"FROM_SHELL": "here"})
+    assert peer.received[0].json["env"] == {"DATABASE": "a=b", "EMPTY": "", "FROM_SHELL": "here"}
+    error = run("spawn", "Engineer", "--env", "NOT_SET", code=2).err
+    assert error == ("sm: --env: the variable NOT_SET is not set in this shell\nhint: --env NOT_SET=VALUE\n")
+    run("spawn", "Engineer")
+    assert "env" not in peer.received[1].json, "an older daemon needs no new field"
+
+
 # Lists
 
 
@@ -265,6 +314,91 @@ def test_kill_tree_lists_every_killed_session(run: Sm, peer: Peer) -> None:
     assert json.loads(run("kill", "a", "--tree", "--json").out) == killed
 
 
+TREE = [
+    session("00000001", status="completed", pid=None, exit_code=0, created_at="1"),
+    session("00000002", parent_session_id="00000001", created_at="2"),
+    session("00000003", parent_session_id="00000002", created_at="3"),
+    session("00000004", status="error", exit_code=3, created_at="4"),
+    session("00000005", status="completed", created_at="5"),
+]
+"""An ended root with live descendants, an ended session, and a completed one whose process runs."""
+
+
+def test_kill_all_kills_the_topmost_running_sessions_with_their_trees(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions", answer(TREE))
+    for number in (2, 5):
+        killed = session(f"0000000{number}", status="killed", killed=[f"0000000{number}"], killed_too=[])
+        peer.script(f"POST /v1/sessions/0000000{number}/kill", answer(killed))
+    done = run("kill", "--all", "--workspace", "shop")
+    assert done.out == "Killed engineer-00000002 (00000002)\nKilled engineer-00000005 (00000005)\n"
+    first, *others = peer.received
+    assert first.query == "workspace=shop"
+    assert [other.json for other in others] == [{"force": False, "tree": True}] * 2
+
+
+def test_kill_all_skips_a_session_that_has_ended_meanwhile(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions", answer(TREE[:2]))
+    peer.script("POST /v1/sessions/00000002/kill", error("illegal_state", "it has ended", 409))
+    assert run("kill", "--all").err == "warning: skipped: it has ended\n"
+    assert run("kill", "--all", "--json").out == "[]\n"
+
+
+@pytest.mark.parametrize("words", [["kill", "--all"], ["rm", "--ended"], ["prune"]])
+def test_choosing_command_reports_when_there_is_no_session(run: Sm, peer: Peer, words: list[str]) -> None:
+    peer.script("GET /v1/sessions", answer([]))
+    done = run(*words)
+    assert (done.out, done.err.startswith("no sessions to ")) == ("", True)
+    assert run(*words, "--json").out == "[]\n"
+
+
+CHILD = session("00000003", parent_session_id="00000002", created_at="3")
+
+
+def test_kill_all_of_an_agent_reaches_only_its_descendants(run: Sm, peer: Peer, state: Path) -> None:
+    child = session("00000002", created_at="2", children=[CHILD])
+    peer.script("GET /v1/sessions/-/children", answer([child]))
+    killed = session("00000002", status="killed", killed=["00000002"], killed_too=[])
+    peer.script("POST /v1/sessions/00000002/kill", answer(killed))
+    assert len(run("kill", "--all", environ=run.as_session(state)).out.splitlines()) == 1
+
+
+def test_rm_ended_deletes_children_before_parents_and_skips_running_processes(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions", answer(TREE))
+    for number in (1, 4):
+        removed = {"removed": f"0000000{number}", "worktree": None}
+        peer.script(f"POST /v1/sessions/0000000{number}/remove", answer(removed))
+    peer.script("POST /v1/sessions/00000005/remove", error("illegal_state", "its process still runs", 409))
+    done = run("rm", "--ended")
+    assert done.out == "Removed 00000004\nRemoved 00000001\n"
+    assert done.err == "warning: skipped: its process still runs\n"
+
+
+def test_prune_deletes_sessions_that_ended_long_enough_ago(run: Sm, peer: Peer) -> None:
+    old = session("0000000a", status="error", completed_at=minutes_ago(90))
+    new = session("0000000b", status="completed", completed_at=minutes_ago(30))
+    peer.script("GET /v1/sessions", answer([old, new]))
+    for number in "ab":
+        peer.script(
+            f"POST /v1/sessions/0000000{number}/remove", answer({"removed": number, "worktree": None})
+        )
+    assert run("prune", "--older-than", "1h").out == "Removed a\n"
+    assert run("prune", "--archived").out == "Removed b\nRemoved a\n"
+    assert [r.query for r in peer.requests_to("/v1/sessions")] == ["", "archived=1"]
+
+
+def test_attach_without_a_session_takes_the_only_live_one(run: Sm, peer: Peer) -> None:
+    argv = ["tmux", "attach-session", "-t", "=claude-1a2b3c4d:"]
+    peer.script("GET /v1/overview", answer([overview_row()]))
+    peer.script(f"GET /v1/sessions/{SESSION}/attach", answer({"session_id": SESSION, "argv": argv}))
+    assert "run in a terminal: tmux attach-session" in run("attach", code=2).err
+
+
+def test_attach_without_a_session_names_the_live_ones_when_there_is_no_terminal(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/overview", answer([overview_row("00000001"), overview_row("00000002")]), answer([]))
+    assert run("attach", code=2).err == "sm: give a SESSION: engineer-00000001, engineer-00000002\n"
+    assert run("attach", code=3).err.startswith("sm: no live session to attach to\nhint: ")
+
+
 def test_output_prints_lines_without_control_characters(run: Sm, peer: Peer) -> None:
     lines = ["a\tb", "\x1b[31mred\x1b[0m", "\x9bK", "日本"]
     peer.script("GET /v1/sessions/x/output", answer({"session_id": SESSION, "lines": lines}))
@@ -340,6 +474,11 @@ def test_events_prints_lines_as_in_seed_003(run: Sm, peer: Peer) -> None:
         ("wait a --any --all", "--any and --all cannot be used together"),
         ("wait a --until done", "'done' is not one of"),
         ("wait", "missing argument"),
+        ("kill", "give either SESSION or --all"),
+        ("kill x --all", "give either SESSION or --all"),
+        ("kill x --workspace shop", "--workspace needs --all"),
+        ("rm", "give either SESSION or --ended"),
+        ("prune --older-than soon", "invalid age: 'soon'"),
         ("ls --quiet --json", "--quiet and --json cannot be used together"),
         ("ls --quiet --watch", "--quiet and --watch cannot be used together"),
     ],

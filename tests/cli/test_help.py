@@ -120,7 +120,9 @@ def test_every_option_has_help(words: str, command: click.Command) -> None:
         ("reparent", "[OPTIONS] SESSION [PARENT]"),
         ("requests", "[OPTIONS] [REQUEST|SESSION]"),
         ("why", "[OPTIONS] REQUEST|SESSION"),
-        ("kill", "[OPTIONS] SESSION..."),
+        ("kill", "[OPTIONS] [SESSION]..."),
+        ("attach", "[OPTIONS] [SESSION]"),
+        ("archive", "[OPTIONS] SESSION..."),
     ],
 )
 def test_usage_line_marks_optional_arguments(words: str, usage: str, run: Sm) -> None:
@@ -141,7 +143,7 @@ def test_help_of_unknown_command_fails_like_the_command(run: Sm) -> None:
 
 
 def test_version_command_and_option_print_the_same(run: Sm) -> None:
-    assert run("version").out == run("--version").out == f"sm {sm.__version__}\n"
+    assert run("version").out == run("--version").out == run("-V").out == f"sm {sm.__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,9 @@ def test_version_command_and_option_print_the_same(run: Sm) -> None:
         ("daemon stauts", "stauts", "sm daemon --help"),
         ("spawn Engineer --modle opus", "--model", "sm spawn --help"),
         ("spawn", "missing argument 'AGENT_TYPE'", "sm spawn --help"),
-        ("kill", "missing argument", "sm kill --help"),
+        ("archive", "missing argument", "sm archive --help"),
+        ("stop", "unknown command 'stop'; did you mean interrupt or kill?", "sm --help"),
+        ("top", "unknown command 'top'; did you mean ls --watch?", "sm --help"),
         ("children --status runing", "'runing' is not one of", "sm children --help"),
         ("events --type chekpoint", "'chekpoint' is not one of", "sm events --help"),
         ("output x --lines many", "'many' is not a valid integer", "sm output --help"),
@@ -185,3 +189,12 @@ def test_command_is_refused_when_platform_is_not_linux(monkeypatch: pytest.Monke
 
 def test_command_refuses_a_relative_sm_home(run: Sm) -> None:
     assert "SM_HOME must be an absolute path" in run("status", code=2, environ={"SM_HOME": "here"}).err
+
+
+@pytest.mark.parametrize(
+    ("alias", "command"),
+    [("new", "spawn"), ("run", "spawn"), ("show", "status"), ("logs", "tail"), ("messages", "log")],
+)
+def test_word_of_another_tool_is_an_alias_and_not_listed(run: Sm, alias: str, command: str) -> None:
+    assert run(alias, "--help").out == run("help", alias).out == run(command, "--help").out
+    assert f"\n  {alias} " not in run("help", "--all").out

@@ -121,6 +121,9 @@ def test_session_can_kill_and_read_only_its_descendants(instance: Instance) -> N
     assert "only the operator may use --args" in instance.refused(
         "spawn", "Sleeper", "x", "--args", "-v", exit_code=5, env=as_parent
     )
+    assert "only the operator may use --env" in instance.refused(
+        "spawn", "Sleeper", "x", "--env", "NODE_OPTIONS=-r x.js", exit_code=5, env=as_parent
+    )
 
 
 def test_complete_is_for_sessions_only_and_refused_when_the_session_has_ended(instance: Instance) -> None:

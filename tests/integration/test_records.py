@@ -281,3 +281,23 @@ def test_name_resolves_to_the_new_session_when_the_old_one_is_removed(instance: 
     second = instance.spawn("Sleeper", "--name", "worker")["session_id"]
     instance.sm("rm", first)
     assert instance.session("sleeper-worker")["session_id"] == second
+
+
+def test_kill_all_rm_ended_and_prune_choose_their_sessions(instance: Instance) -> None:
+    parent = instance.spawn("Sleeper")["session_id"]
+    child = instance.spawn("Sleeper", "--parent", parent)["session_id"]
+    done = instance.spawn("Sh", "sm complete ready; exec sleep 1000")["session_id"]
+    instance.in_status(done, "completed")
+    over = instance.spawn("Sh", "exit 3")["session_id"]
+    instance.ended(over)
+    assert "its process still runs" in instance.run("prune").stderr
+    assert {s["session_id"] for s in instance.json("all")} == {parent, child, done}
+    killed = instance.json("kill", "--all", "--force")
+    ids = {s["session_id"] for answer in killed for s in (answer, *answer["killed_too"])}
+    assert ids == {parent, child, done}
+    assert all(s["pid"] is None or s["status"] in ("killed", "completed") for s in instance.json("all"))
+    instance.sm("archive", child)
+    assert instance.json("prune", "--older-than", "1d") == []
+    assert len(instance.json("rm", "--ended")) == 2
+    assert [s["session_id"] for s in instance.json("all", "--archived")] == [child]
+    assert len(instance.json("prune", "--archived")) == 1

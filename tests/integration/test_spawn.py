@@ -83,6 +83,35 @@ def test_configured_environment_cannot_override_sm_variables() -> None:
         assert "MINE=yes" in lines
 
 
+def test_env_option_overrides_the_configuration_and_reaches_restored_agents_and_children() -> None:
+    script = "env > $SM_SESSION_ID.tmp; mv $SM_SESSION_ID.tmp $SM_SESSION_ID.txt; sleep 1000"
+    types = f"  Env: {{command: {json.dumps(['sh', '-c', script])}, prompt: file, env: {{MINE: config}}}}"
+    with Instance(types) as instance:
+
+        def seen(session_id: str) -> set[str]:
+            path = instance.work / f"{session_id}.txt"
+            until(path.exists, "the agent wrote its environment")
+            lines = set(path.read_text().splitlines())
+            path.unlink()
+            return lines
+
+        options = ["--env", "MINE=a=b", "--env", "FROM_SHELL", "--env", "EMPTY="]
+        parent = instance.spawn("Env", *options, env={"FROM_SHELL": "here"})["session_id"]
+        expected = {"MINE=a=b", "FROM_SHELL=here", "EMPTY="}
+        assert expected <= seen(parent)
+        instance.sm("kill", parent)
+        instance.sm("restore", parent)
+        assert expected <= seen(parent)
+        child = instance.spawn("Env", "--parent", parent)["session_id"]
+        assert {"MINE=config", "FROM_SHELL=here"} <= seen(child)
+        for variable, problem in (
+            ("SM_TRUST_LEVEL=root", "reserved"),
+            ("1X=2", "not a valid variable name"),
+            (f"X={'y' * 100_001}", "more than 100,000 bytes"),
+        ):
+            assert problem in instance.refused("spawn", "Env", "--env", variable, exit_code=2)
+
+
 def test_secrets_and_prompts_are_in_no_command_line_log_or_readable_file(instance: Instance) -> None:
     session = instance.spawn("Sleeper", "the secret prompt", env={"SSH_AUTH_SOCK": "the-secret-value"})
     lines = []

@@ -28,6 +28,7 @@ COMMANDS = (
     (AGENTS, "archive", "Hide ended sessions from lists."),
     (AGENTS, "unarchive", "Show archived sessions in lists again."),
     (AGENTS, "rm", "Delete ended sessions and their files."),
+    (AGENTS, "prune", "Delete all ended sessions, or those of a certain age."),
     (AGENTS, "agents", "List the agent types that you can spawn."),
     (AGENTS, "workspace", "Manage workspaces: teams of agents with a directory."),
     (STATE, "ls", "List agents: first those that need a word."),

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 import click
 
 from sm.cli.call import Call, json_option
-from sm.cli.display.errors import Failures
+from sm.cli.display.errors import Failures, print_warnings
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject
 from sm.cli.options import session_arguments
 from sm.client.http import TIMEOUT_S, new_key, session_path
-from sm.errors import SmError
+from sm.errors import IllegalState, SmError
 from sm.wire import decode
 
 
@@ -34,10 +34,14 @@ def act_on_each(
     body: Mapping[str, object] | None = None,
     *,
     timeout_s: float = TIMEOUT_S,
+    chosen: bool = False,
 ) -> int:
     """Apply `action` to each session, also after a failure, and return the exit code.
 
     `done` turns the daemon's answer into the printed text. It is called with --json too.
+
+    `chosen`: the command chose the sessions, not the user. A session whose state does not allow the action is then
+    skipped with a warning, and the JSON is always an array.
     """
     client = call.client
     failures = Failures()
@@ -47,6 +51,9 @@ def act_on_each(
             path = session_path(session, f"/{action}")
             text = client.text("POST", path, body=body or {}, key=new_key(), timeout_s=timeout_s)
         except SmError as error:
+            if chosen and isinstance(error, IllegalState):
+                print_warnings([f"skipped: {error.message}"])
+                continue
             if len(sessions) == 1:
                 raise
             failures.add(error)
@@ -56,5 +63,5 @@ def act_on_each(
         if not call.as_json:
             click.echo(report)
     if call.as_json:
-        print_json(answers[0] if len(sessions) == 1 else f"[{','.join(answers)}]")
+        print_json(answers[0] if len(sessions) == 1 and not chosen else f"[{','.join(answers)}]")
     return failures.code

@@ -17,8 +17,24 @@ if TYPE_CHECKING:
 
 COMPLETE = "_SM_COMPLETE"
 COMMAND_HELP = 'Run "sm COMMAND --help" for help on a command.'
-ALIASES = {"ps": "ls", "list": "ls"}
+ALIASES = {
+    "ps": "ls",
+    "list": "ls",
+    "new": "spawn",
+    "run": "spawn",
+    "show": "status",
+    "logs": "tail",
+    "messages": "log",
+}
 """Names of other tools for commands of sm. Help and completion omit them."""
+_SUGGESTIONS = {
+    "stop": ("interrupt", "kill"),
+    "top": ("ls --watch",),
+    "remove": ("rm",),
+    "delete": ("rm",),
+    "resume": ("restore",),
+}
+"""Names of other tools that have no exact counterpart, or whose counterpart ends or deletes sessions."""
 _NAMES = tuple(name for _, name, _ in COMMANDS)
 _NAME_WIDTH = max(map(len, _NAMES))
 
@@ -77,7 +93,7 @@ def nearest(name: str) -> str:
     """The end of an error message: suggests commands with a similar name, or is empty."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(name, _NAMES)
+    matches = _SUGGESTIONS.get(name) or get_close_matches(name, _NAMES)
     return f"; did you mean {' or '.join(matches)}?" if matches else ""
 
 
@@ -85,7 +101,7 @@ def nearest(name: str) -> str:
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="sm", message="%(prog)s %(version)s")
+@click.version_option(__version__, "--version", "-V", prog_name="sm", message="%(prog)s %(version)s")
 def sm() -> None:
     """Run coding agents in the background, each in its own terminal.
 

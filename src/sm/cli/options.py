@@ -104,6 +104,38 @@ class Option(click.Option):
         return extra
 
 
+class TextCommand(click.Command):
+    """A command whose last argument is a text, which may begin with a dash: `sm spawn Engineer "- fix the form"`.
+
+    A word of the command line that begins with a dash and has a blank is a text: no option has a blank in its name.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        takes_value = {
+            name
+            for param in self.params
+            if isinstance(param, click.Option) and not param.is_flag
+            for name in param.opts
+        }
+        words, texts, rest = list[str](), list[str](), list(args)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                texts += rest
+                break
+            if _is_text(word):
+                texts.append(word)
+                continue
+            words.append(word)
+            if word in takes_value and rest:
+                words.append(rest.pop(0))
+        return super().parse_args(ctx, [*words, "--", *texts] if texts else words)
+
+
+def _is_text(word: str) -> bool:
+    return word.startswith("-") and any(character.isspace() for character in word.partition("=")[0])
+
+
 def seconds_option(
     *names: str, least: int = 0, most: int | None = 86_400, default: int | None = None, help: str
 ) -> Callable[[Command], Command]:
@@ -131,6 +163,7 @@ session_argument = click.argument("session", metavar="SESSION", shell_complete=s
 optional_session = click.argument(
     "session", metavar="[SESSION]", required=False, shell_complete=session_names
 )
+optional_sessions = click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=session_names)
 session_arguments = click.argument(
     "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_names
 )

@@ -229,7 +229,7 @@ class ChildAgents(Section):
     progress: Progress = Progress()
     """Facts that sm reads from an agent's transcript."""
     allow_args: bool = False
-    """Let sessions use `sm spawn --args`, not only the operator."""
+    """Let sessions use `sm spawn --args` and `--env`, not only the operator."""
 
 
 class Limits(Section):

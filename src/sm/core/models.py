@@ -173,6 +173,8 @@ class Launch:
     """The complete environment except TERM, which the terminal sets."""
     inherited: Mapping[str, str] = field(repr=False)
     """The variables taken from the caller's shell. Children of this session inherit them."""
+    added: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables of `sm spawn --env`. They override the configuration, and children inherit them."""
     typed_prompt: str | None = field(default=None, repr=False)
     """A first line to type once the process runs."""
     prompt_file: str | None = field(default=None, repr=False)
@@ -233,6 +235,8 @@ class SpawnRequest:
     """A slug, or `-` for none. None: the parent's workspace, else the innermost one that contains the directory."""
     worktree: str | None = None
     branch: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
 

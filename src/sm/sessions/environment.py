@@ -6,8 +6,12 @@ from collections.abc import Collection, Mapping
 from sm.config import Config
 from sm.core.models import Session
 from sm.core.states import TrustLevel
+from sm.core.text import folded
+from sm.errors import UsageError
 from sm.paths import InstancePaths
 
+_VALUE_MAX = 100_000
+"""Below the kernel's limit of 128 KiB for one variable."""
 _ALWAYS_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 
 
@@ -56,3 +60,19 @@ class Environments:
 
 def without(environment: Mapping[str, str], names: Collection[str]) -> Mapping[str, str]:
     return {name: value for name, value in environment.items() if name not in names}
+
+
+def check_variables(variables: Mapping[str, str]) -> None:
+    """Check variables that a caller adds to an agent's environment. Raises UsageError."""
+    for name, value in variables.items():
+        shown = folded(name, 80)
+        if not (name.isascii() and name.isidentifier()):
+            raise UsageError(
+                f"--env: {shown!r} is not a valid variable name", "use letters, digits and underscores"
+            )
+        if name.startswith("SM_"):
+            raise UsageError(f"--env: {shown} is reserved: sm sets the variables that begin with SM_")
+        if "\0" in value or len(value.encode("utf-8", "replace")) > _VALUE_MAX:
+            raise UsageError(
+                f"--env: the value of {shown} has a NUL character or more than {_VALUE_MAX:,} bytes"
+            )

@@ -20,7 +20,7 @@ from sm.paths import InstancePaths
 from sm.policy.access import Action, may_at_all
 from sm.policy.trust import child_trust, normalize_trust_level
 from sm.providers.base import AgentPlan, PlanContext, Provider
-from sm.sessions.environment import Environments, without
+from sm.sessions.environment import Environments, check_variables, without
 from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
@@ -87,7 +87,9 @@ class SpawnPlanner:
             workspace = await self._directories.nearest(directory)
         parent_launch = await self._launch_of(parent)
         inherited = self._inherited(parent_launch, request.environment)
-        types = await self._types.catalog(workspace, inherited, wanted=request.agent_type)
+        added = self._added(caller, request.env)
+        base = {**inherited, **added}
+        types = await self._types.catalog(workspace, base, wanted=request.agent_type)
         kind = types.pick(request.agent_type)
         provider = self._providers[kind.provider]
         trust_level, effective_mode, warnings = self._trust(caller, parent, workspace, request.trust)
@@ -106,14 +108,16 @@ class SpawnPlanner:
             title=None if request.title is None else normalize_title(request.title),
             **tree,
         )
-        grants = Grants() if runs else await self._grants(session, provider, inherited)
-        context = self._context(session, parent, inherited, provider, types, grants)
+        grants = Grants() if runs else await self._grants(session, provider, base)
+        context = self._context(session, parent, base, provider, types, grants)
         plan = provider.plan(
             replace(request, prompt=prompt),
             replace(context, at_most=_at_most(caller, session, parent, parent_launch, kind)),
         )
         session = replace(session, model=plan.model, conversation=plan.conversation)
-        launch = self._launch(session, plan, inherited, provider, grants, has_prompt=prompt is not None)
+        launch = self._launch(
+            session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
+        )
         warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
@@ -185,14 +189,17 @@ class SpawnPlanner:
         """
         provider = self._providers[session.provider]
         place = self._directories.workspace_of(session)
-        types = await self._types.catalog(place, before.inherited, wanted=session.agent_type)
-        grants = await self._grants(session, provider, before.inherited)
-        context = self._context(session, parent, before.inherited, provider, types, grants)
+        base = {**before.inherited, **before.added}
+        types = await self._types.catalog(place, base, wanted=session.agent_type)
+        grants = await self._grants(session, provider, base)
+        context = self._context(session, parent, base, provider, types, grants)
         if forked_by is not None:
             parent_launch, kind = await self._launch_of(parent), types.find(session.agent_type)
             context = replace(context, at_most=_at_most(forked_by, session, parent, parent_launch, kind))
         plan = provider.resume(context, before.flags, conversation, fork=forked_by is not None)
-        launch = self._launch(session, plan, before.inherited, provider, grants, has_prompt=False)
+        launch = self._launch(
+            session, plan, before.inherited, before.added, provider, grants, has_prompt=False
+        )
         warnings = (*_missing_type_warnings(session, types), *types.unread, *grants.warnings, *plan.warnings)
         return launch, plan, warnings
 
@@ -214,7 +221,7 @@ class SpawnPlanner:
 
     def _inherited(self, parent_launch: Launch | None, environment: Mapping[str, str]) -> Mapping[str, str]:
         if parent_launch is not None:
-            return parent_launch.inherited
+            return {**parent_launch.inherited, **parent_launch.added}
         return self._environments.inheritable(environment)
 
     def _new(
@@ -274,12 +281,13 @@ class SpawnPlanner:
         session: Session,
         plan: AgentPlan,
         inherited: Mapping[str, str],
+        added: Mapping[str, str],
         provider: Provider,
         grants: Grants,
         *,
         has_prompt: bool,
     ) -> Launch:
-        given = without({**inherited, **plan.environment}, provider.never_inherited)
+        given = without({**inherited, **plan.environment, **added}, provider.never_inherited)
         environment = self._environments.complete(
             session, given, has_prompt_file=plan.prompt_file is not None
         )
@@ -287,6 +295,7 @@ class SpawnPlanner:
             argv=plan.argv,
             environment=environment,
             inherited=inherited,
+            added=added,
             working_dir=session.working_dir,
             typed_prompt=plan.typed_prompt,
             prompt_file=plan.prompt_file,
@@ -303,13 +312,24 @@ class SpawnPlanner:
             )
         if not request.extra_args:
             return
-        if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
-            raise NotPermitted(
-                "only the operator may use --args",
-                "to allow --args for sessions, set child_agents.allow_args: true in config.yaml",
-            )
+        self._require_addition(caller, "--args")
         for argument in request.extra_args:
             validate_text(argument, "--args", _ARGUMENT_MAX)
+
+    def _added(self, caller: Caller, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables of --env. Raises NotPermitted and UsageError."""
+        if variables:
+            self._require_addition(caller, "--env")
+            check_variables(variables)
+        return variables
+
+    def _require_addition(self, caller: Caller, option: str) -> None:
+        """Raise NotPermitted unless the caller may add options and variables to an agent."""
+        if not self._config.child_agents.allow_args and not may_at_all(caller, Action.ADD_ARGUMENTS):
+            raise NotPermitted(
+                f"only the operator may use {option}",
+                f"to allow {option} for sessions, set child_agents.allow_args: true in config.yaml",
+            )
 
     def _trust(
         self, caller: Caller, parent: Session | None, workspace: Workspace | None, asked: str | None

@@ -18,17 +18,21 @@ from tests.cli.peer import Peer, answer
 from tests.cli.samples import overview_row, request, session
 
 
-def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {}) -> str:
-    """Return the output of a command on a terminal of this width."""
+def screen(
+    run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {}, typed: str = "", code: int = 0
+) -> str:
+    """Return the output of a command on a terminal of this width, with `typed` as its input."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     process = subprocess.Popen(
         run.argv(*words),
         stdout=follower,
         stdin=follower,
+        stderr=follower if typed else None,
         env=run.environ | {"TERM": "xterm-256color", **environ},
     )
     os.close(follower)
+    os.write(leader, typed.encode())
     output = b""
     try:
         while piece := os.read(leader, 65536):
@@ -36,7 +40,7 @@ def screen(run: Sm, *words: str, width: int = 80, environ: Mapping[str, str] = {
     except OSError:  # EIO: the other end is closed
         pass
     os.close(leader)
-    assert process.wait(30) == 0
+    assert process.wait(30) == code
     return output.decode().replace("\r\n", "\n")
 
 
@@ -151,10 +155,10 @@ def overview(peer: Peer) -> Peer:
 def test_ls_groups_agents_and_cuts_tasks_to_the_terminal_width(run: Sm, overview: Peer, width: int) -> None:
     shown = lines(run, "ls", width=width)
     assert shown[0].split()[:3] == ["NAME", "STATUS", "AGE"]
-    assert shown[1:3] == ["", "Needs a word (1)"]
+    assert shown[1:3] == ["", "Needs a word"]
     assert shown[3].startswith("engineer-login   waiting_input  ")
     assert shown[3].endswith("  r57 asks: [b]Which?[/b] :smile:")
-    assert shown[4:6] == ["", "Working (2)"]
+    assert shown[4:6] == ["", "Working"]
     assert shown[6].startswith("architect-plan   running        ")
     assert shown[6].endswith("w…")
     assert columns(shown[6]) == width
@@ -167,3 +171,27 @@ def test_ls_is_one_table_without_groups_when_output_is_no_terminal(run: Sm, over
     assert [line.split()[0] for line in out] == ["NAME", "engineer-login", "architect-plan", "└─"]
     code = "import sys; from sm.cli.group import run; run(['ls']); sys.exit('rich' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], env=run.environ, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_kill_all_asks_on_a_terminal(run: Sm, peer: Peer) -> None:
+    peer.script("GET /v1/sessions", answer([session(f"0000000{n}") for n in range(7)]))
+    for n in range(7):
+        killed = session(f"0000000{n}", status="killed", killed=[f"0000000{n}"], killed_too=[])
+        peer.script(f"POST /v1/sessions/0000000{n}/kill", answer(killed))
+    shown = screen(run, "kill", "--all", typed="n\n", code=4, width=200)
+    assert "Kill 7 sessions: engineer-00000000 (00000000), " in shown
+    assert " and 2 more? [y/N] " in shown
+    assert len(peer.received) == 1
+    assert "Killed engineer-00000006" in screen(run, "kill", "--all", typed="y\n", width=200)
+    assert "[y/N]" not in screen(run, "kill", "--all", "--yes", typed=" ", width=200)
+
+
+def test_attach_without_a_session_shows_a_menu_on_a_terminal(run: Sm, overview: Peer) -> None:
+    argv = ["echo", "attached to", "architect-plan"]
+    overview.script("GET /v1/sessions/00000001/attach", answer({"session_id": "00000001", "argv": argv}))
+    shown = screen(run, "attach", typed="2\n")
+    assert "1  engineer-login   waiting_input  " in shown
+    assert "2  architect-plan   running        " in shown
+    assert "Attach to (1-3): " in shown
+    assert shown.endswith("attached to architect-plan\n")
+    assert "cancelled" in screen(run, "attach", typed="\n", code=4)

@@ -55,6 +55,9 @@ class SpawnBody(Body):
     ] = None
     branch: Annotated[str | None, doc("The branch of that worktree: `sm/NAME`.")] = None
     trust: Trust = None
+    env: Annotated[
+        dict[str, str] | None, doc("Variables for the agent and its children; only from the operator.")
+    ] = None
     environment: Annotated[
         dict[str, str] | None,
         doc("The caller's environment; variables that the configuration does not name are ignored."),
@@ -176,9 +179,10 @@ async def spawn(request: ApiRequest, body: SpawnBody, key: RequestKey | None) ->
     Answers when the process runs, or has run and ended; with `wait_s` when the agent is ready.
     """
     wanted = SpawnRequest(
-        **body.model_dump(exclude={"args", "cwd", "environment", "wait_s"}),
+        **body.model_dump(exclude={"args", "cwd", "env", "environment", "wait_s"}),
         extra_args=tuple(body.args or ()),
         current_dir=body.cwd,
+        env=body.env or {},
         environment=body.environment or {},
     )
     sessions = request.services.sessions

@@ -25,7 +25,7 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject, agent_line, line
-from sm.cli.options import seconds_option
+from sm.cli.options import TextCommand, seconds_option
 from sm.cli.outage import until_answered
 from sm.client.http import Client
 from sm.core.states import RequestState
@@ -33,7 +33,7 @@ from sm.errors import DaemonUnavailable, IllegalState, WaitTimeout
 from sm.wire import encode
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("question", metavar="TEXT")
 @click.option("--option", "options", multiple=True, metavar="TEXT", help="Answer to choose from. Repeatable.")
 @seconds_option("--wait", help="Wait for the answer, at most this long, and print it.")

@@ -1,5 +1,7 @@
 """Attach to an agent's terminal.
 
+Without SESSION: the only live session, or one that you choose from a list.
+
 To detach, press the tmux prefix key, then d (Ctrl-b d by default). The agent keeps running.
 
 \b
@@ -14,15 +16,34 @@ import sys
 import click
 
 from sm.cli.instance import Instance
-from sm.cli.options import session_argument
+from sm.cli.options import optional_session
 from sm.client.http import Client, session_path
-from sm.errors import ExternalError, UsageError
+from sm.errors import ExternalError, NotFound, UsageError
 
 
 @click.command(help=__doc__)
-@session_argument
-def command(session: str) -> None:
-    attach(Instance(os.environ).client(), session)
+@optional_session
+def command(session: str | None) -> None:
+    client = Instance(os.environ).client()
+    attach(client, _chosen(client) if session is None else session)
+
+
+def _chosen(client: Client) -> str:
+    """Return the ID of the only live session, or of the one that a person chooses."""
+    from sm.cli.display.listing import listing, listing_lines, ordered
+    from sm.cli.display.output import now, width
+    from sm.cli.display.text import cut
+    from sm.cli.selection import choose
+
+    sessions = client.get("/v1/overview")
+    if not sessions:
+        raise NotFound(
+            "no live session to attach to", "start an agent: sm spawn, or list ended ones: sm ls -a"
+        )
+    columns = width()
+    _, *rows = listing_lines(listing(sessions, now()))
+    rows = [cut(row, columns and columns - 5) for row in rows]
+    return choose([session for _, _, session in ordered(sessions)], rows, "Attach to")
 
 
 def attach(client: Client, session: str) -> None:

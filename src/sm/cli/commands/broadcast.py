@@ -22,10 +22,11 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.delivery import DeliveryOptions, deliver, delivery_options
+from sm.cli.options import TextCommand
 from sm.cli.stdin import message_text
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("text")
 @click.option("--recursive", "-r", is_flag=True, help="From an agent: include all its descendants.")
 @delivery_options

@@ -12,12 +12,12 @@ import shlex
 
 import click
 
-from sm.cli.options import key_value
+from sm.cli.options import TextCommand, key_value
 from sm.cli.report import send_report
 from sm.errors import UsageError
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("message")
 @click.argument("more", metavar="", nargs=-1)
 @click.option(

@@ -12,6 +12,7 @@ Examples:
 import click
 
 from sm.cli.display.errors import print_warnings
+from sm.cli.options import TextCommand
 from sm.cli.report import send_report
 from sm.core.statuses import ENDED, Status
 
@@ -22,7 +23,7 @@ _MARKED: dict[str, str] = {
 }
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("message", required=False)
 @click.option(
     "--status",

@@ -9,10 +9,11 @@ Examples:
 
 import click
 
+from sm.cli.options import TextCommand
 from sm.cli.report import send_report
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("text")
 def command(text: str) -> None:
     if send_report("note", "note", {"text": text}) is not None:

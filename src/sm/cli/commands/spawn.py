@@ -1,7 +1,8 @@
 """Start an agent in its own terminal.
 
 AGENT_TYPE is an agent type, such as Engineer; sm agents lists them. PROMPT is the task; if it is -, it is read from
-stdin. Without PROMPT the agent starts and waits for input. The command returns as soon as the agent's process runs,
+stdin. PROMPT may begin with a dash if it has a blank; otherwise put -- before it. Without PROMPT the agent starts and
+waits for input. The command returns as soon as the agent's process runs,
 or, with --wait, when the agent is ready.
 
 \b
@@ -26,13 +27,21 @@ import click
 from sm.cli.call import Call, json_option
 from sm.cli.display.sessions import label
 from sm.cli.display.text import line
-from sm.cli.options import absolute, agent_types, rate_wait_option, seconds_option, session_names, workspaces
+from sm.cli.options import (
+    TextCommand,
+    absolute,
+    agent_types,
+    rate_wait_option,
+    seconds_option,
+    session_names,
+    workspaces,
+)
 from sm.client.http import TIMEOUT_S, new_key
 from sm.errors import InvalidText, SmError, UsageError
 from sm.wire import decode
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, cls=TextCommand)
 @click.argument("agent_type", shell_complete=agent_types)
 @click.argument("prompt", metavar="[PROMPT]", required=False)
 @click.option(
@@ -72,6 +81,20 @@ from sm.wire import decode
     is_flag=True,
     help="Create a git worktree and a branch sm/NAME for the agent. sm rm deletes them if no work would be lost.",
 )
+@click.option(
+    "--prompt-file",
+    metavar="FILE",
+    type=click.Path(),
+    help="Read the prompt from FILE; - means stdin.",
+)
+@click.option(
+    "--env",
+    "variables",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Environment variable of the agent and its children; without =VALUE, its value in this shell. May be given "
+    "several times. Agents may use this option only if child_agents.allow_args is true.",
+)
 @click.option("--title", metavar="TEXT", help="Short description of the task.")
 @click.option(
     "--name",
@@ -89,7 +112,9 @@ from sm.wire import decode
 @json_option
 def command(
     prompt: str | None,
+    prompt_file: str | None,
     arguments: str | None,
+    variables: tuple[str, ...],
     working_dir: str | None,
     worktree: bool,
     rate_wait_s: float,
@@ -107,10 +132,12 @@ def command(
     client = instance.client(rate_wait_s=rate_wait_s)
     body = {
         **settings,
-        "prompt": _prompt(prompt),
+        "prompt": _prompt(prompt, prompt_file),
         "args": _split(arguments),
         **_directory(working_dir, instance.session_id),
     }
+    if variables:
+        body["env"] = _variables(variables)
     if instance.session_id is None:
         body["environment"] = _environment()
     tree = None
@@ -138,15 +165,33 @@ def command(
         attachment.attach(client, decode(text)["session_id"])
 
 
-def _prompt(prompt: str | None) -> str | None:
-    if prompt == "-":
-        from sm.cli.stdin import read_text
+def _prompt(prompt: str | None, file: str | None) -> str | None:
+    if prompt is not None and file is not None:
+        raise UsageError("PROMPT and --prompt-file cannot be used together")
+    if "-" in (prompt, file) or file is not None:
+        from sm.cli.stdin import read_file, read_text
         from sm.core.text import PROMPT_MAX
 
-        prompt = read_text("prompt", PROMPT_MAX).rstrip("\n")
+        text = (
+            read_text("prompt", PROMPT_MAX) if file in (None, "-") else read_file(file, "prompt", PROMPT_MAX)
+        )
+        prompt = text.rstrip("\n")
     if prompt is not None and not prompt.strip():
         raise InvalidText("the prompt is empty", "omit the prompt to start an interactive agent")
     return prompt
+
+
+def _variables(given: tuple[str, ...]) -> dict[str, str]:
+    """Parse the values of --env. Raises UsageError."""
+    variables = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals and name in os.environ:
+            value = os.environ[name]
+        elif not equals and name:
+            raise UsageError(f"--env: the variable {name} is not set in this shell", f"--env {name}=VALUE")
+        variables[name] = value
+    return variables
 
 
 def _split(arguments: str | None) -> list[str]:

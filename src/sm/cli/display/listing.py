@@ -82,7 +82,7 @@ def listing(sessions: Sequence[JsonObject], now: datetime, empty: str = "") -> L
         if names[name] > 1:
             name = f"{name} ({session['session_id']})"
         groups.setdefault(group, []).append((indent + name, *_facts(session, now), _task(session)))
-    return Listing(_HEADER, [(f"{_HEADINGS[g]} ({len(rows)})", rows) for g, rows in groups.items()], empty)
+    return Listing(_HEADER, [(_HEADINGS[group], rows) for group, rows in groups.items()], empty)
 
 
 def _facts(session: JsonObject, now: datetime) -> Row:

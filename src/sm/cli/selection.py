@@ -1,0 +1,121 @@
+"""Chooses all sessions of a kind, for `sm kill --all`, `sm rm --ended`, `sm prune` and `sm attach`."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import click
+
+from sm.cli.display.sessions import label, name_of
+from sm.cli.display.text import JsonObject, plural, seconds_since
+from sm.client.http import Client
+from sm.core.statuses import ENDED
+from sm.errors import IllegalState, UsageError
+
+_SHOWN_MAX = 5
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def check(sessions: Sequence[str], option: str, *, every: bool, workspace: str | None = None) -> None:
+    """Raise UsageError unless either sessions or `option` are given, and --workspace only with `option`."""
+    if bool(sessions) is every:
+        raise UsageError(f"give either SESSION or {option}")
+    if workspace is not None and not every:
+        raise UsageError(f"--workspace needs {option}")
+
+
+def running_trees(client: Client, workspace: str | None, session_id: str | None) -> list[JsonObject]:
+    """The topmost sessions that are live or whose process may run; for an agent only its descendants."""
+    listed = _listed(client, workspace, session_id, archived=False)
+    running = {s["session_id"]: s for s in listed if s["status"] not in ENDED or _may_run(s)}
+    parents = {s["session_id"]: s["parent_session_id"] for s in listed}
+
+    def is_below_another(session: JsonObject) -> bool:
+        seen, parent = {session["session_id"]}, session["parent_session_id"]
+        while parent is not None and parent not in seen:
+            if parent in running:
+                return True
+            seen.add(parent)
+            parent = parents.get(parent)
+        return False
+
+    return [s for s in running.values() if not is_below_another(s)]
+
+
+def ended(
+    client: Client,
+    workspace: str | None,
+    session_id: str | None,
+    now: datetime,
+    *,
+    archived: bool = False,
+    older_than_s: float = 0,
+) -> list[JsonObject]:
+    """The sessions that ended at least `older_than_s` ago, children before their parents."""
+    listed = _listed(client, workspace, session_id, archived=archived)
+    found = [s for s in listed if s["status"] in ENDED and _ended_s(s, now) >= older_than_s]
+    return found[::-1]  # a child is younger than its parent
+
+
+def confirm(verb: str, sessions: Iterable[JsonObject], *, yes: bool) -> None:
+    """Ask a person at a terminal. Raises IllegalState if the answer is not yes."""
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    names = [label(session) for session in sessions]
+    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
+    shown = f"{', '.join(names[:_SHOWN_MAX])}{more}"
+    click.echo(f"{verb} {plural(len(names), 'session')}: {shown}? [y/N] ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise IllegalState("cancelled")
+
+
+def seconds_of(age: str) -> float:
+    """Parse `90s`, `30m`, `12h`, `1d` or `2w`. Raises UsageError."""
+    number, unit = age[:-1], age[-1:]
+    if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
+        raise UsageError(f"invalid age: {age!r}", "use a number with s, m, h, d or w, such as 1d")
+    return int(number) * _UNITS[unit]
+
+
+def choose(sessions: Sequence[JsonObject], rows: Sequence[str], purpose: str) -> str:
+    """Let a person choose one of `sessions`, shown as `rows`; return its ID. Raises UsageError without a terminal."""
+    if len(sessions) == 1:
+        return str(sessions[0]["session_id"])
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"give a SESSION: {', '.join(map(name_of, sessions))}")
+    width = len(str(len(rows)))
+    for number, row in enumerate(rows, 1):
+        click.echo(f"{number:>{width}}  {row}", err=True)
+    click.echo(f"{purpose} (1-{len(rows)}): ", nl=False, err=True)
+    answer = sys.stdin.readline().strip()
+    if not (answer.isdecimal() and 1 <= int(answer) <= len(rows)):
+        raise IllegalState("cancelled")
+    return str(sessions[int(answer) - 1]["session_id"])
+
+
+def _listed(
+    client: Client, workspace: str | None, session_id: str | None, *, archived: bool
+) -> list[JsonObject]:
+    query: Mapping[str, object] = {"workspace": workspace, "archived": archived}
+    if session_id is None:
+        sessions: list[JsonObject] = client.get("/v1/sessions", query)
+        return sessions
+    nested = client.get("/v1/sessions/-/children", {**query, "recursive": True})
+    return sorted(_flat(nested), key=lambda session: str(session["created_at"]))
+
+
+def _flat(sessions: Iterable[JsonObject]) -> Iterable[JsonObject]:
+    for session in sessions:
+        yield session
+        yield from _flat(session["children"])
+
+
+def _may_run(session: JsonObject) -> bool:
+    """True for an ended session without a known exit: the process of a completed one may still run."""
+    return bool(session["pid"]) and session["exit_code"] is None and session["exit_signal"] is None
+
+
+def _ended_s(session: JsonObject, now: datetime) -> float:
+    return seconds_since(session["completed_at"] or session["status_at"], now)
