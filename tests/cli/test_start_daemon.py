@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from sm import errors
 from sm.cli.start_daemon import environment, launch
 from sm.paths import InstancePaths
-from tests.load import until
+from tests.load import scaled, until
 
 pytestmark = pytest.mark.processes
 
@@ -91,6 +92,24 @@ def test_launched_daemon_is_detached_from_its_caller(
     assert [line.split()[1] for line in signals.splitlines()] == ["0" * 16, "0" * 16]
     names = {line.partition("=")[0] for line in environ.splitlines()} - {"PWD", "OLDPWD", "SHLVL", "_"}
     assert names == {"PATH", "LC_TIME", "DOCKER_HOST", "SM_HOME"}
+
+
+LAUNCH = f"""
+import os, resource, sys
+sys.path[:0] = {sys.path!r}
+from sm.cli.start_daemon import launch
+from sm.paths import InstancePaths
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+sys.executable, home = sys.argv[1:]
+launch(InstancePaths(home + "/config.yaml", home + "/state"), os.environ)
+"""
+
+
+def test_launch_starts_the_daemon_when_the_limit_of_open_files_is_low(program: Program, home: Path) -> None:
+    program(READY)
+    command = [sys.orig_argv[0], "-c", LAUNCH, sys.executable, str(home)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=scaled(), check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_environment_passes_only_documented_variables_to_the_daemon() -> None:

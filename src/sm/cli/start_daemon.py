@@ -1,5 +1,6 @@
 """Starts the daemon from a command and waits until it is ready."""
 
+import fcntl
 import os
 import select
 import signal
@@ -155,8 +156,9 @@ def _become_daemon(writer: int, errors: int, environ: Mapping[str, str], options
             os._exit(0)
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
-        # High numbers first: `writer` or `errors` may be 0, 1 or 2 when the caller closed those.
-        high = [os.dup2(fd, 200 + number) for number, fd in enumerate((null, null, errors, writer))]
+        # Other numbers first: `writer` or `errors` may be 0, 1 or 2 when the caller closed those. The lowest free ones,
+        # because the limit of open files may be low.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 4) for fd in (null, null, errors, writer)]
         for number, fd in enumerate(high):
             os.dup2(fd, number)
         # The daemon must not inherit locks of the caller's shell.
