@@ -107,6 +107,14 @@ def test_doctor_reports_state_directory_mode_and_long_socket_path(machine: Sm, s
     assert "111 of at most 104 bytes  -> set SM_HOME" in lines[1]
 
 
+def test_doctor_reports_a_read_only_database(machine: Sm, state: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("not for root, who may write every file")
+    (state / "sm.db").touch(0o400)
+    (line,) = problems(machine("doctor", code=9))
+    assert line.endswith(f"{state}/sm.db is read-only  -> chmod u+w {state}/sm.db")
+
+
 def test_doctor_reports_config_errors(machine: Sm, home: Path) -> None:
     (home / "config.yaml").write_text("nonsense: 1\n")
     (line,) = problems(machine("doctor", code=9))

@@ -14,6 +14,7 @@ Examples:
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -29,7 +30,7 @@ from sm.cli.display.text import line, plural
 from sm.cli.instance import Instance
 from sm.client.http import Client, DaemonAway, workspace_path
 from sm.errors import ExternalError, SmError
-from sm.paths import SOCKET_PATH_MAX_BYTES
+from sm.paths import SOCKET_PATH_MAX_BYTES, InstancePaths
 
 _TMUX_MIN = (3, 2)
 
@@ -148,6 +149,14 @@ def _state(instance: Instance) -> Iterator[Check]:
             )
         elif mode != 0o700:
             yield Check(False, f"{about} has mode {mode:04o}, not 0700", f"chmod 700 {path}")
+        elif (fixed := _read_only_path(instance.paths)) is not None:
+            read_only = os.statvfs(fixed).f_flag & os.ST_RDONLY
+            todo = "mount its file system for writing, or set SM_HOME to another directory"
+            yield Check(
+                False,
+                f"{about}: {fixed} is read-only",
+                todo if read_only else f"chmod u+w {shlex.quote(fixed)}",
+            )
         else:
             yield Check(True, about)
     length = len(os.fsencode(instance.socket_path))
@@ -156,6 +165,21 @@ def _state(instance: Instance) -> Iterator[Check]:
         f"socket path {instance.socket_path}: {length} of at most {SOCKET_PATH_MAX_BYTES} bytes",
         None if length <= SOCKET_PATH_MAX_BYTES else "set SM_HOME to a directory with a shorter path",
     )
+
+
+def _read_only_path(paths: InstancePaths) -> str | None:
+    """A file or directory that the daemon must write and may not."""
+    places = (
+        paths.state,
+        paths.run,
+        paths.bin,
+        paths.log,
+        paths.launch,
+        paths.spool,
+        paths.database,
+        paths.lock,
+    )
+    return next((place for place in places if os.path.exists(place) and not os.access(place, os.W_OK)), None)
 
 
 def _daemon(instance: Instance) -> Iterator[Check]:
