@@ -186,5 +186,13 @@ class PaneCreator:
             ("set-option", "-w", *here, "window-size", "latest"),
             ("set-option", "-w", *here, "allow-rename", "off"),
             ("set-hook", "-u", "-t", session, "after-new-window"),
+            (
+                "set-option",
+                "-w",
+                "-t",
+                placeholder,
+                "@sm_placeholder",
+                instance,
+            ),  # if this daemon does not remove it
         )
         return panes.row(outputs[4][0])
