@@ -420,6 +420,8 @@ def test_checkpoints_lists_each_checkpoint_with_its_time(run: Sm, peer: Peer) ->
     assert run("checkpoints", "x").out == "[15:10] Started X\n"
     assert run("checkpoints", "x").err == "no checkpoints\n"
     assert json.loads(run("checkpoints", "x", "--json").out) == checkpoints
+    run("checkpoints", "x", "-n", "3")
+    assert [r.query for r in peer.received] == 3 * ["limit=50"] + ["limit=3"]
 
 
 def test_progress_watch_prints_until_the_session_is_complete(run: Sm, peer: Peer) -> None:

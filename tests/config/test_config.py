@@ -317,7 +317,9 @@ notify:
     - {url: "https://hooks.example/x?y=1", secret_file: /etc/key, events: [error, request]}
     - {url: "http://127.0.0.1:9/x"}
 daemon: {log_level: debug}
-limits: {max_children: 0, spawn_interval_s: 0.5, max_depth: 1, max_per_workspace: 7, messages_per_minute: 8}
+limits:
+  {max_children: 0, spawn_interval_s: 0.5, max_depth: 1, max_per_workspace: 7, messages_per_minute: 8,
+   reports_per_minute: 9}
 default_capabilities: {mcps: [files, "browser.x"], skills: ["db:drop"], agents: all}
 """
     config = loaded(path, text).config

@@ -11,14 +11,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests.api_client import ApiClient
 from tests.fixtures import context_fixture
 from tests.instance import Instance, until
 from tests.integration.ended_agents import gone
 from tests.integration.test_restore import CONVERSATION, User, column
 
 FAST = "limits: {spawn_interval_s: 0}"
+CHATTY = "limits: {reports_per_minute: 100000}"
 ROOM = "limits: {max_per_workspace: 3}"
-SLOW = "limits: {spawn_interval_s: 600, messages_per_minute: 3}"
+SLOW = "limits: {spawn_interval_s: 600, messages_per_minute: 3, reports_per_minute: 3}"
 SOURCES = str(Path(__file__).parents[2] / "src")
 BURST = """
 import os, sys
@@ -34,6 +36,26 @@ with open("codes", "w", buffering=1) as codes:
         except SmError as error:
             print(error.exit_code, file=codes)
 """
+# Posts 140 checkpoints with the metadata of argv[2]: as many entries, of so many characters each.
+CHECKPOINTS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from sm.client.http import Client
+from sm.errors import SmError
+client = Client(os.environ["SM_SOCKET"])
+entries, characters = map(int, sys.argv[2].split(","))
+metadata = {str(n): "\\u00e4" * characters for n in range(entries)}
+codes = []
+for number in range(140):
+    try:
+        client.post("/v1/sessions/me/checkpoints", {"message": f"step {number}", "metadata": metadata})
+        codes.append(0)
+    except SmError as error:
+        codes.append(error.code)
+with open(sys.argv[3], "w") as file:
+    print(*codes, file=file)
+os.rename(sys.argv[3], sys.argv[3] + ".done")
+"""
 ASK = """
 import http.client, json, os, socket, sys
 path, body, key = json.loads(sys.argv[1])
@@ -48,6 +70,7 @@ print(json.dumps([answer.status, dict(answer.getheaders()), json.loads(answer.re
 
 
 fast = context_fixture("function", Instance, FAST)
+chatty = context_fixture("function", Instance, CHATTY)
 room = context_fixture("function", Instance, ROOM)
 slow = context_fixture("function", Instance, SLOW)
 
@@ -415,3 +438,55 @@ def test_idempotency_key_of_a_message_is_separate_for_each_caller(fast: Instance
     status, _, refusal = post(fast, first, "/v1/sessions", spawn_body(fast), "k")
     assert (status, refusal["error"]["code"]) == (400, "usage")
     assert fast.json("children", first) == []
+
+
+# Reports
+
+
+def post_checkpoints(instance: Instance, entries: int, characters: int) -> tuple[str, list[str]]:
+    """Let a session post 140 checkpoints. Return its id and the result of each checkpoint."""
+    (instance.work / "points.py").write_text(CHECKPOINTS)
+    script = f"{sys.executable} points.py {SOURCES} {entries},{characters} codes; exec sleep 1000"
+    session_id: str = instance.spawn("Sh", script)["session_id"]
+    done = instance.work / "codes.done"
+    until(done.exists, "140 answers", 60)
+    return session_id, done.read_text().split()
+
+
+def test_checkpoint_is_refused_when_its_metadata_is_too_large(chatty: Instance) -> None:
+    session_id, codes = post_checkpoints(chatty, 50, 10_000)
+    assert Counter(codes) == {"text_refused": 140}
+    assert chatty.json("progress", session_id)["checkpoints"] == []
+
+
+def test_progress_shows_the_newest_checkpoints_when_a_session_posts_many_large_ones(
+    chatty: Instance,
+) -> None:
+    session_id, codes = post_checkpoints(chatty, 4, 8_000)
+    assert Counter(codes) == {"0": 140}
+    newest = [f"step {n}" for n in range(90, 140)]
+    assert [c["message"] for c in chatty.json("progress", session_id)["checkpoints"]] == newest
+    assert [c["message"] for c in chatty.json("checkpoints", session_id)] == newest
+    two = chatty.json("checkpoints", session_id, "--limit", "2")
+    assert [(c["message"], len(c["metadata"]["3"])) for c in two] == [
+        ("step 138", 8_000),
+        ("step 139", 8_000),
+    ]
+    (last,) = ApiClient(chatty.socket).get("/v1/sessions/{ref}/progress", session_id, checkpoints=1)[
+        "checkpoints"
+    ]
+    assert last["message"] == "step 139"
+
+
+def test_session_reports_only_as_often_as_the_limit_allows(slow: Instance) -> None:
+    session_id = slow.spawn("Sleeper")["session_id"]
+    path = "/v1/sessions/me/checkpoints"
+    checkpoint: dict[str, object] = {"message": "half"}
+    assert post(slow, session_id, path, checkpoint, "k1")[0] == 200
+    for text in ("one", "two"):
+        assert post(slow, session_id, "/v1/sessions/me/note", {"text": text})[0] == 200
+    status, headers, refusal = post(slow, session_id, "/v1/sessions/me/note", {"text": "three"})
+    assert (status, refusal["error"]["code"]) == (429, "rate_limited")
+    assert 1 <= int(headers["Retry-After"]) <= 60
+    assert post(slow, session_id, path, checkpoint, "k1")[0] == 200  # a repetition does not count
+    assert slow.session(session_id)["note"] == "two"

@@ -24,7 +24,7 @@ PARENT_CALLER = Caller(CallerKind.SESSION, PARENT.id)
 OTHER_CALLER = Caller(CallerKind.SESSION, "bbbb1111")
 
 
-LIMITS = Limits(spawn_interval_s=0.0, messages_per_minute=3)
+LIMITS = Limits(spawn_interval_s=0.0, messages_per_minute=3, reports_per_minute=3)
 
 
 def set_to(**values: float) -> Limits:
@@ -139,6 +139,31 @@ async def test_message_limit_applies_per_sender_and_not_to_the_operator(store: S
         with pytest.raises(RateLimited):
             await sent(store, LIMITS, caller)
     await sent(store, LIMITS, OPERATOR)
+
+
+async def reported(store: Store, quota: Quota, session_id: str, *, after_s: float = 0) -> None:
+    async with store.transaction():
+        quota.check_report(session_id, later(AT, after_s))
+
+
+async def test_report_limit_uses_a_sliding_minute_of_each_session(store: Store) -> None:
+    quota = Quota(LIMITS)
+    for after_s in (0.0, 20.0, 40.0):
+        await reported(store, quota, PARENT.id, after_s=after_s)
+    with pytest.raises(RateLimited, match="3 checkpoints and notes per minute") as raised:
+        await reported(store, quota, PARENT.id, after_s=40)
+    assert raised.value.retry_after_s == pytest.approx(20)
+    await reported(store, quota, "bbbb1111", after_s=40)
+    await reported(store, quota, PARENT.id, after_s=60)
+    with pytest.raises(RateLimited):
+        await reported(store, quota, PARENT.id, after_s=79)
+
+
+async def test_report_limit_does_not_block_when_clock_was_set_back(store: Store) -> None:
+    quota = Quota(LIMITS)
+    for _ in range(3):
+        await reported(store, quota, PARENT.id, after_s=3600)
+    await reported(store, quota, PARENT.id)
 
 
 @pytest.mark.parametrize(

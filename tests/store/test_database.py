@@ -73,20 +73,39 @@ async def test_store_restores_every_session_field_after_reopening(path: str) -> 
     async with await Store.open(path) as store:
         instance = store.instance
         await insert(store, full)
-        await commit(store, lambda tx: tx.checkpoint(full.id, Checkpoint(AT, "half", {"coverage": "0"})))
+        checkpoint = Checkpoint(AT, "half", {"coverage": "0"})
+        await commit(store, lambda tx: tx.checkpoint(full, checkpoint, "it is half done"))
         await commit(store, lambda tx: tx.effect(EffectKind.START, full.id, {"a": 1}, AT))
     async with await Store.open(path) as store:
         assert store.instance == instance
         assert dict(store.sessions) == {full.id: full}
         assert await store.launch(full.id) == LAUNCH
-        assert await store.checkpoints(full.id) == [Checkpoint(AT, "half", {"coverage": "0"})]
-        assert [(e.seq, e.type, e.message) for e in await store.events(sessions=None)] == [
-            (1, EventType.SPAWNED, "it was spawned")
+        assert await store.checkpoints(full.id, 50) == [checkpoint]
+        assert [(e.seq, e.type, e.message, e.metadata) for e in await store.events(sessions=None)] == [
+            (1, EventType.SPAWNED, "it was spawned", {}),
+            (2, EventType.CHECKPOINT, "it is half done", checkpoint.metadata),
         ]
         assert [(e.kind, e.session_id, e.payload) for e in await store.effects_in("pending")] == [
             ("start", full.id, {"a": 1})
         ]
-        assert store.last_seq == 1
+        assert store.last_seq == 2
+
+
+async def test_checkpoint_metadata_is_stored_once(path: str) -> None:
+    known = session("aaaaaaaa")
+    async with await Store.open(path) as store:
+        await insert(store, known)
+        async with store.transaction() as tx:
+            for number in range(3):
+                checkpoint = Checkpoint(AT, f"step {number}", {"k": f"metadata {number}"})
+                await tx.checkpoint(known, checkpoint, "a step")
+        newest = await store.checkpoints(known.id, 2)
+        assert [(c.message, c.metadata["k"]) for c in newest] == [
+            ("step 1", "metadata 1"),
+            ("step 2", "metadata 2"),
+        ]
+    with sqlite3.connect(path) as other:
+        assert "\n".join(other.iterdump()).count("metadata 1") == 1
 
 
 async def test_session_is_found_by_its_newest_token_only(path: str) -> None:
@@ -495,5 +514,5 @@ async def test_database_of_version_1_still_opens(tmp_path: Path) -> None:
         }
         assert store.sessions["aaaa2222"].parent_id == "aaaa1111"
         assert await store.launch("aaaa1111") == LAUNCH
-        assert [c.message for c in await store.checkpoints("aaaa2222")] == ["Phase 1 (3/5 tasks)"]
+        assert [c.message for c in await store.checkpoints("aaaa2222", 50)] == ["Phase 1 (3/5 tasks)"]
         assert store.last_seq == 3

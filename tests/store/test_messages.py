@@ -379,7 +379,7 @@ async def removable(store: Store) -> Session:
     async with store.transaction() as tx:
         child = tx.session(CHILD.id)
         await tx.event(EventType.SPAWNED, child, AT, "Child aaaa2222 started", {})
-        await tx.checkpoint(CHILD.id, Checkpoint(AT, "secret step", {}))
+        await tx.checkpoint(CHILD, Checkpoint(AT, "secret step", {}), "Child aaaa2222 - a step")
         tx.mail.add_message(message(1, state=MessageState.SUBMITTED), "secret letter")
         tx.mail.add_message(message(2, recipient=None, sender=CHILD.id), "what it told others")
         asked = replace(FULL_REQUEST, id=1, arguments={"command": "secret"})
@@ -400,7 +400,7 @@ async def test_removed_session_is_gone_but_its_events_stay(path: str, store: Sto
     assert set(store.sessions) == {PARENT.id}
     with pytest.raises(NotFound):
         await done(store, lambda tx: tx.session(CHILD.id))
-    assert await store.checkpoints(CHILD.id) == []
+    assert await store.checkpoints(CHILD.id, 50) == []
     async with await Store.open(path) as again:
         assert set(again.sessions) == {PARENT.id}
         assert await again.events(sessions=None) == before
@@ -433,7 +433,7 @@ async def test_failed_removal_removes_nothing(store: Store) -> None:
     outcomes = await asyncio.gather(commit(store, unit), other, return_exceptions=True)
     assert [type(o) for o in outcomes] == [IllegalState, Session]
     assert set(store.sessions) == {PARENT.id, CHILD.id}
-    assert await store.checkpoints(CHILD.id) != []
+    assert await store.checkpoints(CHILD.id, 50) != []
 
 
 async def test_removed_session_is_gone_for_later_transactions_of_the_same_commit(store: Store) -> None:

@@ -14,6 +14,8 @@ WAIT_MAX_S = 25.0
 """The longest wait of one request, shorter than a client's timeout. For a longer wait a client repeats the request."""
 LISTED = 50
 LISTED_MAX = 10_000
+CHECKPOINTS_MAX = 200
+"""Checkpoints can be so large that the answer with more of them would be too large for a client."""
 
 SessionName = Annotated[str, doc("An id, a name or `me`, as in a path.", minLength=1)]
 WorkspaceName = Annotated[
@@ -21,6 +23,7 @@ WorkspaceName = Annotated[
 ]
 Recursive = Annotated[Present, doc("Present: include all descendants, not only the children.")]
 Limit = Annotated[int, count(LISTED_MAX)]
+CheckpointLimit = Annotated[int, count(CHECKPOINTS_MAX), doc("Only the newest checkpoints.")]
 Wait = Annotated[
     int, count(int(WAIT_MAX_S)), doc(f"How long to wait for news, in seconds, cut to {WAIT_MAX_S:.0f}.")
 ]

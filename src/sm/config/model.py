@@ -246,6 +246,8 @@ class Limits(Section):
     applies to the operator. The sessions without a workspace share one limit."""
     messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     """Maximum number of messages that one session may send in a minute."""
+    reports_per_minute: int = Field(default=120, ge=1, le=100_000)
+    """Maximum number of checkpoints and notes that one session may report in a minute."""
 
 
 class DefaultCapabilities(Section):

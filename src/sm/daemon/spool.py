@@ -17,7 +17,7 @@ from sm.api.body import fingerprint
 from sm.core.models import Caller, RequestKey, Session, digest
 from sm.core.states import CallerKind
 from sm.core.timestamps import iso
-from sm.errors import SmError, StorageFull, UsageError
+from sm.errors import RateLimited, SmError, StorageFull, UsageError
 from sm.linux.files import read_or_empty
 from sm.messaging import Messages
 from sm.monitor import Observer
@@ -79,6 +79,10 @@ async def replay(
                 # Nothing was written: this report and the rest stay for the next replay.
                 log.warning("postponed the spooled reports: %s", error.message)
                 return
+            except RateLimited as error:
+                # The report stays for a later replay, so that it is not lost.
+                log.debug("postponed a spooled report: %s", error.message)
+                continue
             except SmError as error:
                 log.warning(
                     "refused a spooled report: %s", error.message, extra={"sm_session": report.session_id}

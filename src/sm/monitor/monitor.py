@@ -13,7 +13,14 @@ from sm.core.usage import ToolUse, Usage
 from sm.errors import ExternalError, NoServer, NoTerminal
 from sm.monitor.observer import Observer
 from sm.monitor.processes import Watcher
-from sm.monitor.progress import Measurements, TokenCounts, context_percent, report, without_words
+from sm.monitor.progress import (
+    TASK_CHECKPOINTS,
+    Measurements,
+    TokenCounts,
+    context_percent,
+    report,
+    without_words,
+)
 from sm.monitor.summary import Act, Summary, SummaryResult
 from sm.monitor.usage import UsageMeter
 from sm.sessions.cleanup import started_s
@@ -126,13 +133,14 @@ class Monitor:
         )
         return await self._summary.summarize(session, launch, acts, screen)
 
-    async def progress(self, session: Session, *, may_read: bool) -> dict[str, Any]:
-        """The progress of the session, as docs/protocol.md describes it."""
+    async def progress(self, session: Session, count: int, *, may_read: bool) -> dict[str, Any]:
+        """The progress of the session, as docs/protocol.md describes it, with the newest `count` checkpoints."""
         checkpoints, measured = await asyncio.gather(
-            self._store.checkpoints(session.id), self._measured(session)
+            self._store.checkpoints(session.id, max(count, TASK_CHECKPOINTS)), self._measured(session)
         )
         output = await self.last_output(session) if may_read else []
         shown = report(session, checkpoints, output, self._manager.now(), measured)
+        shown["checkpoints"] = shown["checkpoints"][max(0, len(checkpoints) - count) :]
         return shown if may_read else without_words(shown, session)
 
     async def glances(self, sessions: Sequence[Session]) -> dict[str, Glance]:

@@ -12,6 +12,8 @@ from sm.core.statuses import Status
 from sm.core.usage import ToolUse, Usage
 
 _TASKS = re.compile(r"\((\d{1,4})/(\d{1,4})\b[^)]*\)")
+TASK_CHECKPOINTS = 50
+"""The number of newest checkpoints that are searched for a count of tasks."""
 _DONE = "completed"
 """The status of a finished entry of a task list."""
 _MOST_ESTIMATED = 99
@@ -160,7 +162,7 @@ def context_percent(measured: Measurements) -> int | None:
 
 def _reported_tasks(checkpoints: Sequence[Checkpoint]) -> tuple[int, int] | None:
     """(done, total) of the newest checkpoint that reports them."""
-    for checkpoint in reversed(checkpoints):
+    for checkpoint in reversed(checkpoints[-TASK_CHECKPOINTS:]):
         for done, total in reversed(_TASKS.findall(checkpoint.message)):
             if 0 < int(total) >= int(done):
                 return int(done), int(total)

@@ -8,7 +8,8 @@ from sm.core.lifecycle import is_live
 from sm.core.models import Session, ancestors
 from sm.errors import LimitReached, RateLimited
 
-MESSAGES_WINDOW_S = 60.0
+RATE_WINDOW_S = 60.0
+"""The period of the limits per minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,31 @@ def message_rate_error(sender: str, since_first_s: float | None, per_minute: int
 
     `since_first_s`: age of the first of the last `per_minute` messages; None: fewer were sent.
     """
-    if since_first_s is None or since_first_s >= MESSAGES_WINDOW_S:
+    left_s = _left_s(since_first_s)
+    if left_s is None:
         return None
-    left_s = MESSAGES_WINDOW_S - since_first_s
     return RateLimited(
         f"session {sender} may send {per_minute} messages per minute (limits.messages_per_minute)",
         f"try again in {left_s:.2f} s",
         retry_after_s=left_s,
     )
+
+
+def report_rate_error(session_id: str, since_first_s: float | None, per_minute: int) -> RateLimited | None:
+    """The error for a checkpoint or a note over the rate limit. `since_first_s`: as for messages."""
+    left_s = _left_s(since_first_s)
+    if left_s is None:
+        return None
+    return RateLimited(
+        f"session {session_id} may report {per_minute} checkpoints and notes per minute"
+        " (limits.reports_per_minute)",
+        f"try again in {left_s:.2f} s",
+        retry_after_s=left_s,
+    )
+
+
+def _left_s(since_first_s: float | None) -> float | None:
+    """Seconds until a limit per minute allows one more; None: it is allowed now."""
+    if since_first_s is None or since_first_s >= RATE_WINDOW_S:
+        return None
+    return RATE_WINDOW_S - since_first_s

@@ -9,7 +9,7 @@ from sm.core.requests import Question
 from sm.core.states import EventType, Mode, RequestKind, SignalKind
 from sm.core.text import NOTE_MAX, REPORT_MAX, folded, quoted, validate_text
 from sm.core.wording import subject
-from sm.errors import IllegalState, IllegalTransition, UsageError
+from sm.errors import IllegalState, IllegalTransition, InvalidText, UsageError
 from sm.policy.access import Action
 from sm.sessions.manager import Manager, SessionResult
 from sm.state.requests import NewRequest, open_of, open_request
@@ -17,6 +17,7 @@ from sm.state.sessions import move
 from sm.store import Store, Transaction
 
 _METADATA_MAX = 50
+_METADATA_MAX_BYTES = 64 * 1024
 _REPORTS = {
     "completed": SignalKind.REPORTED_COMPLETED,
     "error": SignalKind.REPORTED_ERROR,
@@ -105,26 +106,18 @@ class Reports:
         emitted_at: str | None = None,
     ) -> Checkpoint:
         session = self._manager.find(caller, "me", Action.REPORT)
-        if len(metadata) > _METADATA_MAX:
-            raise UsageError(
-                f"too many metadata entries: {len(metadata)}, at most {_METADATA_MAX} are allowed"
-            )
-        checked = {
-            validate_text(name, "metadata", NOTE_MAX, one_line=True): validate_text(
-                str(value), "metadata", REPORT_MAX
-            )
-            for name, value in metadata.items()
-        }
         checkpoint = Checkpoint(
-            emitted_at or self._manager.now(), validate_text(message, "message", REPORT_MAX), checked
+            emitted_at or self._manager.now(),
+            validate_text(message, "message", REPORT_MAX),
+            _validate_metadata(metadata),
         )
 
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
                 now = tx.session(session.id)
-                await tx.checkpoint(session.id, checkpoint)
+                self._manager.quota.check_report(session.id, tx.now)
                 line = f"{subject(session)} - {quoted(checkpoint.message)}"
-                await tx.event(EventType.CHECKPOINT, now, checkpoint.timestamp, line, checkpoint.metadata)
+                await tx.checkpoint(now, checkpoint, line)
                 await self._manager.notices.add_for_checkpoint(tx, now, checkpoint)
                 tx.remember(session.id)
         return checkpoint
@@ -137,8 +130,25 @@ class Reports:
         async with self._store.transaction(caller, key) as tx:
             after = tx.session(session.id)
             if tx.replayed is None:
+                self._manager.quota.check_report(session.id, tx.now)
                 after = await tx.update(after, note=line)
                 text = f"{subject(after)} - {quoted(line)}"
                 await tx.event(EventType.NOTE, after, emitted_at or tx.now, text, {})
                 tx.remember(session.id)
         return after
+
+
+def _validate_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of a checkpoint as texts. Raises UsageError and InvalidText."""
+    if len(metadata) > _METADATA_MAX:
+        raise UsageError(f"too many metadata entries: {len(metadata)}, at most {_METADATA_MAX} are allowed")
+    checked = {
+        validate_text(name, "metadata", NOTE_MAX, one_line=True): validate_text(
+            str(value), "metadata", REPORT_MAX
+        )
+        for name, value in metadata.items()
+    }
+    size = sum(len(text.encode()) for entry in checked.items() for text in entry)
+    if size > _METADATA_MAX_BYTES:
+        raise InvalidText(f"metadata: {size:,} bytes, at most {_METADATA_MAX_BYTES:,} are allowed")
+    return checked

@@ -1,10 +1,13 @@
 """Enforces the configured limits inside a transaction."""
 
+from collections import deque
+
 from sm.config import Limits
 from sm.core.lifecycle import is_live
 from sm.core.models import Caller, Session
 from sm.core.states import CallerKind
 from sm.policy.limits import (
+    RATE_WINDOW_S,
     child_limit_error,
     count_sessions,
     elapsed_s,
@@ -12,6 +15,7 @@ from sm.policy.limits import (
     height,
     message_rate_error,
     process_limit_error,
+    report_rate_error,
     spawn_rate_error,
 )
 from sm.store import Transaction
@@ -26,6 +30,8 @@ class Quota:
 
     def __init__(self, bounds: Limits) -> None:
         self._bounds = bounds
+        self._reported = dict[str, deque[str]]()
+        """The times of the last reports of each session, in the order of their newest report."""
 
     async def check_spawn(self, tx: Transaction, caller: Caller, session: Session) -> None:
         counts = count_sessions(tx.unfinished_sessions(), session.parent_id, session.workspace)
@@ -64,9 +70,30 @@ class Quota:
         first_at = await tx.mail.sent_at(caller.session_id, per_minute)
         _check(message_rate_error(caller.session_id, elapsed_s(first_at, at), per_minute))
 
+    def check_report(self, session_id: str, at: str) -> None:
+        """Count a checkpoint or a note.
+
+        The count is kept in memory: a session chooses the times of spooled reports, and so of its events.
+        """
+        while self._reported and _is_old(next(iter(self._reported.values()))[-1], at):
+            del self._reported[next(iter(self._reported))]
+        per_minute = self._bounds.reports_per_minute
+        times = self._reported.get(session_id) or deque[str](maxlen=per_minute)
+        first_at = times[0] if len(times) == per_minute else None
+        _check(report_rate_error(session_id, elapsed_s(first_at, at), per_minute))
+        times.append(at)
+        self._reported.pop(session_id, None)
+        self._reported[session_id] = times
+
     def _check_place(self, parent_id: str, children: int, deepest: int) -> None:
         most, generations = self._bounds.max_children, self._bounds.max_depth
         _check(child_limit_error(parent_id, children, deepest, max_children=most, max_depth=generations))
+
+
+def _is_old(before: str, at: str) -> bool:
+    """True when `before` is more than a minute ago, or lies in the future: the clock was set back."""
+    since_s = elapsed_s(before, at)
+    return since_s is None or since_s >= RATE_WINDOW_S
 
 
 def _binding(tx: Transaction, caller: Caller, parent_id: str | None) -> Session | None:

@@ -344,9 +344,12 @@ class Store:
         )
         return [EVENTS.load(row) for row in (reversed(rows) if since is None else rows)]
 
-    async def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        rows = await self._read(f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id", (session_id,))
-        return [CHECKPOINTS.load(row) for row in rows]
+    async def checkpoints(self, session_id: str, limit: int) -> list[Checkpoint]:
+        """The newest `limit` checkpoints of the session, oldest first."""
+        rows = await self._read(
+            f"{CHECKPOINTS.select} WHERE session_id = ? ORDER BY id DESC LIMIT ?", (session_id, limit)
+        )
+        return [CHECKPOINTS.load(row) for row in reversed(rows)]
 
     async def launch(self, session_id: str) -> Launch:
         rows = await self._read("SELECT launch FROM sessions WHERE id = ? AND removed = 0", (session_id,))

@@ -193,7 +193,12 @@ EVENTS = RowTable(
     decode={"type": EventType, "metadata": decode_json},
 )
 CHECKPOINTS = RowTable(
-    "checkpoints", Checkpoint, encode={"metadata": _encoded_mapping}, decode={"metadata": decode_json}
+    # An event holds the metadata of its checkpoint. Checkpoints of older databases hold their own.
+    "(SELECT c.id, c.session_id, c.timestamp, c.message, iif(c.metadata = '', e.metadata, c.metadata) AS metadata"
+    " FROM checkpoints c LEFT JOIN events e ON c.metadata = '' AND e.seq = c.id)",
+    Checkpoint,
+    encode={"metadata": _encoded_mapping},
+    decode={"metadata": decode_json},
 )
 OUTBOX = RowTable("outbox", Effect, encode={"payload": _encoded_mapping}, decode={"payload": decode_json})
 

@@ -19,7 +19,6 @@ from sm.store.connection import Script, Statement
 from sm.store.idempotency import IdempotencyKey
 from sm.store.messages import MailWrites, Open
 from sm.store.rows import (
-    CHECKPOINTS,
     EVENTS,
     OUTBOX,
     SESSIONS,
@@ -280,8 +279,18 @@ class Transaction:
         )
         return rows[0][0] if rows else None
 
-    async def checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        self.insert_row("checkpoints", {"session_id": session_id, **CHECKPOINTS.row(checkpoint)})
+    async def checkpoint(self, session: Session, checkpoint: Checkpoint, message: str) -> None:
+        """Record the checkpoint, and its event with the text `message`.
+
+        Only the event holds the metadata. The checkpoint has the event's seq as its id, and empty metadata.
+        """
+        at = checkpoint.timestamp
+        await self.event(EventType.CHECKPOINT, session, at, message, checkpoint.metadata)
+        self.write(
+            "INSERT INTO checkpoints (id, session_id, timestamp, message, metadata)"
+            " VALUES (last_insert_rowid(), ?, ?, ?, '')",
+            (session.id, at, checkpoint.message),
+        )
 
     async def effect(self, kind: EffectKind, session_id: str, payload: Mapping[str, Any], at: str) -> None:
         effect = Effect(self.mail.new_id("outbox"), kind, session_id, payload)

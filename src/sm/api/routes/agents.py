@@ -6,7 +6,7 @@ from sm.api import answers
 from sm.api.body import Body
 from sm.api.context import ApiRequest
 from sm.api.fields import Anything, LongText, NeededText, Time, count, doc, words
-from sm.api.query import LISTED_MAX, Query, WorkspaceName
+from sm.api.query import LISTED, LISTED_MAX, CheckpointLimit, Query, WorkspaceName
 from sm.api.route import RouteTable
 from sm.api.views import build_view
 from sm.capabilities.agent_types import AgentType, Catalog
@@ -40,9 +40,17 @@ class ActionsQuery(Query):
     after: Annotated[Time | None, doc("Only later actions.")] = None
 
 
+class ProgressQuery(Query):
+    checkpoints: CheckpointLimit = LISTED
+
+
+class CheckpointsQuery(Query):
+    limit: CheckpointLimit = LISTED
+
+
 class CheckpointBody(Body):
     message: Annotated[NeededText, doc("", maxLength=10_000)] = ""
-    metadata: Annotated[Anything | None, doc("At most 50 entries; kept as texts.")] = None
+    metadata: Annotated[Anything | None, doc("At most 50 entries and 64 KiB; kept as texts.")] = None
 
 
 class NoteBody(Body):
@@ -99,11 +107,12 @@ async def attach(request: ApiRequest) -> answers.AttachView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/progress", agents=True)
-async def progress(request: ApiRequest) -> answers.ProgressView:
+async def progress(request: ApiRequest, query: ProgressQuery) -> answers.ProgressView:
     """Show the progress of a session."""
     services, session = request.services, request.session()
     may_read = services.sessions.may_read(request.caller, session)
-    return cast(answers.ProgressView, await services.monitor.progress(session, may_read=may_read))
+    shown = await services.monitor.progress(session, query.checkpoints, may_read=may_read)
+    return cast(answers.ProgressView, shown)
 
 
 @routes.route("GET", "/v1/sessions/{ref}/why", agents=True)
@@ -148,11 +157,11 @@ async def what(request: ApiRequest) -> answers.SummaryView:
 
 
 @routes.route("GET", "/v1/sessions/{ref}/checkpoints", agents=True)
-async def checkpoints(request: ApiRequest) -> list[answers.CheckpointView]:
-    """List the milestones of a session."""
+async def checkpoints(request: ApiRequest, query: CheckpointsQuery) -> list[answers.CheckpointView]:
+    """List the newest milestones of a session, oldest first."""
     return [
         build_view(answers.CheckpointView, c)
-        for c in await request.services.store.checkpoints(request.session().id)
+        for c in await request.services.store.checkpoints(request.session().id, query.limit)
     ]
 
 

@@ -9,15 +9,18 @@ import click
 
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import JsonObject, checkpoint_line
-from sm.cli.options import session_argument
+from sm.cli.options import number_option, session_argument
 from sm.client.http import session_path
 
 
 @click.command(help=__doc__)
 @session_argument
+@number_option(
+    "--limit", "-n", least=1, most=200, default=50, help="Maximum number of milestones, the newest ones."
+)
 @json_option
-def command(session: str, call: Call) -> None:
-    call.get(session_path(session, "/checkpoints"), _lines)
+def command(session: str, limit: int, call: Call) -> None:
+    call.get(session_path(session, "/checkpoints"), _lines, {"limit": limit})
 
 
 def _lines(checkpoints: list[JsonObject]) -> list[str]:
