@@ -76,7 +76,13 @@ def _hook(own: str, environ: Mapping[str, str]) -> None:
 def _report(instance: Instance, own: str, times: int) -> Row:
     """Time from `sm checkpoint` of an agent until a running `sm events --follow` prints the checkpoint."""
     session = instance.spawn()
-    environ = instance.env | {"SM_SESSION_ID": session["session_id"], "SM_SOCKET": instance.socket}
+    session_id = session["session_id"]
+    token = str(instance.home / f"state/launch/{session_id}.token")
+    environ = instance.env | {
+        "SM_SESSION_ID": session_id,
+        "SM_SOCKET": instance.socket,
+        "SM_TOKEN_FILE": token,
+    }
     seen_ms, done_ms = [], []
     with following((SM, "events", "--follow", "--json"), instance) as out:
         for number in range(times + 1):

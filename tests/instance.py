@@ -89,7 +89,7 @@ class Instance:
                 self._fork_daemon(start_daemon.environment({**self.env, **(env or {})}))
         return subprocess.run(
             [SM, *arguments],
-            env={**self.env, **(env or {})},
+            env={**self.env, **self.with_token(env or {})},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -98,6 +98,17 @@ class Instance:
             timeout=scaled(timeout_s),
             check=False,
         )
+
+    def as_session(self, session_id: str) -> Mapping[str, str]:
+        """The variables of a process that acts as the session. They can only lower authority."""
+        return self.with_token({"SM_SESSION_ID": session_id})
+
+    def with_token(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """`env`, with the session's token file if `env` only names the session."""
+        session_id = env.get("SM_SESSION_ID")
+        if session_id is None or "SM_TOKEN_FILE" in env:
+            return env
+        return {**env, "SM_TOKEN_FILE": str(self.state / "launch" / f"{session_id}.token")}
 
     def sm(self, *arguments: str, **options: Any) -> str:
         """The output of `sm`, which must succeed."""

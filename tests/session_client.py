@@ -1,6 +1,6 @@
 """Sends requests to a daemon as one of its sessions, from a process of its own.
 
-    SM_SESSION_ID=1a2b3c4d python -m tests.session_client SOCKET
+    SM_SESSION_ID=1a2b3c4d SM_TOKEN_FILE=FILE python -m tests.session_client SOCKET
 
 Each line of stdin is a request `[method, path, query, body]`. Each line of stdout is the response: `["ok", JSON]`, or
 an error as `[code, message, hint]`.
@@ -29,7 +29,7 @@ def request_as(
     marks: Mapping[str, str] | None = None,
 ) -> list[list[Any]]:
     """The daemon's responses to requests (method, path[, query[, body]]) of a session (None: the operator)."""
-    identity = {} if session_id is None else {"SM_SESSION_ID": session_id}
+    identity = {} if session_id is None else instance.as_session(session_id)
     process = subprocess.run(
         [sys.executable, "-m", "tests.session_client", str(instance.socket)],
         input="".join(f"{json.dumps(request)}\n" for request in requests),

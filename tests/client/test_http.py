@@ -341,10 +341,17 @@ def test_client_reads_token_file_again_for_each_call_on_agent_socket(agents: Pee
     assert second.json == {"text": "x"}
 
 
-def test_client_sends_no_token_to_the_operator_socket(peer: Peer, token_file: Path) -> None:
+@pytest.mark.parametrize("session_id", ["", "1a2b3c4d"])
+def test_client_sends_its_token_to_the_operator_socket_only_as_a_session(
+    peer: Peer, token_file: Path, monkeypatch: pytest.MonkeyPatch, session_id: str
+) -> None:
+    monkeypatch.setenv("SM_SESSION_ID", session_id)
     peer.script("GET /v1/me", answer({}))
     Client(peer.path).get("/v1/me")
-    assert "authorization" not in peer.received[0].headers
+    token_file.unlink()
+    Client(peer.path).get("/v1/me")
+    sent = [request.headers.get("authorization") for request in peer.received]
+    assert sent == ["Bearer " + "ab" * 32 if session_id else None, None]
 
 
 @pytest.mark.parametrize("text", [None, "", "\n", "ab cd", "ab\r\nX: y", "\xe9"])

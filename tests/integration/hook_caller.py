@@ -1,6 +1,6 @@
 """The hook of an agent, as a process of its session: each line of stdin is a request, each line of stdout its answer.
 
-    SM_SESSION_ID=1a2b3c4d python -m tests.integration.hook_caller SOCKET
+    SM_SESSION_ID=1a2b3c4d SM_TOKEN_FILE=FILE python -m tests.integration.hook_caller SOCKET
 
 A request is `[path, key, body]`; an answer `["ok", JSON]`, or the refusal as `[code, message, hint]`. The process
 retries while the daemon is away, as `sm hook` does.
@@ -31,7 +31,7 @@ class HookCaller:
     def __init__(self, instance: "Instance", session_id: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.hook_caller", str(instance.socket)],
-            env={**instance.env, "SM_SESSION_ID": session_id},
+            env={**instance.env, **instance.as_session(session_id)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -174,7 +174,7 @@ class Stage(Instance):
         """Start `sm` with these arguments and return the running process."""
         return subprocess.Popen(
             [SM, *arguments],
-            env={**self.env, **(env or {})},
+            env={**self.env, **self.with_token(env or {})},
             cwd=self.work,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.instance import Instance, until
+from tests.integration.ended_agents import wait_line
 
 CLEAN = "env -u SM_SESSION_ID -u SM_SOCKET"
 
@@ -92,14 +93,35 @@ def test_agent_that_claims_another_session_id_is_refused(instance: Instance) -> 
     assert instance.session(other)["status"] == "running"
 
 
-def test_operator_with_a_session_id_acts_as_that_session_unless_it_is_unknown(instance: Instance) -> None:
+def test_operator_with_a_session_id_and_its_token_acts_as_that_session(instance: Instance) -> None:
     session_id = instance.spawn("Sleeper", "x")["session_id"]
-    as_session = {"SM_SESSION_ID": session_id}
+    as_session = instance.as_session(session_id)
     assert instance.json("me", env=as_session)["session_id"] == session_id
     assert "only the operator" in instance.refused("daemon", "stop", exit_code=5, env=as_session)
     assert "is unknown to this daemon" in instance.refused(
         "all", exit_code=5, env={"SM_SESSION_ID": "ffffffff"}
     )
+
+
+def test_caller_is_refused_when_only_its_session_id_names_a_session(instance: Instance) -> None:
+    session_id, other = (instance.spawn("Sleeper", "x")["session_id"] for _ in range(2))
+    others_token = instance.as_session(other)["SM_TOKEN_FILE"]
+    for token_file in ("", "/nowhere", others_token):
+        env = {"SM_SESSION_ID": session_id, "SM_TOKEN_FILE": token_file}
+        assert "no valid token of that session" in instance.refused("me", exit_code=5, env=env)
+        instance.refused("complete", "forged", exit_code=5, env=env)
+    assert instance.session(session_id)["status"] == "running"
+
+
+def test_detached_process_of_an_agent_is_identified_by_its_token(instance: Instance) -> None:
+    # The shell ends first, so that neither an ancestor nor a terminal names the session.
+    detached = "until test -e go; do sleep 0.1; done; sm note detached > said 2>&1; echo $? > done"
+    script = f"setsid sh -c '{detached}' & exec sleep 0.2"
+    session_id = instance.spawn("Sh", script)["session_id"]
+    instance.ended(session_id)
+    (instance.work / "go").touch()
+    assert wait_line(instance.work / "done") == "0\n"
+    assert instance.session(session_id)["note"] == "detached"
 
 
 def test_session_can_kill_and_read_only_its_descendants(instance: Instance) -> None:

@@ -63,6 +63,8 @@ connection = http.client.HTTPConnection("sm")
 connection.sock = socket.socket(socket.AF_UNIX)
 connection.sock.connect(os.environ["SOCKET"])
 headers = {"SM-Protocol": "1"} | ({} if key is None else {"Idempotency-Key": key})
+if "SM_TOKEN_FILE" in os.environ:
+    headers["Authorization"] = "Bearer " + open(os.environ["SM_TOKEN_FILE"]).read().strip()
 connection.request("POST", path, json.dumps(body), headers)
 answer = connection.getresponse()
 print(json.dumps([answer.status, dict(answer.getheaders()), json.loads(answer.read())]))
@@ -84,7 +86,7 @@ def post(
     instance: Instance, caller: str | None, path: str, body: dict[str, object], key: str | None = None
 ) -> tuple[int, dict[str, str], Any]:
     """POST as a session, or as the operator (None); return status, headers and body."""
-    environment = {"SOCKET": str(instance.socket)} | (as_session(caller) if caller else {})
+    environment = {"SOCKET": str(instance.socket)} | dict(instance.as_session(caller) if caller else {})
     process = subprocess.run(
         [sys.executable, "-c", ASK, json.dumps([path, body, key])],
         env=environment,

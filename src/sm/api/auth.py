@@ -1,7 +1,8 @@
 """Identifies callers, by facts of the kernel about a peer or by the token of a session.
 
 Three marks can name the session of a peer: the ancestry of its process, `SM_SESSION_ID` in its environment, and its
-controlling terminal, if it is a pane of a session. Two different sessions: refused. No session: the operator.
+controlling terminal, if it is a pane of a session. Two different sessions: refused. No session: the operator. Anybody
+can set a variable, so a peer with no other mark than `SM_SESSION_ID` also sends the token of that session.
 
 The kernel's facts do not identify a process in a container, which sends the token of its session (`Tokens`).
 """
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 _ASK_WITHIN_S = 2.0
 _BEARER = re.compile(r"Bearer ([0-9a-f]{64})", re.ASCII)
 _NOBODY = "0" * 64
+_VARIABLE = "SM_SESSION_ID"
 
 ContainerCheck = Callable[[Peer, Session], bool]
 """Checks by the cgroup of a peer that the peer runs in the container of the session's workspace."""
@@ -47,8 +49,8 @@ class Identity:
         self._terminals = terminals
         self._tty_owner = tty_owner
 
-    async def caller(self, peer: Peer) -> Caller:
-        """The caller behind `peer`. Raises NotPermitted."""
+    async def caller(self, peer: Peer, headers: Sequence[str] = ()) -> Caller:
+        """The caller behind `peer`; `headers` are all Authorization headers of its request. Raises NotPermitted."""
         if peer.uid != os.geteuid():
             raise NotPermitted(
                 f"this daemon belongs to user id {os.geteuid()}, not {peer.uid}",
@@ -58,7 +60,7 @@ class Identity:
         process = identify(peer.pid)
         marks = {
             "its process ancestry": self._by_ancestry(peer.pid),
-            "SM_SESSION_ID": environ_value(peer.pid, "SM_SESSION_ID") or None,
+            _VARIABLE: environ_value(peer.pid, _VARIABLE) or None,
             "its terminal": await self._by_terminal(peer.pid),
         }
         if process is None or identify(peer.pid) != process:
@@ -77,6 +79,12 @@ class Identity:
             raise NotPermitted(
                 f"the calling session {session_id} is unknown to this daemon",
                 "unset SM_SESSION_ID, or set SM_SOCKET to the socket of its daemon",
+            )
+        only_mark = [mark for mark, named_id in marks.items() if named_id] == [_VARIABLE]
+        if only_mark and not _is_token_of(self._index.sessions[session_id], _token_hash(headers)):
+            raise NotPermitted(
+                f"only {_VARIABLE} names session {session_id}, and the request has no valid token of that session",
+                "run sm inside the agent, where its token is set",
             )
         return Caller(CallerKind.SESSION, session_id)
 
@@ -126,14 +134,12 @@ class Tokens:
         Raises Unauthenticated with the same message for every reason, so that a caller cannot distinguish another
         session's token or an expired token from an unknown one.
         """
-        match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
-        token_hash = digest(match[1]) if match else _NOBODY
+        token_hash = _token_hash(headers)
         # By hash, which a caller cannot choose: the time of the look-up reveals nothing about any token.
         session = self._by_hash(token_hash)
-        known = _NOBODY if session is None else session.token_hash or _NOBODY
         if (
-            not hmac.compare_digest(known, token_hash)
-            or session is None
+            session is None
+            or not _is_token_of(session, token_hash)
             or peer.uid != os.geteuid()
             or session.workspace != self._workspace
             or session.effective_mode is not TrustLevel.SANDBOXED
@@ -147,6 +153,16 @@ class Tokens:
         """True when the process that holds the token is known to be gone."""
         session = self._by_hash(holder.token_hash or _NOBODY)
         return session is None or session.exit is not None
+
+
+def _token_hash(headers: Sequence[str]) -> str:
+    """The hash of the token in the only Authorization header; of no token for other headers."""
+    match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+    return digest(match[1]) if match else _NOBODY
+
+
+def _is_token_of(session: Session, token_hash: str) -> bool:
+    return hmac.compare_digest(session.token_hash or "", token_hash)
 
 
 def invalid_token() -> Unauthenticated:

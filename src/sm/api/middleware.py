@@ -115,7 +115,8 @@ class KernelIdentifier:
         transport = _transport(request)
         caller = self._callers.get(transport)
         if caller is None:
-            caller = await self._identity.caller(peer_of(transport.get_extra_info("socket")))
+            peer = peer_of(transport.get_extra_info("socket"))
+            caller = await self._identity.caller(peer, request.headers.getall("Authorization", ()))
             self._callers[transport] = caller
         return RequestContext(caller, listener.count_follower)
 

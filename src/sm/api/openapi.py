@@ -108,7 +108,8 @@ def document() -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "On agent sockets: the text of the file that `SM_TOKEN_FILE` names.",
+                    "description": "The text of the file that `SM_TOKEN_FILE` names. Needed on agent sockets, and on"
+                    " `sm.sock` by a process that only its `SM_SESSION_ID` identifies.",
                 }
             },
             "parameters": _PARAMETERS,

@@ -48,7 +48,7 @@ class ForeignListener(PermissionError):
 def request(
     method: str, target: str, *, key: str | None = None, body: str | None = None, token: str = ""
 ) -> bytes:
-    """Encode a request. `body` is JSON in ASCII, `token` identifies a caller on an agent socket."""
+    """Encode a request. `body` is JSON in ASCII, `token` identifies the session that sends it."""
     head = f"{method} {target} HTTP/1.1\r\nHost: sm\r\nConnection: close\r\n{PROTOCOL_HEADER}: {PROTOCOL}\r\n"
     if token:
         head += f"Authorization: Bearer {token}\r\n"

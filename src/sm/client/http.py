@@ -242,7 +242,7 @@ def _ask(
     key: str | None = None,
 ) -> None:
     """Send a request and read the head of the answer. Raises the daemon's refusal."""
-    token = _token() if path.endswith(AGENT_SOCKET_NAME) else ""
+    token = _token() if path.endswith(AGENT_SOCKET_NAME) else _session_token()
     try:
         connection.send(request(method, target, key=key, body=content, token=token))
     except TimeoutError:
@@ -295,6 +295,14 @@ def _token() -> str:
     if not token:
         raise NotPermitted("the token file (SM_TOKEN_FILE) is empty")
     return token
+
+
+def _session_token() -> str:
+    """The token of the session that runs this command, for `sm.sock`. Empty without a session or a token file."""
+    try:
+        return read_token(os.environ["SM_TOKEN_FILE"]) if os.environ.get("SM_SESSION_ID") else ""
+    except (KeyError, OSError):
+        return ""
 
 
 def _check_owner(path: str) -> None:

@@ -6,7 +6,6 @@ Imports C modules only, as `sm.cli.hook.emit` does.
 import posix
 
 from sm.client.connection import ForeignListener, HttpConnection, read_token, request
-from sm.wire import AGENT_SOCKET_NAME
 
 _REQUEST_TIMEOUT = 408
 _TOO_MANY_REQUESTS = 429
@@ -18,7 +17,7 @@ def send(route: str, body: str, key: str, deadline: float) -> "HttpConnection | 
     None: a process of another user listens on the socket, so nothing was sent.
     """
     path = posix.environ[b"SM_SOCKET"]
-    token = _token() if path.endswith(AGENT_SOCKET_NAME.encode()) else ""
+    token = _token()
     try:
         connection = HttpConnection(path, deadline)
     except ForeignListener:
