@@ -9,7 +9,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bench import agents, commands, disk, growth, listing, mail, restart, screens, starts, states, watching
+from bench import (
+    agents,
+    commands,
+    disk,
+    growth,
+    listing,
+    mail,
+    restart,
+    screens,
+    starts,
+    states,
+    transcripts,
+    watching,
+)
 from bench.instance import SM
 from bench.row import Effort, Row, table
 
@@ -22,9 +35,10 @@ GROUPS: Mapping[str, Callable[[Effort], Iterator[Row]]] = {
     "restart": restart.measure,
     "growth": growth.measure,
     "disk": disk.measure,
+    "transcripts": transcripts.measure,
 }
 
-ON_REQUEST = frozenset({"growth", "disk"})
+ON_REQUEST = frozenset({"growth", "disk", "transcripts"})
 """Benchmarks that take minutes: they run only if they are named."""
 
 JUDGING: Mapping[str, Callable[[Sequence[str]], int]] = {

@@ -45,9 +45,11 @@ _STAND_IN = """\
 #!/bin/sh
 mkdir -p "$HOME/.claude/sessions"
 printf '{"pid":%d,"sessionId":"%s","status":"idle","statusUpdatedAt":%d}' \\
-    "$$" "0b0e7c1e-0000-4000-8000-000000000001" "$(date +%s%3N)" >"$HOME/.claude/sessions/$$.json"
+    "$$" "CONVERSATION" "$(date +%s%3N)" >"$HOME/.claude/sessions/$$.json"
 exec sleep 1000000
 """
+CONVERSATION = "0b0e7c1e-0000-4000-8000-000000000001"
+"""The conversation of every stand-in."""
 _DEADLINE_S = 60.0
 # An empty server with aiohttp and aiosqlite: the minimum cost of such a daemon.
 _BARE = """
@@ -123,7 +125,7 @@ class Instance:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
         stand_in = self.home / "claude"
-        stand_in.write_text(_STAND_IN)
+        stand_in.write_text(_STAND_IN.replace("CONVERSATION", CONVERSATION))
         stand_in.chmod(0o700)
         (self.home / "config.yaml").write_text(_CONFIG % stand_in)
         (self.home / "state").mkdir(mode=0o700)

@@ -22,6 +22,7 @@ class Effort:
     live: tuple[int, ...] = (10, 100, 300)
     """Live sessions in the stages of `growth`, and then ended sessions on top of the last number."""
     ended: tuple[int, ...] = (1000, 5000)
+    transcript_mb: int = 200
 
 
 class Judged(StrEnum):

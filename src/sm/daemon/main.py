@@ -36,6 +36,8 @@ from sm.terminals.tmux.terminals import Tmux
 
 log = logging.getLogger("sm.daemon")
 
+_SWITCH_S = 0.0005
+"""The longest wait of the event loop for a thread that runs Python code, such as a reader of transcripts."""
 _RETIRE_WITHIN_S = 2.0
 
 
@@ -221,6 +223,7 @@ def main(
             loaded = load(paths.config)
             start_logging(paths, loaded.config.daemon.log_level, to_terminal=options.foreground)
             raise_fd_limit()
+            sys.setswitchinterval(_SWITCH_S)
             asyncio.run(run(paths, lock, loaded, ready, umask, bounds, agent_bounds, options.new))
     except (SmError, OSError) as failure:
         error = failure if isinstance(failure, SmError) else _system_error(failure)

@@ -85,8 +85,9 @@ class Agent:
         """Record an observation; False for a stale one. tests/monitor/test_recorded.py can replay the log."""
         # An agent can write any time into its sources. A future time would silence the source until then.
         observation = replace(observation, at=min(observation.at, now))
-        fields = {f"sm_{name}": value for name, value in asdict(observation).items() if name != "reason"}
-        log.debug("observed", extra={"sm_session": self.session_id, **fields})
+        if log.isEnabledFor(logging.DEBUG):
+            fields = {f"sm_{name}": value for name, value in asdict(observation).items() if name != "reason"}
+            log.debug("observed", extra={"sm_session": self.session_id, **fields})
         return self.ledger.add(observation, now)
 
     def transcript(self, session: Session) -> str | None:

@@ -1,13 +1,27 @@
 """Dispatches agent events (prompt accepted, tool started, turn ended) to the rooms that registered for them."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from sm.core.observation import Source
 from sm.monitor.agent import Agent
 from sm.providers.readers import AcceptedInput, HookEvent, ToolEnd, TranscriptDelta
 
+T = TypeVar("T")
+
+_ITEMS_AT_ONCE = 50
+"""Items of a transcript that are dispatched without a pause, a few milliseconds of work."""
 _HOOK_WAITS_S = 5.0
 """An older hook comes from the spool: no agent waits for its return."""
+
+
+async def _with_pauses(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield the items, and let other work of the event loop run after every few of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _ITEMS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 class AgentListener:
@@ -67,9 +81,9 @@ class AgentListeners:
 
     async def transcript(self, agent: Agent, delta: TranscriptDelta) -> None:
         session_id = agent.session_id
-        for accepted in delta.accepted:
+        async for accepted in _with_pauses(delta.accepted):
             await self._prompt_accepted(session_id, accepted, Source.TRANSCRIPT)
-        for end in delta.tools_ended:
+        async for end in _with_pauses(delta.tools_ended):
             agent.uses.end(end.tool_use)
             agent.ledger.end_use(end.tool_use)
             await self._tool_ended(session_id, end)

@@ -11,11 +11,12 @@ from sm.config import Config
 from sm.core.models import Session
 from sm.core.observation import Observation
 from sm.core.usage import ActionLine, FilePosition, Todo, ToolUse, Usage
-from sm.monitor.transcripts import NewLines, files_of, read_last, read_new
+from sm.monitor.blocks import TranscriptBlock, condense, read_block
+from sm.monitor.transcripts import files_of, read_last
 from sm.providers.readers import TranscriptDelta, TranscriptReader
 from sm.store import Store, durable
 
-_READ_MAX_BYTES = 1024 * 1024
+_PROMPT_MAX_BYTES = 1024 * 1024
 _TAIL_MAX_BYTES = 2 * 1024 * 1024
 _LINES_PER_ACTION = 4
 _PROMPT_LINES = 500
@@ -48,14 +49,16 @@ class UsageMeter:
         *,
         below: str,
         since: str = "",
-    ) -> list[Observation]:
-        """The observations in the new lines of the session's transcripts. Returns when the counted usage is on disk.
+    ) -> Sequence[Observation]:
+        """The observations in the new lines of the session's transcripts, condensed.
+
+        Returns when the counted usage is on disk.
 
         Calls `dispatch` before the new position is stored, so it gets a line again if the daemon dies in between. The
         first call for a session dispatches the last prompt again. No file outside the directory `below` is read. Usage
         before `since` belongs to another session: a copied conversation has all the lines of its original.
         """
-        observations: list[Observation] = []
+        observations: tuple[Observation, ...] = ()
         if session.id not in self._resumed:
             self._resumed.add(session.id)
             await self._dispatch_last_prompt(session.id, transcript, reader, dispatch, below)
@@ -66,19 +69,23 @@ class UsageMeter:
             while more:
                 todo = await self._todo(session.id)
                 position = positions.get(path)
-                new, delta = await asyncio.to_thread(_read, path, position, reader, todo, below)
-                more = new.more
-                if new.position is None or new.position == position:
-                    break
-                own = replace(
-                    delta,
-                    usage=tuple(u for u in delta.usage if not u.at or u.at >= since),
-                    tools=tuple(t for t in delta.tools if not t.at or t.at >= since),
+                block = await asyncio.to_thread(
+                    read_block,
+                    path,
+                    position,
+                    reader,
+                    todo,
+                    below=below,
+                    sidechain=_is_sub_agents(path, below),
+                    since=since,
                 )
-                await dispatch(delta)
-                await self._keep(session.id, path, new.position, own, current=path == transcript)
+                more = block.more
+                if block.position is None or block.position == position:
+                    break
+                await dispatch(block.delta)
+                await self._keep(session.id, path, block.position, block, current=path == transcript)
                 if path == transcript:
-                    observations += delta.observations
+                    observations = condense((*observations, *block.delta.observations))
         return observations
 
     async def _dispatch_last_prompt(
@@ -94,7 +101,7 @@ class UsageMeter:
         if position is None:
             return
         lines = await asyncio.to_thread(
-            read_last, transcript, _PROMPT_LINES, _READ_MAX_BYTES, below=below, before=position
+            read_last, transcript, _PROMPT_LINES, _PROMPT_MAX_BYTES, below=below, before=position
         )
         delta = await asyncio.to_thread(reader.delta, lines, sidechain=False, todo=())
         prompts = [accepted for accepted in delta.accepted if accepted.parent is not None]
@@ -125,13 +132,13 @@ class UsageMeter:
             await self._keep_facts(session_id, {**kept, "transcript": transcript})
 
     async def _keep(
-        self, session_id: str, path: str, position: FilePosition, delta: TranscriptDelta, *, current: bool
+        self, session_id: str, path: str, position: FilePosition, block: TranscriptBlock, *, current: bool
     ) -> None:
-        """Store the facts and the usage in `delta`, and the new read position of the file at `path`.
+        """Store the facts and the usage in `block`, and the new read position of the file at `path`.
 
         `current`: `path` is the transcript of the current conversation, not of a sub-agent or an earlier one.
         """
-        facts = dict(await self._facts_of(session_id))
+        facts, delta = dict(await self._facts_of(session_id)), block.delta
         counts_tokens = self._settings.enable_token_tracking
         counts_tools = self._settings.enable_tool_tracking
         if current:
@@ -141,11 +148,9 @@ class UsageMeter:
                 facts["answer"] = delta.answer
             if delta.context_tokens is not None and counts_tokens:
                 facts["context_tokens"] = delta.context_tokens
-            answered = next((u.model for u in reversed(delta.usage) if not u.sidechain), None)
-            if answered is not None and not _is_same_model(facts.get("model"), answered):
-                facts["model"] = answered  # a person has chosen another model
-        now = self._now()
-        newest = max(delta.tools, key=lambda tool: tool.at, default=None)
+            if block.model is not None and not _is_same_model(facts.get("model"), block.model):
+                facts["model"] = block.model  # a person has chosen another model
+        now, newest = self._now(), block.newest_tool
         # Ignore a future time: it would block every later tool use.
         last_at = facts.get("last_tool", _NO_TOOL)["timestamp"]
         if newest is not None and counts_tools and newest.at >= (last_at if last_at <= now else ""):
@@ -272,13 +277,6 @@ def _last_actions(
 def _changed_ns(path: str) -> int:
     status = _status(path)
     return 0 if status is None else status.st_mtime_ns
-
-
-def _read(
-    path: str, position: FilePosition | None, reader: TranscriptReader, todo: Sequence[Todo], below: str
-) -> tuple[NewLines, TranscriptDelta]:
-    new = read_new(path, position, _READ_MAX_BYTES, below=below)
-    return new, reader.delta(new.lines, sidechain=_is_sub_agents(path, below), todo=todo)
 
 
 def _tool_json(tool: ToolUse) -> dict[str, Any]:

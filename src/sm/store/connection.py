@@ -3,7 +3,7 @@
 import glob
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +30,8 @@ class Statement:
     values: tuple[Any, ...] = ()
     check: Callable[[sqlite3.Cursor], None] | None = None
     """Receives the statement's cursor. An exception ends the script."""
+    rows: Iterable[tuple[Any, ...]] | None = None
+    """Execute once for each row, instead of once with `values`. Iterated in the database's thread."""
 
 
 class Script(str):
@@ -55,6 +57,9 @@ class ScriptConnection(sqlite3.Connection):
             return super().executescript(sql_script)
         cursor = self.cursor()
         for statement in sql_script.statements:
+            if statement.rows is not None:
+                self.executemany(statement.sql, statement.rows)
+                continue
             cursor = self.execute(statement.sql, statement.values)
             if statement.check is not None:
                 statement.check(cursor)

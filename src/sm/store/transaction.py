@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -83,7 +83,7 @@ class Transaction:
         self.effects: list[Effect] = []
         self.removed: set[str] = set()
         self.mail = MailWrites(self, open, numbers)
-        self.measures = MeasureWrites(self.write)
+        self.measures = MeasureWrites(self.write, self.write_rows)
 
     async def recall(self, caller: Caller | None, key: RequestKey | None) -> None:
         """Set `replayed` for a request. Raises UsageError when the key belongs to another request of the caller."""
@@ -100,6 +100,10 @@ class Transaction:
     ) -> None:
         """Buffer a statement. `check` gets its cursor, in the database's thread, and may raise an SmError."""
         self._held.append(Statement(sql, values, check))
+
+    def write_rows(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Buffer a statement for each of `rows`, which may be a generator: the database's thread iterates it."""
+        self._held.append(Statement(sql, rows=rows))
 
     async def read(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
         try:

@@ -1,21 +1,35 @@
 """Token and tool usage of agents, stored with the read positions of transcripts so that nothing counts twice."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, fields
 from typing import Any
 
 from sm.core.usage import FilePosition, ToolUse, Usage
 from sm.store.connection import Read
-from sm.store.rows import RowTable, decode_json, encode_json, insertion
-
-USAGE = RowTable("usage", Usage)
+from sm.store.rows import decode_json, encode_json
 
 _COMPLETED_LOOKED_AT = 50
 """Bounds the cost of a query that `sm progress --watch` repeats every second."""
 
 
+_COUNTED = tuple(f.name for f in fields(Usage) if f.name not in ("message_id", "sidechain"))
+_ADD_USAGE = (
+    f"INSERT INTO usage (session_id, {', '.join(f.name for f in fields(Usage))})"  # noqa: S608 - constant names
+    f" VALUES ({', '.join('?' * (1 + len(fields(Usage))))}) ON CONFLICT (session_id, message_id)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COUNTED)} WHERE excluded.output >= output"
+)
+
+
 class MeasureWrites:
-    def __init__(self, write: Callable[[str, tuple[Any, ...]], None]) -> None:
+    """The rows of a long transcript are made in the database's thread, so that they do not block the event loop."""
+
+    def __init__(
+        self,
+        write: Callable[[str, tuple[Any, ...]], None],
+        write_rows: Callable[[str, Iterable[tuple[Any, ...]]], None],
+    ) -> None:
         self._write = write
+        self._write_rows = write_rows
 
     def set_position(self, session_id: str, path: str, position: FilePosition) -> None:
         self._write(
@@ -25,21 +39,13 @@ class MeasureWrites:
 
     def add_usage(self, session_id: str, usages: Iterable[Usage]) -> None:
         """Count each message once. Transcripts repeat a message while it grows: the last one is complete."""
-        for usage in usages:
-            row = USAGE.row(usage)
-            counted = [name for name in row if name not in ("message_id", "sidechain")]
-            sets = ", ".join(f"{name} = excluded.{name}" for name in counted)
-            conflict = (
-                f"ON CONFLICT (session_id, message_id) DO UPDATE SET {sets} WHERE excluded.output >= output"
-            )
-            self._write(*insertion("usage", {"session_id": session_id, **row}, conflict=conflict))
+        self._write_rows(_ADD_USAGE, ((session_id, *astuple(usage)) for usage in usages))
 
     def tools(self, session_id: str, tools: Iterable[ToolUse]) -> None:
-        for tool in tools:
-            self._write(
-                "INSERT OR IGNORE INTO tool_uses (session_id, tool_use_id, name, at, sidechain) VALUES (?, ?, ?, ?, ?)",
-                (session_id, tool.id, tool.name, tool.at, tool.sidechain),
-            )
+        self._write_rows(
+            "INSERT OR IGNORE INTO tool_uses (session_id, tool_use_id, name, at, sidechain) VALUES (?, ?, ?, ?, ?)",
+            ((session_id, tool.id, tool.name, tool.at, tool.sidechain) for tool in tools),
+        )
 
     def facts(self, session_id: str, facts: Mapping[str, Any]) -> None:
         self._write(

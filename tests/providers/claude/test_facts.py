@@ -668,3 +668,12 @@ def test_last_actions_describe_marks_in_words() -> None:
 )
 def test_tool_line_shows_the_most_telling_argument(name: str, arguments: dict[str, Any], shown: str) -> None:
     assert tool_line(ToolUse("t", name, AT, arguments), "/w/app/") == shown
+
+
+def test_line_with_too_many_values_is_skipped() -> None:
+    def line(values: int) -> bytes:
+        message = {"role": "user", "content": "hello", "list": [0] * values}
+        return json.dumps({"type": "user", "timestamp": "2026-01-27T15:10:00Z", "message": message}).encode()
+
+    assert len(facts(line(1000))) == 1
+    assert facts(line(1_000_000)) == ()

@@ -23,6 +23,8 @@ from sm.providers.claude.todos import TodoChange, TodoList, task_change, todo_li
 
 WHOLE_MAX = 300_000
 """Maximum characters of a text that stays in memory untruncated."""
+_VALUES_MAX = 30_000
+"""Maximum commas in a line: the parser lets no other thread run until it has read the whole line."""
 SYNTHETIC = "<synthetic>"
 """The model of messages that Claude Code generated itself."""
 FAST = "fast:"
@@ -120,7 +122,9 @@ Fact: TypeAlias = Usage | ToolUse | ToolResult | HookRefusal | TodoList | Compac
 
 
 def facts(line: bytes) -> tuple[Fact, ...]:
-    """The facts of one line, in order; none if the line is invalid. Never raises."""
+    """The facts of one line, in order; none if the line is invalid or has too many values. Never raises."""
+    if line.count(b",") > _VALUES_MAX:
+        return ()
     try:
         # Not orjson, which rejects lone surrogates: JavaScript leaves them when it truncates an emoji.
         value = json.loads(line.decode("utf-8", "replace"))

@@ -1,0 +1,74 @@
+"""Reads a block of a transcript, and reduces it to a small amount of work for the event loop.
+
+An agent can write a transcript with a million lines. Every function blocks: call it in a thread.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sm.core.observation import Activity, Observation
+from sm.core.usage import FilePosition, Todo, ToolUse
+from sm.monitor.transcripts import read_new
+from sm.providers.readers import TranscriptDelta, TranscriptReader
+
+BLOCK_MAX_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptBlock:
+    """The new lines of a transcript that one read found."""
+
+    delta: TranscriptDelta
+    """The meaning of the lines, without the usage of other sessions, and with few observations."""
+    position: FilePosition | None
+    """The position at which the next read starts. None: the file never existed."""
+    more: bool
+    """There may be more lines to read now."""
+    newest_tool: ToolUse | None
+    model: str | None
+    """The model of the last answer in the main conversation."""
+
+
+def read_block(
+    path: str,
+    position: FilePosition | None,
+    reader: TranscriptReader,
+    todo: Sequence[Todo],
+    *,
+    below: str,
+    sidechain: bool,
+    since: str,
+) -> TranscriptBlock:
+    """Read about `BLOCK_MAX_BYTES`. Usage and tools from before `since` belong to another session."""
+    new = read_new(path, position, BLOCK_MAX_BYTES, below=below)
+    delta = reader.delta(new.lines, sidechain=sidechain, todo=todo)
+    usage = tuple(u for u in delta.usage if not u.at or u.at >= since)
+    tools = tuple(t for t in delta.tools if not t.at or t.at >= since)
+    return TranscriptBlock(
+        replace(delta, usage=usage, tools=tools, observations=condense(delta.observations)),
+        new.position,
+        new.more,
+        max(tools, key=lambda tool: tool.at, default=None),
+        next((u.model for u in reversed(usage) if not u.sidechain), None),
+    )
+
+
+def condense(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """The few of these observations that have the same effect on a `Ledger` as all of them.
+
+    Kept are the newest report of work, and the last reports of an activity with the one before them.
+    """
+    worked: Observation | None = None
+    before: Observation | None = None
+    first: Observation | None = None
+    last: Observation | None = None
+    for observation in observations:
+        if last is not None and observation.at < last.at:
+            continue  # late
+        if observation.activity is not Activity.IDLE:
+            worked = observation
+        if last is None or observation.final or observation.activity is not last.activity:
+            before, first = last, observation
+        last = observation
+    kept = (None if worked is last else worked, before, first, last)
+    return tuple({id(observation): observation for observation in kept if observation is not None}.values())

@@ -1,0 +1,73 @@
+"""Transcripts are reduced in a thread to little work for the event loop."""
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sm.core.observation import Activity, Observation, Source
+from sm.monitor.blocks import BLOCK_MAX_BYTES, condense, read_block
+from sm.monitor.evidence import Ledger
+from sm.providers.claude.transcript import ClaudeTranscriptReader
+
+NOW = 100.0
+OBSERVATIONS = st.lists(
+    st.builds(
+        lambda at, final: Observation(
+            Source.TRANSCRIPT, Activity.IDLE if final else Activity.BUSY, at, f"at {at}", final=final
+        ),
+        st.integers(1, 12).map(float),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+def ledger(*parts: tuple[Observation, ...] | list[Observation]) -> Ledger:
+    filled = Ledger()
+    for part in parts:
+        for observation in part:
+            filled.add(observation, NOW)
+    return filled
+
+
+@given(OBSERVATIONS, OBSERVATIONS, OBSERVATIONS)
+def test_condensed_observations_have_the_same_effect_on_a_ledger(
+    known: list[Observation], first: list[Observation], second: list[Observation]
+) -> None:
+    condensed = condense((*condense(first), *second))
+    assert len(condensed) <= 4
+    assert vars(ledger(known, condensed)) == vars(ledger(known, first, second))
+
+
+def test_block_has_few_observations_and_only_the_usage_of_the_session(tmp_path: Path) -> None:
+    lines = [
+        {
+            "type": "assistant",
+            "timestamp": f"2026-01-27T15:{10 + n // 60}:{n % 60:02}Z",
+            "message": {
+                "id": f"m{n}",
+                "model": "claude-opus-4-8",
+                "content": [{"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {}}],
+                "usage": {"input_tokens": 1},
+            },
+        }
+        for n in range(1000)
+    ]
+    path = tmp_path / "one.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert path.stat().st_size < BLOCK_MAX_BYTES
+    block = read_block(
+        str(path),
+        None,
+        ClaudeTranscriptReader(),
+        (),
+        below=str(tmp_path),
+        sidechain=False,
+        since="2026-01-27T15:20:00Z",
+    )
+    assert [o.reason for o in block.delta.observations] == ["claude called Bash"] * 2
+    assert [u.message_id for u in block.delta.usage] == [f"m{n}" for n in range(600, 1000)]
+    assert block.newest_tool is not None and block.newest_tool.id == "t999"
+    assert block.model == "claude-opus-4-8"
