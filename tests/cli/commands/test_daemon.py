@@ -291,3 +291,15 @@ def test_attach_is_refused_inside_tmux_of_another_server(live: Sm) -> None:
     assert os.waitstatus_to_exitcode(ended) == 2
     assert b"a different tmux server" in output
     assert b"env -u TMUX tmux" in output
+
+
+def test_daemon_logs_prints_no_control_characters(run: Sm, state: Path) -> None:
+    (state / "log").mkdir(exist_ok=True)
+    record = {"time": "2026-01-27T15:10:00Z", "message": "a\x1b[31m", "sm_\x1b]0;x\x07": "b\x1b"}
+    broken = 'not JSON \x1b[31m\x07 "\x9b'
+    (state / "log" / "daemon.log").write_text(f"{json.dumps(record)}\n{broken}\n")
+    text = run("daemon", "logs").out
+    assert all(part.isprintable() for part in text.splitlines()), repr(text)
+    printed = run("daemon", "logs", "--json").out
+    assert all(part.isprintable() for part in printed.splitlines()), repr(printed)
+    assert [json.loads(part) for part in printed.splitlines()] == [record, {"message": broken}]

@@ -26,7 +26,7 @@ from sm.errors import (
     SmError,
     WaitTimeout,
 )
-from sm.wire import decode
+from sm.wire import decode, encode
 
 # With --all, each agent may use its grace time.
 _STOP_S = 300.0
@@ -284,13 +284,13 @@ def _refuse_sessions(instance: Instance, what: str) -> None:
 
 
 def _format(record: str, *, as_json: bool) -> str:
+    """Format a record of the log. A line that is no record becomes the message of one."""
     record = record.rstrip("\n")
-    if as_json:
-        return json_text(record)
     try:
-        return log_line(decode(record), None)
+        text = log_line(decode(record), None)
     except (ValueError, AttributeError):
-        return line(record, 4000)
+        return encode({"message": record}) if as_json else line(record, 4000)
+    return json_text(record) if as_json else text
 
 
 def _open(path: str) -> TextIO:

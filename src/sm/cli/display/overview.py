@@ -29,7 +29,7 @@ def log_line(record: JsonObject, zone: tzinfo | None) -> str:
     except (KeyError, ValueError):
         when = "-"
     context = "".join(
-        f" {name}={line(value)}"
+        f" {line(name, 80)}={line(value)}"
         for name, value in record.items()
         if name.startswith("sm_") and value is not None
     )
