@@ -120,14 +120,23 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code. Errors are for `display.errors.print_error`."""
     if sys.platform != "linux":
         raise PlatformUnsupported(f"sm runs only on Linux (including WSL2), not on {sys.platform}")
+    _open_closed_streams()
     if COMPLETE in os.environ:
         return _complete()
     arguments = list(arguments) or ["--help"]
-    if sys.stdout is not None and sys.stdout.encoding.lower() != "utf-8":
+    if sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO in typeshed, a TextIOWrapper here
     with sm.make_context("sm", arguments) as context:
         code = sm.invoke(context)
     return code if isinstance(code, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """Discard the output of a command that was started without stdout or stderr (`>&-`)."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open until the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open until the end
 
 
 def _complete() -> int:
