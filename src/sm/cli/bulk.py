@@ -9,9 +9,8 @@ from sm.cli.display.errors import Failures, print_warnings
 from sm.cli.display.output import print_json
 from sm.cli.display.text import JsonObject
 from sm.cli.options import session_arguments
-from sm.client.http import TIMEOUT_S, new_key, session_path
+from sm.client.http import TIMEOUT_S, decode_answer, new_key, session_path
 from sm.errors import IllegalState, SmError
-from sm.wire import decode
 
 
 def bulk_command(help: str | None, action: str, done: Callable[[JsonObject], str]) -> click.Command:
@@ -59,7 +58,7 @@ def act_on_each(
             failures.add(error)
             continue
         answers.append(text)
-        report = done(decode(text))
+        report = done(decode_answer(text))
         if not call.as_json:
             click.echo(report)
     if call.as_json:

@@ -8,8 +8,8 @@ import click
 
 from sm.cli.display.output import Table, print_json, print_lines, print_table
 from sm.cli.instance import Instance
-from sm.client.http import TIMEOUT_S, Client, new_key
-from sm.wire import decode, encode
+from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
+from sm.wire import encode
 
 Layout = Callable[[Any], Table | Iterable[str]]
 """Turns the JSON of an answer into text."""
@@ -50,7 +50,7 @@ class Call:
         if self.as_json:
             print_json(document)
         else:
-            self.show_value(decode(document), layout)
+            self.show_value(decode_answer(document), layout)
 
     def show_value(self, value: object, layout: Layout) -> None:
         if self.as_json:
@@ -64,7 +64,7 @@ class Call:
 
     def show_with_warnings(self, document: str, layout: Layout) -> None:
         """Print an answer on stdout, and its warnings on stderr."""
-        warnings = decode(document).get("warnings")
+        warnings = decode_answer(document).get("warnings")
         if warnings:
             from sm.cli.display.errors import print_warnings
 

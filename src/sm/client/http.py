@@ -101,7 +101,7 @@ class Client:
         self, path: str, query: "Mapping[str, object] | None" = None, *, timeout_s: float = TIMEOUT_S
     ) -> "Any":
         """Return the decoded answer. None, False and empty values of `query` are omitted; True is sent as 1."""
-        return _decode(self.text("GET", path, query, timeout_s=timeout_s))
+        return decode_answer(self.text("GET", path, query, timeout_s=timeout_s))
 
     def post(
         self,
@@ -112,7 +112,9 @@ class Client:
         timeout_s: float = TIMEOUT_S,
     ) -> "Any":
         """Return the decoded answer. All retries carry one key, so the daemon executes the request once."""
-        return _decode(self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s))
+        return decode_answer(
+            self.text("POST", path, body=body or {}, key=key or new_key(), timeout_s=timeout_s)
+        )
 
     def text(
         self,
@@ -173,7 +175,8 @@ class Client:
             return connection.body(_ANSWER_MAX_BYTES).decode("utf-8", "replace")
 
 
-def _decode(text: str) -> "Any":
+def decode_answer(text: str) -> "Any":
+    """The value of an answer. Raises ProtocolMismatch."""
     try:
         return decode(text)
     except ValueError as error:

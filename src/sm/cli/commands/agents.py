@@ -22,7 +22,7 @@ from sm.cli.display.errors import print_warnings
 from sm.cli.display.output import Table, print_json, print_lines, print_table
 from sm.cli.display.text import JsonObject, line
 from sm.cli.options import agent_types_query, workspaces
-from sm.wire import decode
+from sm.client.http import decode_answer
 
 
 @click.command(help=__doc__)
@@ -39,7 +39,7 @@ def command(workspace: str | None, call: Call) -> None:
     if call.as_json:
         print_json(text)
         return
-    answer = decode(text)
+    answer = decode_answer(text)
     agents = answer["agents"]
     where = f"In workspace {line(answer['workspace'])}" if answer["workspace"] else "In no workspace"
     print_lines([f"{where}:" if agents else f"{where}: no agent types"])

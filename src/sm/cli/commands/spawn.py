@@ -36,9 +36,8 @@ from sm.cli.options import (
     session_names,
     workspaces,
 )
-from sm.client.http import TIMEOUT_S, new_key
+from sm.client.http import TIMEOUT_S, decode_answer, new_key
 from sm.errors import InvalidText, SmError, UsageError
-from sm.wire import decode
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -162,7 +161,7 @@ def command(
     if attach:
         from sm.cli.commands import attach as attachment
 
-        attachment.attach(client, decode(text)["session_id"])
+        attachment.attach(client, decode_answer(text)["session_id"])
 
 
 def _prompt(prompt: str | None, file: str | None) -> str | None:
