@@ -18,7 +18,10 @@ ENTRY_MAX_BYTES = 3_900
 # Control characters (C0 and C1) except newline and tab: inside a bracketed paste, ESC[201~ would end the paste and
 # type keys into a trusted terminal. Bidirectional overrides and isolates: Unicode TR 9, section 2.
 _REFUSED = re.compile("\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_FOLDED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+# Also the invisible direction marks, which change the displayed order but are legitimate in a message.
+_FOLDED = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
 
 _SHRINKS = 4
 """NFC merges at most this many characters into one: a longer text is too long without normalizing it."""

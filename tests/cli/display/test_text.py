@@ -85,3 +85,10 @@ def test_event_line_keeps_forged_headers_on_its_line() -> None:
 
 def test_json_text_escapes_control_characters() -> None:
     assert json_text('{"a":"\x9b31m\x7fü"}') == '{"a":"\\u009b31m\\u007fü"}'
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f"])
+def test_invisible_direction_marks_are_not_printed(mark: str) -> None:
+    name = f"Bash{mark}(ls)"
+    assert line(name) == "Bash (ls)"
+    assert agent_line(name) == "Bash(ls)"

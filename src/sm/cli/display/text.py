@@ -12,8 +12,8 @@ from typing import Any
 JsonObject = Mapping[str, Any]
 """An object of the daemon's answer."""
 
-# C0 except tab, DEL, C1, surrogates; bidirectional overrides and isolates, which change the displayed order.
-_CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+# C0 except tab, DEL, C1, surrogates; bidirectional marks, overrides and isolates, which change the displayed order.
+_CONTROLS = "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 # JSON does not escape DEL and C1; a terminal reads U+009B as the start of an escape sequence.
 _JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
 
