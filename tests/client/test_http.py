@@ -237,6 +237,12 @@ def test_session_path_refuses_reference_that_would_change_the_route(ref: str) ->
         session_path(ref)
 
 
+def test_session_path_refuses_reference_that_is_longer_than_any_name() -> None:
+    with pytest.raises(errors.NotFound) as raised:
+        session_path("a" * 100_000)
+    assert len(raised.value.message) < 100
+
+
 def test_session_path_escapes_reference_within_its_segment() -> None:
     assert session_path("../health?x=1", "/kill") == "/v1/sessions/..%2Fhealth%3Fx%3D1/kill"
     assert percent_encode("naïve\udcff") == "na%C3%AFve%3F"

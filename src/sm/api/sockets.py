@@ -186,6 +186,7 @@ class ServerConnection(web.RequestHandler):
             return super().handle_error(request, status, exc, message)
         answer = refusal(UsageError("not a valid HTTP/1.1 request"), status)
         answer.force_close()
+        answer.headers[PROTOCOL_HEADER] = str(PROTOCOL)
         return answer
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 _ANSWER_MAX_BYTES = 64 * 1024 * 1024
 _EVENT_MAX_BYTES = 4 * 1024 * 1024
+_REF_MAX = 1000
+"""Characters. No name of a session is as long."""
 _UNRESERVED = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 )  # RFC 3986, 2.3
@@ -58,8 +60,9 @@ def percent_encode(text: str) -> str:
 
 def session_path(ref: str, action: str = "") -> str:
     """Raises NotFound for a reference that cannot name a session."""
-    if ref in ("", ".", ".."):  # an empty or dot segment would name another route
-        raise NotFound(f"no such session: {ref!r}", "list sessions: sm all")
+    # An empty or dot segment would name another route, and a longer request line is not valid for the daemon.
+    if ref in ("", ".", "..") or len(ref) > _REF_MAX:
+        raise NotFound(f"no such session: {ref[:40]!r}", "list sessions: sm all")
     return f"/v1/sessions/{percent_encode(ref)}{action}"
 
 
