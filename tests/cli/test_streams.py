@@ -25,7 +25,8 @@ LISTS = {
 @pytest.fixture
 def lists(peer: Peer) -> Peer:
     for path in LISTS.values():
-        peer.script(f"GET /v1/{path}", answer([]))
+        is_sessions = path.startswith("sessions") or path in ("who", "others")
+        peer.script(f"GET /v1/{path}", answer([session()] if is_sessions and "x" not in path else []))
     peer.script("GET /v1/sessions/x", answer(session()))
     peer.script("GET /v1/sessions/x/progress", answer(progress(is_complete=True)))
     return peer

@@ -19,7 +19,6 @@ _SETTINGS_MAX = 8 * 1024  # YAML is parsed at about 100 kB a second, and agents 
 # Agents write the input, so the patterns must not backtrack (`++` is possessive).
 _DESCRIPTION = re.compile(r"^(description:[ \t]++)(?![\"'|>])(.*\S)[ \t]*+$", re.MULTILINE)
 _NAME = re.compile(r"(?:[^,(]++|\([^)]*+\)?+)++")
-_MISTAKES_MAX = 20
 _RULES = ("auto_allow", "auto_deny", "autoAllow", "autoDeny")
 
 
@@ -100,8 +99,8 @@ def read_definition(content: bytes, name: str, providers: Sequence[str]) -> Defi
     document = _document(settings_text)
     settings = document.validate(_Settings, tuple(providers))
     if settings is None or document.mistakes:
-        shown, more = document.mistakes[:_MISTAKES_MAX], document.mistakes[_MISTAKES_MAX:]
-        raise ConfigError("\n".join((*shown, f"1:1: and {len(more):,} more mistakes") if more else shown))
+        shown, more = document.mistakes, document.more_mistakes
+        raise ConfigError("\n".join((*shown, f"1:1: and {more:,} more mistakes") if more else shown))
     return _defined(settings, prompt, name)
 
 

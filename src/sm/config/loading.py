@@ -18,6 +18,8 @@ from sm.errors import ConfigError
 from sm.linux.files import Content, NotRegular, read_file
 
 MAX_BYTES = 1024 * 1024
+MISTAKES_MAX = 20
+"""More mistakes in a file are only counted."""
 _MAX_DEPTH = 32
 BRIEFING_MAX_BYTES = 32 * 1024
 _HINT = "show every key with its default: sm config --example"
@@ -66,6 +68,8 @@ class Document:
     def __init__(self, text: str) -> None:
         """Raises yaml.YAMLError."""
         self._mistakes: list[_Mistake] = []
+        self._unnamed = 0
+        """Mistakes that are only counted."""
         self._keys: dict[_Path, yaml.Mark] = {}
         self._values: dict[_Path, yaml.Mark] = {}
         self._loader = _Loader(text)
@@ -110,28 +114,48 @@ class Document:
 
     @property
     def mistakes(self) -> list[str]:
-        """Lines `LINE:COLUMN: mistake`, in order of position."""
+        """The first MISTAKES_MAX lines `LINE:COLUMN: mistake`, in order of position."""
         ordered = sorted(self._mistakes, key=lambda mistake: (mistake.line, mistake.column))
-        return [f"{mistake.line}:{mistake.column}: {mistake.what}" for mistake in ordered]
+        return [f"{mistake.line}:{mistake.column}: {mistake.what}" for mistake in ordered[:MISTAKES_MAX]]
+
+    @property
+    def more_mistakes(self) -> int:
+        """The number of mistakes that `mistakes` omits."""
+        return max(0, len(self._mistakes) - MISTAKES_MAX) + self._unnamed
 
     def validate(self, model: type[_Model], context: object = None) -> _Model | None:
         """The data as this model; None after recording a mistake for every error."""
         try:
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                of_key = detail["loc"][-1:] == ("[key]",)
-                in_key = of_key or detail["type"] == "extra_forbidden"
-                self.mistake(detail["loc"][:-1] if of_key else detail["loc"], sentence(detail), in_key=in_key)
+            details = sorted(error.errors(include_url=False), key=self._position)
+            # Only the mistakes that are shown: a suggestion for an unknown key is slow.
+            for detail in details[:MISTAKES_MAX]:
+                path, in_key = _place(detail)
+                self.mistake(path, sentence(detail), in_key=in_key)
+            self._unnamed += len(details[MISTAKES_MAX:])
             return None
+
+    def _position(self, detail: ErrorDetails) -> tuple[int, int]:
+        path, in_key = _place(detail)
+        mark = self._mark(path, in_key=in_key)
+        return mark.line, mark.column
 
     def mistake(self, path: _Path, what: str, *, in_key: bool = False) -> None:
         """Record a mistake at `path`, or at its nearest parent in the file."""
+        self._mistake(self._mark(path, in_key=in_key), path, what)
+
+    def _mark(self, path: _Path, *, in_key: bool) -> yaml.Mark:
         at = path
         while at and at not in self._values:
             at = at[:-1]
-        mark = self._keys[at] if at in self._keys and (in_key or at != path) else self._values[at]
-        self._mistake(mark, path, what)
+        return self._keys[at] if at in self._keys and (in_key or at != path) else self._values[at]
+
+
+def _place(detail: ErrorDetails) -> tuple[_Path, bool]:
+    """The path of an error, and True if its key is wrong, not its value."""
+    of_key = detail["loc"][-1:] == ("[key]",)
+    return detail["loc"][:-1] if of_key else detail["loc"], of_key or detail["type"] == "extra_forbidden"
 
 
 def _dotted(path: _Path) -> str:
@@ -170,7 +194,10 @@ def load(path: str) -> LoadedConfig:
         except ConfigError as error:
             document.mistake(("claude", "briefing"), error.message)
     if config is None or document.mistakes:
-        raise ConfigError("\n".join(f"{path}:{mistake}" for mistake in document.mistakes), _HINT)
+        lines = [f"{path}:{mistake}" for mistake in document.mistakes]
+        if more := document.more_mistakes:
+            lines.append(f"and {more} more {'mistake' if more == 1 else 'mistakes'}")
+        raise ConfigError("\n".join(lines), _HINT)
     return LoadedConfig(config, (*warnings, *_overridden(config)))
 
 
