@@ -346,6 +346,17 @@ def test_awaits_turn_until_a_later_hook_or_transcript_line_or_the_end_of_patienc
     assert not after().awaits_turn(2)
 
 
+def test_idle_state_file_from_before_a_turn_is_not_believed_while_the_title_moves() -> None:
+    # An agent that gets little processor time publishes the new turn late.
+    ledger = after(published(1, IDLE), hook(3, BUSY, "p1"), title(5, BUSY))
+    ledger.mark_read(FILE, 6.1)
+    assert activity_at(ledger, 6.1) is BUSY
+    # A turn that was interrupted at once has no other end.
+    ledger.add(title(7, IDLE))
+    ledger.mark_read(FILE, 7.1)
+    assert activity_at(ledger, 7.1) is IDLE
+
+
 def test_idle_state_file_from_before_the_first_turn_does_not_end_that_turn() -> None:
     starts = Observation(HOOK, BUSY, 1, "the session is starting", patience_s=30)
     # The title changes before the prompt hook arrives and before the state file is written.

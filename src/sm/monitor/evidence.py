@@ -39,6 +39,8 @@ PUBLISHED_S = 0.25
 """How long the agent's state file must say idle: it may flip between two turns."""
 SETTLED_S = 1.0
 """An agent publishes a change within 0.5 s even on a busy machine: a state file is current after this time."""
+UNPUBLISHED_S = 3.0
+"""How long a state file must say idle after a hook reported activity: the turn may have been interrupted at once."""
 LAG_S = 0.4
 """A title and a screen lag: their observations count when they are newer by this much."""
 STUCK_S = 5.0
@@ -218,10 +220,16 @@ class Ledger:
                 stuck = now - at >= STUCK_S and self._looks_idle(at)
                 return None if stuck else f"the {source} still reports {activity}"
             case Activity.IDLE:
-                confirmed = entry.seen - at >= AGREEMENT_S
+                # A starved agent publishes a new turn seconds after its hook, while its title moves already.
+                confirmed = entry.seen - at >= UNPUBLISHED_S and not self._looks_busy(at)
             case _:
                 confirmed = entry.seen - at >= SETTLED_S
         return f"the {source} still reports {activity}" if confirmed else None
+
+    def _looks_busy(self, since: float) -> bool:
+        """True if the agent's screen or title shows activity, seen after `since`."""
+        looks = [self._entries[s] for s in (Source.TITLE, Source.SCREEN) if s in self._entries]
+        return any(e.observation.activity is Activity.BUSY and e.seen > since for e in looks)
 
     def _looks_idle(self, since: float) -> bool:
         looks = [self._entries[s] for s in (Source.TITLE, Source.SCREEN) if s in self._entries]
@@ -232,7 +240,7 @@ class Ledger:
         believed = self.verdict(now)
         if believed is None:
             return None
-        waits = (PUBLISHED_S, SETTLED_S, AGREEMENT_S, AGREEMENT_S + TITLE_EVERY_S, STUCK_S)
+        waits = (PUBLISHED_S, SETTLED_S, AGREEMENT_S, AGREEMENT_S + TITLE_EVERY_S, UNPUBLISHED_S, STUCK_S)
         dues = [
             max(entry.since, believed.observation.at) + wait
             for entry in self._entries.values()
