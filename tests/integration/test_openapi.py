@@ -14,6 +14,7 @@ from sm.api.openapi import document
 from sm.core.timestamps import later
 from sm.wire import KEY_HEADER
 from tests.api_client import ApiClient
+from tests.claude_cli import answer_first_questions
 from tests.instance import Instance, until
 
 PROXY = Path(__file__).with_name("session_proxy.py")
@@ -53,6 +54,7 @@ class Scenario:
 
     def _start(self) -> tuple[ApiClient, ApiClient, str]:
         home, work = self.instance.home, self.instance.work
+        answer_first_questions(home)
         claude = home / "bin" / "claude"
         claude.parent.mkdir()
         claude.symlink_to("/bin/sh")
@@ -193,6 +195,10 @@ def use_workspace_routes(scenario: Scenario) -> None:
         "/v1/workspaces", slug="team", working_dir=str(team), trust="direct", capabilities={"mcps": ["a"]}
     )
     operator.post("/v1/workspaces/{slug}", "team", trust=None, strict_mcps=True, sandbox={"memory": "2g"})
+    (team / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    (item,) = operator.get("/v1/workspaces/{slug}", "team")["items"]
+    agreed = operator.post("/v1/workspaces/{slug}/agree", "team", items=[item["id"]])
+    assert [now["state"] for now in agreed["items"]] == ["agreed"]
     member = scenario.spawn("Sh", "exit 0", workspace="team", wait_s=20)
     operator.post("/v1/wait", sessions=[member], wait_s=20)
     assert [s["workspace"] for s in operator.get("/v1/sessions", workspace="team")] == ["team"]
