@@ -124,7 +124,7 @@ class Instance:
     def __init__(self, stored: int = 0, daemon: str = "sm.daemon") -> None:
         self.home = Path(tempfile.mkdtemp(prefix="sm-bench-"))
         self.socket = str(self.home / "state/run/sm.sock")
-        stand_in = self.home / "claude"
+        stand_in = self.home / "stand-in"
         stand_in.write_text(_STAND_IN.replace("CONVERSATION", CONVERSATION))
         stand_in.chmod(0o700)
         (self.home / "config.yaml").write_text(_CONFIG % stand_in)

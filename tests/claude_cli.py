@@ -64,6 +64,14 @@ def seed(home: Path, *, onboarded: bool = True, approved: bool = True, trusted: 
     return config
 
 
+def answer_first_questions(home: Path) -> None:
+    """Write the answers that `sm spawn` looks for, for a user whose stand-in for claude asks nothing."""
+    answers = {"hasCompletedOnboarding": True, "projects": {"/": {"hasTrustDialogAccepted": True}}}
+    (home / ".claude.json").write_text(json.dumps(answers))
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude" / "settings.json").write_text('{"env": {"ANTHROPIC_AUTH_TOKEN": "none"}}')
+
+
 def environment(home: Path, api: ScriptedApi) -> dict[str, str]:
     """The whole environment. Only PATH comes from the caller, which may itself run inside a claude."""
     return {

@@ -22,6 +22,9 @@
     ├── ProtocolMismatch         8
     ├── ExternalError            9  tmux, an agent or the platform failed
     │   ├── AgentStartFailed
+    │   │   ├── SetupRequired        the agent CLI would wait in a dialog of its first start
+    │   │   │   ├── DirectoryNotTrusted
+    │   │   │   └── BypassNotAccepted
     │   │   └── ProgramMissing       there is no such program
     │   ├── SandboxUnavailable
     │   ├── PlatformUnsupported
@@ -130,6 +133,20 @@ class ExternalError(SmError, code="outside_failed", http_status=502, exit_code=9
 class AgentStartFailed(ExternalError, code="agent_start_failed"): ...
 
 
+class SetupRequired(AgentStartFailed, code="setup_required", http_status=409): ...
+
+
+class DirectoryNotTrusted(SetupRequired, code="directory_not_trusted"):
+    """`directory` is the absolute path of the directory; empty if unknown."""
+
+    def __init__(self, message: str, hint: str | None = None, *, directory: str = "") -> None:
+        super().__init__(message, hint)
+        self.directory = directory
+
+
+class BypassNotAccepted(SetupRequired, code="bypass_not_accepted"): ...
+
+
 class ProgramMissing(AgentStartFailed, code="program_missing"): ...
 
 
@@ -157,9 +174,13 @@ class TerminalBusy(TerminalError, code="terminal_held"): ...
 class WaitTimeout(SmError, code="not_in_time", http_status=504, exit_code=10): ...
 
 
-def from_wire(code: str, message: str, hint: str | None, retry_after_s: object = None) -> SmError:
+def from_wire(
+    code: str, message: str, hint: str | None, retry_after_s: object = None, directory: object = None
+) -> SmError:
     """The error for the daemon's error code; an unknown code gives a plain `SmError`."""
     error = BY_CODE.get(code, SmError)(message, hint)
     if isinstance(error, RateLimited) and isinstance(retry_after_s, int | float) and retry_after_s >= 0:
         error.retry_after_s = float(retry_after_s)
+    if isinstance(error, DirectoryNotTrusted) and isinstance(directory, str):
+        error.directory = directory
     return error

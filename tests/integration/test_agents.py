@@ -53,7 +53,7 @@ class Team(Instance):
 
     def __init__(self) -> None:
         super().__init__(config=CONFIG.format(claude="/nowhere"))
-        claude = self.home / "claude"
+        claude = self.home / "stand-in"
         claude.write_text(CLAUDE)
         claude.chmod(0o755)
         self.config.write_text(CONFIG.format(claude=claude))

@@ -47,7 +47,7 @@ def test_interrupt_ends_the_turn_and_is_refused_when_claude_is_idle(
 
 def test_interrupt_is_refused_while_claude_shows_its_first_start_question(api: ScriptedApi) -> None:
     with ClaudeInstance(api, trusted=False) as claudes:
-        session_id = claudes.spawn("Plain", "never-1")["session_id"]
+        session_id = claudes.spawn("Plain", "never-1", "--skip-checks")["session_id"]
         claudes.says(session_id, "waiting_input", "whether the directory is trusted")
         for again in (False, True):
             error = claudes.refused("interrupt", session_id, exit_code=4)

@@ -17,7 +17,7 @@ import pytest
 from tests import claude_cli
 from tests.claude_fixtures import claude_instance, scripted_api
 from tests.claude_instance import ClaudeInstance
-from tests.instance import until
+from tests.instance import SM, until
 from tests.scripted_api import ScriptedApi
 from tests.scripted_api.conversation import texts
 from tests.scripted_api.script import tool
@@ -423,7 +423,8 @@ def test_spawn_error_names_the_first_start_question_and_how_to_answer_it(
     claude: Claude, seed: Mapping[str, bool], names: str, hint: str
 ) -> None:
     env = claude.other_home(f"without-{next(iter(seed))}", **seed)
-    error = claude.refused("spawn", "Plain", "hi", "--wait", "20", exit_code=9, env=env)
+    start = ("spawn", "Plain", "hi", "--skip-checks", "--wait", "20")
+    error = claude.refused(*start, exit_code=9, env=env)
     assert names in error and hint in error
     session = claude.json("all")[-1]
     assert (session["status"], session["status_source"]) == ("waiting_input", "screen")
@@ -431,10 +432,68 @@ def test_spawn_error_names_the_first_start_question_and_how_to_answer_it(
     claude.sm("kill", "--force", session["session_id"])
 
 
+@pytest.mark.parametrize(
+    ("seed", "names", "hint"),
+    [
+        ({"onboarded": False}, "has not finished its first-time setup", "run claude once in a terminal"),
+        ({"approved": False}, "has not been allowed to use ANTHROPIC_API_KEY", "run claude once"),
+        ({"trusted": False}, "claude does not trust ", "sm trust "),
+    ],
+    ids=["onboarding", "key", "trust"],
+)
+def test_spawn_is_refused_when_claude_would_ask_a_first_start_question(
+    claude: Claude, seed: Mapping[str, bool], names: str, hint: str
+) -> None:
+    env = claude.other_home(f"refused-{next(iter(seed))}", **seed)
+    before = claude.json("all")
+    error = claude.refused("spawn", "Plain", "hi", exit_code=9, env=env)
+    assert names in error and f"hint: {hint}" in error
+    assert claude.json("all") == before
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory(
+    claude: Claude, api: ScriptedApi, tmp_path: Path, answer: str
+) -> None:
+    env = claude.env | claude.other_home(f"asked-{answer}", trusted=False)
+    words = [f"{name}={value}" for name, value in env.items()]
+    name = f"asks-{answer}"
+    line = [
+        SM,
+        "spawn",
+        "Plain",
+        f"Asked {answer} [[text:hello]]",
+        "--name",
+        name,
+        "--working-dir",
+        str(tmp_path),
+    ]
+    shell = f"{shlex.join(['env', '-i', *words, *line])}; echo exit $?; exec sleep 1000"
+    claude.tmux("-f", "/dev/null", "new-session", "-d", "-s", name, "-x", "120", "-y", "40", shell)
+
+    def shows(text: str) -> None:
+        until(lambda: text in claude.tmux("capture-pane", "-p", "-J", "-t", f"={name}:"), text, 60)
+
+    shows(f"Trust {tmp_path} for claude?")
+    claude.tmux("send-keys", "-t", f"={name}:", answer, "Enter")
+    sessions = []
+    if answer == "y":
+        shows("Spawned")
+        shows("exit 0")
+        sessions = [s for s in claude.json("all") if s["friendly_name"] == f"plain-{name}"]
+        claude.idle(sessions[0]["session_id"])
+        claude.sm("kill", "--force", sessions[0]["session_id"])
+    else:
+        shows("exit 9")
+    assert len(sessions) == len(api.turns(f"Asked {answer}")) == (answer == "y")
+    claude.tmux("kill-session", "-t", f"={name}")
+
+
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Never delivered",)):
-        error = claude.refused("spawn", "Plain", *prompt, "--wait", "20", exit_code=9, env=env)
+        start = ("spawn", "Plain", *prompt, "--skip-checks", "--wait", "20")
+        error = claude.refused(*start, exit_code=9, env=env)
         assert "it is not logged in" in error and "/login" in error
         session_id = claude.json("all")[-1]["session_id"]
         session = claude.says(session_id, "waiting_input", "is not logged in")
@@ -467,11 +526,18 @@ def test_spawn_refuses_to_bypass_permissions_as_root_outside_a_sandbox(
 
     sandbox = {"IS_SANDBOX": "1"}
     session = claude.spawn_until(
-        "waiting_input", "accept the risks of bypassing permissions", "Waiter", "hi", env=sandbox
+        "waiting_input",
+        "accept the risks of bypassing permissions",
+        "Waiter",
+        "hi",
+        "--skip-checks",
+        env=sandbox,
     )
     assert "skipDangerousModePermissionPrompt" in session["status_reason"]
+    error = claude.refused("spawn", "Waiter", "hi", exit_code=9, env=sandbox)
+    assert "sm trust --bypass" in error
     settings = claude.claude_home / "settings.json"
-    settings.write_text('{"skipDangerousModePermissionPrompt": true}')
+    assert str(settings) in claude.sm("trust", "--bypass", env=sandbox)
     try:
         free = claude.spawn("Waiter", f"Freely {bash('touch freely')}", env=sandbox)["session_id"]
         request_with_results(api, "Freely", 1)
@@ -489,7 +555,8 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
     try:
         env = claude.other_home("answers-by-key")
         hint = f"sm trust {shlex.quote(str(directory))}, as the operator"
-        by_key = claude.spawn_until("waiting_input", hint, "Plain", "By key [[hold:key]]", *where, env=env)
+        prompt = "By key [[hold:key]]"
+        by_key = claude.spawn_until("waiting_input", hint, "Plain", prompt, "--skip-checks", *where, env=env)
         claude.keys(by_key["session_id"], "Enter")
         api.wait_for_hold("key")
         claude.says(by_key["session_id"], "running", "")
@@ -508,7 +575,8 @@ def test_untrusted_directory_can_be_trusted_by_a_key_press_or_by_sm_trust(
         assert "already" in claude.sm("trust", str(directory / "below"), env=env)
         # The entry survives when running claudes write the same file.
         where = ("--working-dir", str(tmp_path))
-        waiting = claude.spawn_until("waiting_input", "sm trust", "Plain", "Waits", *where, env=env)
+        start = ("Plain", "Waits", "--skip-checks", *where)
+        waiting = claude.spawn_until("waiting_input", "sm trust", *start, env=env)
         output = claude.sm("trust", str(tmp_path), env=env)
         assert "; claude is running (pid " in output and output.endswith(
             ") and has not overwritten the entry\n"

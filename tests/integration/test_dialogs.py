@@ -158,7 +158,7 @@ class Stage(Instance):
 
     def __init__(self) -> None:
         super().__init__(config="{}")
-        claude = self.home / "claude"
+        claude = self.home / "stand-in"
         claude.write_text("#!/bin/sh\nexec sleep 1000\n")
         claude.chmod(0o755)
         self.config.write_text(CONFIG.format(claude=claude))

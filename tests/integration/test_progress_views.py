@@ -67,7 +67,7 @@ class Stage(Instance):
 
     def __init__(self) -> None:
         super().__init__(config="{}")
-        program = self.home / "bin" / "claude"
+        program = self.home / "bin" / "stand-in"
         program.parent.mkdir()
         program.write_text(CLAUDE.format(python=sys.executable))
         program.chmod(0o700)

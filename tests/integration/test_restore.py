@@ -12,6 +12,7 @@ import pytest
 
 from sm.client.http import Client, new_key
 from sm.core.models import digest
+from tests.claude_cli import answer_first_questions
 from tests.fixtures import context_fixture
 from tests.instance import SM, Instance, until
 from tests.integration.ended_agents import gone, rows, tmux_server, wait_line, wait_outbox
@@ -499,6 +500,7 @@ class User:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         # A stand-in for claude: a shell that the kernel shows as started from a file named `claude`.
+        answer_first_questions(instance.home)
         self.program = instance.work / "claude"
         self.program.symlink_to("/bin/sh")
         self.script = instance.work / "fake"

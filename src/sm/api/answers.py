@@ -476,6 +476,9 @@ class ErrorBody(TypedDict):
     retry_after_s: NotRequired[
         Annotated[float, doc("With `rate_limited`: the seconds to wait before the next try.")]
     ]
+    directory: NotRequired[
+        Annotated[str, doc("With `directory_not_trusted`: the absolute path of the directory.")]
+    ]
 
 
 class ErrorView(TypedDict):

@@ -13,7 +13,7 @@ from sm.api.auth import invalid_token
 from sm.api.query import WAIT_MAX_S
 from sm.api.views import Views
 from sm.core.models import Caller, Session
-from sm.errors import RateLimited, SmError, Unauthenticated
+from sm.errors import DirectoryNotTrusted, RateLimited, SmError, Unauthenticated
 from sm.policy.access import Action
 from sm.services import Services
 
@@ -109,6 +109,8 @@ def refusal(error: SmError, status: int | None = None) -> web.Response:
         # Rounded up, so that a retry at that time is not too early.
         body["retry_after_s"] = math.ceil(error.retry_after_s * 1000) / 1000
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))  # whole seconds (RFC 9110, 10.2.3)
+    if isinstance(error, DirectoryNotTrusted):
+        body["directory"] = _sendable(error.directory)
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, 11.6.1
     response = json_answer({"error": body})

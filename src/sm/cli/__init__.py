@@ -64,6 +64,7 @@ COMMANDS = (
     (SETUP, "config", "Show or check the configuration."),
     (SETUP, "trust", "Mark a directory as trusted for claude."),
     (SETUP, "daemon", "Start, stop and inspect the daemon."),
+    (SETUP, "service", "Run the daemon as a systemd user service."),
     (SETUP, "completion", "Print a shell completion script."),
     (SETUP, "version", "Show the version."),
     (SETUP, "help", "Show help for a command, or list all commands."),

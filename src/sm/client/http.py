@@ -354,4 +354,5 @@ def _refusal(status: int, body: bytes) -> SmError:
         return SmError(f"the daemon answered with HTTP status {status}", "sm daemon logs")
     if code == DaemonUnavailable.code:
         return DaemonAway(message, hint)  # the daemon is stopping
-    return from_wire(code, message, None if hint is None else str(hint), error.get("retry_after_s"))
+    more = error.get("retry_after_s"), error.get("directory")
+    return from_wire(code, message, None if hint is None else str(hint), *more)

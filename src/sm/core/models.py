@@ -239,6 +239,8 @@ class SpawnRequest:
     """Variables added to the agent's environment."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The caller's environment. The manager keeps the configured variables, and none for a child of a session."""
+    skip_checks: bool = False
+    """Start the agent even if its CLI is known to open a dialog."""
 
 
 def digest(token: str) -> str:

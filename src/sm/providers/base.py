@@ -231,6 +231,15 @@ class Setup(Protocol):
         Raises SmError; then nothing is changed.
         """
 
+    def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:
+        """Accept for all agents that they may bypass permissions. Idempotent.
+
+        `by` is empty. Raises SmError; then nothing is changed.
+        """
+
+    def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
+        """Raise SetupRequired if an agent with this command line would open a first-start dialog in `directory`."""
+
 
 class Provider(Protocol):
     """One kind of agent CLI. Pure, except for `setup`: a provider plans and interprets, callers act."""

@@ -1,7 +1,9 @@
 """Plans a spawn: turns a request into a session and the command of its process. Does not write."""
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +27,7 @@ from sm.sessions.workdir import WorkDirectories, require_directory, worktree
 from sm.store import Store
 
 _ARGUMENT_MAX = 4096
+_SETUP_WITHIN_S = 2.0
 _NO_SANDBOX = (
     "this version has no sandbox: the session runs directly on this host "
     "(trust level sandboxed, effective mode direct)"
@@ -72,7 +75,10 @@ class SpawnPlanner:
         *,
         runs: bool = False,
     ) -> SpawnPlan:
-        """Plan a spawn; `runs`: the process runs already. Raises UsageError, NotPermitted, SandboxUnavailable."""
+        """Plan a spawn; `runs`: the process runs already.
+
+        Raises UsageError, NotPermitted, SandboxUnavailable, SetupRequired.
+        """
         check_name(request.agent_type)
         self._check_arguments(caller, request)
         prompt = None if request.prompt is None else validate_text(request.prompt, "prompt", PROMPT_MAX)
@@ -118,6 +124,8 @@ class SpawnPlanner:
         launch = self._launch(
             session, plan, inherited, added, provider, grants, has_prompt=prompt is not None
         )
+        if not (runs or request.skip_checks):
+            await _require_ready(provider, session, launch)
         warnings = (*warnings, *types.unread, *grants.warnings, *plan.warnings)
         return SpawnPlan(session, launch, prompt, token, warnings)
 
@@ -359,6 +367,17 @@ class SpawnPlanner:
                 f"this version has no sandbox, and a child of sandboxed session {parent.id} needs one"
             )
         return level, TrustLevel.DIRECT, (_NO_SANDBOX,)
+
+
+async def _require_ready(provider: Provider, session: Session, launch: Launch) -> None:
+    """Check the installation of the agent CLI on this host. Raises SetupRequired."""
+    if provider.setup is None or session.effective_mode is not TrustLevel.DIRECT:
+        return
+    with suppress(TimeoutError):  # a slow file system proves no open dialog
+        async with asyncio.timeout(_SETUP_WITHIN_S):
+            await asyncio.to_thread(
+                provider.setup.require_ready, launch.environment, launch.argv, launch.working_dir
+            )
 
 
 def _missing_type_warnings(session: Session, types: Catalog) -> tuple[str, ...]:

@@ -273,3 +273,38 @@ def test_trust_shows_at_most_30_effects(run: Sm, claude: Path, project: Path) ->
     servers = {f"s{n}": {"command": "x"} for n in range(32)}
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     assert run("trust", str(project)).err.splitlines()[-1] == "  and 2 more"
+
+
+def test_trust_bypass_adds_one_setting_and_keeps_the_others(run: Sm, claude: Path) -> None:
+    settings = claude.parent / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": {"Stop": []}, "last": "é"}))
+    settings.chmod(0o640)
+    done = run("trust", "--bypass")
+    assert done.out == f"agents of claude may now bypass permissions (in {settings})\n"
+    expected = {"hooks": {"Stop": []}, "last": "é", "skipDangerousModePermissionPrompt": True}
+    assert json.loads(settings.read_text()) == expected
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o640
+    assert json.loads(claude.read_text()) == KEPT
+    again = run("trust", "--bypass", "--json")
+    answer = {"directory": None, "trusted_by": None, "changed": False, "file": str(settings)}
+    assert json.loads(again.out) == answer
+
+
+def test_trust_bypass_creates_the_settings_of_claude(run: Sm, claude: Path, project: Path) -> None:
+    settings = claude.parent / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    done = run("trust", str(project), "--bypass")
+    assert done.out.splitlines()[0] == f"agents of claude may now bypass permissions (in {settings})"
+    assert done.out.splitlines()[1].startswith(f"claude trusts {project} ")
+    assert json.loads(settings.read_text()) == {"skipDangerousModePermissionPrompt": True}
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+
+
+def test_trust_bypass_is_refused_to_a_session(run: Sm, claude: Path) -> None:
+    run("trust", "--bypass", environ={"SM_SESSION_ID": "0a1b2c3d"}, code=5)
+    assert not (claude.parent / ".claude").exists()
+
+
+def test_trust_needs_a_path_or_bypass(run: Sm, claude: Path) -> None:
+    assert "sm trust ." in run("trust", code=2).err

@@ -62,6 +62,9 @@ class SpawnBody(Body):
         dict[str, str] | None,
         doc("The caller's environment; variables that the configuration does not name are ignored."),
     ] = None
+    skip_checks: Annotated[
+        bool | None, doc("Start the agent even if its CLI is known to open a dialog of its first start.")
+    ] = None
     wait_s: WaitS = None
 
 

@@ -5,10 +5,14 @@ stdin. PROMPT may begin with a dash if it has a blank; otherwise put -- before i
 waits for input. The command returns as soon as the agent's process runs,
 or, with --wait, when the agent is ready.
 
+Before the start, sm checks whether claude would open a dialog: its first-time setup, trust in the directory, or
+permission to bypass permissions. On a terminal, sm asks you. Elsewhere the command fails, and the hint is the command
+that answers the dialog.
+
 \b
 Exit codes with --wait:
   0   the agent is ready
-  9   the agent is not ready, because of an error or an open dialog
+  9   the agent did not start, or is not ready because of an error or a dialog
   10  timed out; the agent keeps starting
 
 \b
@@ -36,8 +40,8 @@ from sm.cli.options import (
     session_names,
     workspaces,
 )
-from sm.client.http import TIMEOUT_S, decode_answer, new_key
-from sm.errors import InvalidText, SmError, UsageError
+from sm.client.http import TIMEOUT_S, Client, decode_answer, new_key
+from sm.errors import InvalidText, SetupRequired, SmError, UsageError
 
 
 @click.command(help=__doc__, cls=TextCommand)
@@ -105,6 +109,11 @@ from sm.errors import InvalidText, SmError, UsageError
     metavar="LEVEL",
     help="Trust level: sandboxed or direct.  [default: the level of the parent, the workspace or the configuration]",
 )
+@click.option(
+    "--skip-checks",
+    is_flag=True,
+    help="Start the agent even if its program is known to open a dialog of its first start.",
+)
 @seconds_option("--wait", "wait_s", most=None, help="Wait until the agent is ready, at most this long.")
 @rate_wait_option
 @click.option("--attach", is_flag=True, help="Attach to the agent's terminal after the start.")
@@ -149,7 +158,7 @@ def command(
         body |= {"working_dir": tree.directory, "worktree": tree.path, "branch": tree.branch}
     try:
         timeout_s = TIMEOUT_S + (settings["wait_s"] or 0)
-        text = client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
+        text = _post(client, body, timeout_s, ask=not call.as_json and instance.session_id is None)
     except SmError as error:
         # After a retry, the daemon may have executed the first request.
         if tree is not None and not client.repeated:
@@ -162,6 +171,22 @@ def command(
         from sm.cli.commands import attach as attachment
 
         attachment.attach(client, decode_answer(text)["session_id"])
+
+
+def _post(client: Client, body: dict[str, Any], timeout_s: float, *, ask: bool) -> str:
+    """Start the agent. With `ask`, on a terminal, ask the operator about a dialog that would stop it."""
+    answered: set[str] = set()
+    while True:
+        try:
+            return client.text("POST", "/v1/sessions", body=body, key=new_key(), timeout_s=timeout_s)
+        except SetupRequired as error:
+            if not ask or error.code in answered or not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            from sm.cli.setup_questions import answer
+
+            if not answer(error):
+                raise
+            answered.add(error.code)
 
 
 def _prompt(prompt: str | None, file: str | None) -> str | None:

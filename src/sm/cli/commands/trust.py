@@ -8,7 +8,11 @@ In a trusted directory, claude runs programs and applies permissions from the fi
 The command shows those of PATH. On a terminal it asks before it trusts them. It does not show those of directories
 below PATH, and claude asks about none that you clone there later. So trust single projects.
 
-Agents cannot run this command. The JSON is {"directory", "trusted_by", "changed", "file"}.
+With --bypass, the command accepts claude's warning about agents that bypass permissions, in claude's settings.json.
+Without PATH, it does only that.
+
+Agents cannot run this command. The JSON is {"directory", "trusted_by", "changed", "file"}; after --bypass without
+PATH, the first two are null.
 
 \b
 Exit codes:
@@ -18,6 +22,7 @@ Exit codes:
 \b
 Examples:
   sm trust ~/projects/shop
+  sm trust --bypass
 """
 
 import os
@@ -27,58 +32,63 @@ import click
 from sm.cli.agreements import agree, is_interactive, pending
 from sm.cli.call import Call, json_option
 from sm.cli.display.text import line
+from sm.cli.setup_questions import find_setup, show_effects
 from sm.client.http import workspace_path
-from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError
+from sm.errors import IllegalState, InvalidPath, NotPermitted, SmError, UsageError
 
 TYPE_CHECKING = False  # see wire.py
 if TYPE_CHECKING:
     from sm.cli.instance import Instance
-    from sm.providers.base import Setup
-
-_EFFECTS_SHOWN = 30
-_EFFECT_MAX = 1_000
-"""Characters of one effect."""
+    from sm.providers.base import TrustEntry
 
 
 @click.command(help=__doc__)
-@click.argument("directory", metavar="PATH")
+@click.argument("directory", metavar="[PATH]", required=False)
+@click.option("--bypass", is_flag=True, help="Accept the warning about agents that bypass permissions.")
 @click.option("--yes", is_flag=True, help="Trust without a question.")
 @json_option
-def command(directory: str, yes: bool, call: Call) -> None:
+def command(directory: str | None, bypass: bool, yes: bool, call: Call) -> None:
     if os.environ.get("SM_SESSION_ID"):
         raise NotPermitted("only the operator may trust a directory", "ask for permission: sm ask QUESTION")
-    path = _directory(directory)
-    provider, setup = _setup(call.instance)
-    effects = list(setup.project_effects(path))
-    _show_effects(provider, path, effects)
-    if effects and not yes and is_interactive() and not click.confirm(f"Trust {line(path, 4096)}?", err=True):
-        raise IllegalState(f"{path} is not trusted: you did not agree")
-    result = setup.trust(os.environ, path)
-    shown, file = line(path, 4096), line(result.file, 4096)
-    if result.changed:
-        pids = ", ".join(map(str, result.running[:5]))
-        stands = f"; {provider} is running (pid {pids}) and has not overwritten the entry" if pids else ""
-        text = f"{provider} trusts {shown} and all directories below it (written to {file}){stands}"
-    else:
-        by = "" if result.by == path else f", because it trusts {line(result.by, 4096)}"
-        text = f"{provider} already trusts {shown}{by} (in {file})"
-    answer = {"directory": path, "trusted_by": result.by, "changed": result.changed, "file": result.file}
-    call.show_value(answer, lambda _: [text])
-    if is_interactive() and not call.as_json:
+    if directory is None and not bypass:
+        raise UsageError("PATH is missing", "trust the current directory: sm trust .")
+    path = None if directory is None else _directory(directory)
+    provider, setup = find_setup(call.instance)
+    lines = []
+    if bypass:
+        result = setup.accept_bypass(os.environ)
+        verb = "may now" if result.changed else "may already"
+        lines.append(f"agents of {provider} {verb} bypass permissions (in {line(result.file, 4096)})")
+    if path is not None:
+        effects = show_effects(provider, setup, path)
+        if (
+            effects
+            and not yes
+            and is_interactive()
+            and not click.confirm(f"Trust {line(path, 4096)}?", err=True)
+        ):
+            raise IllegalState(f"{path} is not trusted: you did not agree")
+        result = setup.trust(os.environ, path)
+        lines.append(_trusted(provider, path, result))
+    answer = {
+        "directory": path,
+        "trusted_by": result.by or None,
+        "changed": result.changed,
+        "file": result.file,
+    }
+    call.show_value(answer, lambda _: lines)
+    if path is not None and is_interactive() and not call.as_json:
         _ask_for_agreement(call.instance, path)
 
 
-def _show_effects(provider: str, path: str, effects: list[str]) -> None:
-    if not effects:
-        return
-    from sm.cli.display.requests import quotation
-
-    click.echo(f"In {line(path, 4096)}, {provider} does this without a question:", err=True)
-    for effect in effects[:_EFFECTS_SHOWN]:
-        cut = "..." if len(effect) > _EFFECT_MAX else ""
-        click.echo("\n".join(quotation(effect[:_EFFECT_MAX] + cut, 1, None)), err=True)
-    if len(effects) > _EFFECTS_SHOWN:
-        click.echo(f"  and {len(effects) - _EFFECTS_SHOWN:,} more", err=True)
+def _trusted(provider: str, path: str, result: "TrustEntry") -> str:
+    shown, file = line(path, 4096), line(result.file, 4096)
+    if not result.changed:
+        by = "" if result.by == path else f", because it trusts {line(result.by, 4096)}"
+        return f"{provider} already trusts {shown}{by} (in {file})"
+    pids = ", ".join(map(str, result.running[:5]))
+    stands = f"; {provider} is running (pid {pids}) and has not overwritten the entry" if pids else ""
+    return f"{provider} trusts {shown} and all directories below it (written to {file}){stands}"
 
 
 def _ask_for_agreement(instance: "Instance", path: str) -> None:
@@ -92,19 +102,6 @@ def _ask_for_agreement(instance: "Instance", path: str) -> None:
     for workspace in workspaces:
         if items := pending(workspace):
             agree(client, workspace, items, yes=False)
-
-
-def _setup(instance: "Instance") -> "tuple[str, Setup]":
-    """Find the provider whose agents ask for trust. Raises ConfigError; IllegalState without such a provider."""
-    from sm.config import load
-    from sm.providers import PROVIDERS
-
-    config = load(instance.paths.config).config
-    for name, make in PROVIDERS.items():
-        setup = make(config).setup
-        if setup is not None:
-            return name, setup
-    raise IllegalState("no agent provider asks whether a directory is trusted")
 
 
 def _directory(text: str) -> str:

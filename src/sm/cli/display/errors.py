@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 import click
 
-from sm.errors import ExternalError, InternalError, RateLimited, SmError, StorageFull, UsageError
+from sm.errors import (
+    DirectoryNotTrusted,
+    ExternalError,
+    InternalError,
+    RateLimited,
+    SmError,
+    StorageFull,
+    UsageError,
+)
 from sm.paths import instance_paths
 from sm.wire import encode
 
@@ -57,6 +65,8 @@ def _format(error: SmError, *, as_json: bool) -> str:
         body: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
         if isinstance(error, RateLimited):
             body["retry_after_s"] = error.retry_after_s
+        if isinstance(error, DirectoryNotTrusted):
+            body["directory"] = error.directory
         return encode({"error": body}) + "\n"
     from sm.core.text import escape_marks, folded
 

@@ -13,20 +13,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from sm.config import Claude
 from sm.errors import ExternalError, UsageError
 from sm.providers.base import Finding, TrustEntry
-from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
+from sm.providers.claude.home import ClaudeHome, read_object
 from sm.providers.claude.options import is_sandbox_environment, merge_options
 from sm.providers.claude.permissions import bypasses
 from sm.providers.claude.project import project_effects
+from sm.providers.claude.readiness import (
+    LOG_IN,
+    NO_LOGIN,
+    RUN_ONCE,
+    accepts_bypass,
+    asks_about_key,
+    is_claude,
+    is_onboarded,
+    is_trusted,
+    login_of,
+    login_outside,
+    read_settings,
+    require_ready,
+)
 from sm.providers.claude.trouble import INSTALL
-from sm.providers.claude.trust import trust
+from sm.providers.claude.trust import accept_bypass, trust
 
 _MEASURED = "2.1.197"
 _OLDEST = "2.1"
 _VERSION_S = 10
-_LOGINS = (
-    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
-)  # fmt: skip
 
 
 class ClaudeSetup:
@@ -42,6 +52,12 @@ class ClaudeSetup:
 
     def trust(self, environ: Mapping[str, str], directory: str) -> TrustEntry:
         return trust(ClaudeHome(self._agent_environment(environ)), directory)
+
+    def accept_bypass(self, environ: Mapping[str, str]) -> TrustEntry:
+        return accept_bypass(ClaudeHome(self._agent_environment(environ)))
+
+    def require_ready(self, environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
+        require_ready(environment, argv, directory)
 
     def _agent_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables of an agent spawned from this shell. Its claude may use other files than the operator's."""
@@ -67,28 +83,20 @@ class ClaudeSetup:
             yield Finding(
                 False,
                 f"claude has never been started: {home.state} does not exist",
-                "run claude once in a terminal",
+                RUN_ONCE,
             )
             return
         except (OSError, ExternalError) as error:
-            yield Finding(
-                False, f"claude: {home.state} cannot be read: {error}", "run claude once in a terminal"
-            )
+            yield Finding(False, f"claude: {home.state} cannot be read: {error}", RUN_ONCE)
             return
-        if state.get("hasCompletedOnboarding") is True:
+        if is_onboarded(state):
             yield Finding(True, f"claude is set up ({home.state})")
         else:
-            yield Finding(
-                False, "claude has not finished its first-time setup", "run claude once in a terminal"
-            )
-        settings = _settings(home)
+            yield Finding(False, "claude has not finished its first-time setup", RUN_ONCE)
+        settings = read_settings(home)
         yield _login(home, state, settings, given, environ)
         yield _trust(state, given, current_dir)
-        # The second key is that of earlier versions.
-        accepted = settings.get("skipDangerousModePermissionPrompt") or state.get(
-            "bypassPermissionsModeAccepted"
-        )
-        yield from self._bypass(given, accepted=accepted is True)
+        yield from self._bypass(given, accepted=accepts_bypass(state, settings))
 
     def _bypass(self, given: Mapping[str, str], *, accepted: bool) -> Iterator[Finding]:
         """Check agent types that bypass permissions: claude refuses this to root, and asks other users once."""
@@ -117,12 +125,12 @@ class ClaudeSetup:
             yield Finding(
                 False,
                 f"claude has not been allowed to bypass permissions: {types} would wait for an answer",
-                "run claude --permission-mode bypassPermissions in a terminal and accept once",
+                "sm trust --bypass",
             )
 
 
 def _version(path: str) -> Finding:
-    if not os.path.basename(path).startswith("claude"):
+    if not is_claude(path):
         return Finding(True, f"agents are started with {path}; sm does not check its version")
     try:
         result = subprocess.run(
@@ -147,13 +155,6 @@ def _version(path: str) -> Finding:
     return Finding(True, f"claude {version} at {path}{note}")
 
 
-def _settings(home: ClaudeHome) -> Mapping[str, object]:
-    try:
-        return read_object(home.settings)[0]
-    except (OSError, ExternalError):
-        return {}
-
-
 def _login(
     home: ClaudeHome,
     state: Mapping[str, object],
@@ -161,37 +162,25 @@ def _login(
     given: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> Finding:
-    own = settings.get("env")
-    for name in _LOGINS:
-        if given.get(name) or (isinstance(own, dict) and own.get(name)):
-            key = given.get(name, "")
-            if name == "ANTHROPIC_API_KEY" and key and not _approved(state, key):
-                return Finding(
-                    False,
-                    f"claude has not been allowed to use {name}",
-                    "run claude in a terminal and choose 1. Yes",
-                )
-            return Finding(True, f"claude logs in with {name}")
-    if settings.get("apiKeyHelper"):
-        return Finding(True, "claude logs in with apiKeyHelper")
-    if os.path.exists(home.credentials):
-        return Finding(True, f"claude has a login ({home.credentials})")
-    for name in _LOGINS:
-        if environ.get(name):
-            todo = f"add {name} to sessions.inherit_environment_vars in config.yaml, then: sm daemon restart"
-            return Finding(False, f"claude has no login: sm does not pass {name} to agents", todo)
-    return Finding(False, "sm found no login of claude", "run claude in a terminal and type /login")
-
-
-def _approved(state: Mapping[str, object], key: str) -> bool:
-    answers = state.get("customApiKeyResponses")
-    approved = answers.get("approved") if isinstance(answers, dict) else None
-    return isinstance(approved, list) and key[-20:] in approved
+    login = login_of(home, settings, given)
+    if login == home.credentials:
+        return Finding(True, f"claude has a login ({login})")
+    if login == "ANTHROPIC_API_KEY" and asks_about_key(state, given):
+        return Finding(
+            False, f"claude has not been allowed to use {login}", "run claude in a terminal and choose 1. Yes"
+        )
+    if login is not None:
+        return Finding(True, f"claude logs in with {login}")
+    outside = login_outside(environ)
+    if outside is not None:
+        todo = f"add {outside} to sessions.inherit_environment_vars in config.yaml, then: sm daemon restart"
+        return Finding(False, f"claude has no login: sm does not pass {outside} to agents", todo)
+    return Finding(False, NO_LOGIN, LOG_IN)
 
 
 def _trust(state: Mapping[str, object], given: Mapping[str, str], current_dir: str) -> Finding:
     directory = os.path.realpath(current_dir)
-    if trusted_by(state, directory) or given.get("CLAUDE_CODE_SANDBOXED"):
+    if is_trusted(state, given, directory):
         return Finding(True, f"claude trusts {directory}")
     return Finding(
         False,

@@ -1,4 +1,4 @@
-"""Marks a directory as trusted in the state file of claude."""
+"""Answers questions of claude in advance, in its files: trust in a directory, and permission to bypass permissions."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from typing import Any
 from sm.errors import ExternalError, IllegalState, NotPermitted
 from sm.providers.base import TrustEntry
 from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
+from sm.providers.claude.readiness import BYPASS_SETTING
 
 _TRIES = 5
 _STABLE_S = 1.0
@@ -29,6 +30,24 @@ def trust(home: ClaudeHome, directory: str) -> TrustEntry:
     if running:
         _write_until_kept(home, directory, running)
     return TrustEntry(home.state, covered or directory, changed=covered is None, running=tuple(running))
+
+
+def accept_bypass(home: ClaudeHome) -> TrustEntry:
+    """Allow claude, in the user's settings, to bypass permissions. Idempotent. Raises SmError."""
+    for _ in range(_TRIES):
+        path = os.path.realpath(home.settings)  # keep links of the user's dotfiles
+        try:
+            settings, status = read_object(path)
+        except FileNotFoundError:
+            settings, status = {}, None
+        except OSError as error:
+            raise ExternalError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+        if settings.get(BYPASS_SETTING) is True:
+            return TrustEntry(path, "", changed=False)
+        settings[BYPASS_SETTING] = True
+        if _replace(path, status, _text(settings)):
+            return TrustEntry(path, "", changed=True)
+    raise ExternalError(f"{path} keeps changing", "end the running claude processes, then try again")
 
 
 def _write(home: ClaudeHome, directory: str) -> str | None:
@@ -96,25 +115,21 @@ def _text(state: dict[str, Any]) -> bytes:
     return _LONE.sub(lambda half: f"\\u{ord(half.group()):04x}", text).encode()
 
 
-def _replace(path: str, before: os.stat_result, content: bytes) -> bool:
-    """Replace the file atomically. False if the file changed since the status `before`."""
-    if before.st_uid != os.geteuid():
+def _replace(path: str, before: os.stat_result | None, content: bytes) -> bool:
+    """Replace the file atomically. False if the file changed since the status `before`; None: there was no file."""
+    if before is not None and before.st_uid != os.geteuid():
         raise NotPermitted(f"{path} belongs to user id {before.st_uid}", "run sm as the owner of the file")
     new = f"{path}.sm-{os.getpid()}"
     try:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with open(fd, "wb") as file:
-                os.fchmod(fd, stat.S_IMODE(before.st_mode))
+                if before is not None:
+                    os.fchmod(fd, stat.S_IMODE(before.st_mode))
                 file.write(content)
                 file.flush()
                 os.fsync(fd)
-            now = os.stat(path)
-            if (now.st_ino, now.st_mtime_ns, now.st_size) != (
-                before.st_ino,
-                before.st_mtime_ns,
-                before.st_size,
-            ):
+            if _version(path) != (None if before is None else _version_of(before)):
                 os.unlink(new)
                 return False
             os.rename(new, path)
@@ -124,3 +139,14 @@ def _replace(path: str, before: os.stat_result, content: bytes) -> bool:
     except OSError as error:
         raise ExternalError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
     return True
+
+
+def _version(path: str) -> tuple[int, int, int] | None:
+    try:
+        return _version_of(os.stat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _version_of(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_size

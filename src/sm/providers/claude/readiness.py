@@ -1,0 +1,112 @@
+"""Checks the files of claude for first-start dialogs that would stop an agent.
+
+Reads no credentials. Measured with 2.1.197: on a new machine claude asks for its first-time setup, for trust in the
+directory, for the use of an API key, and for permission to bypass permissions.
+"""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+
+from sm.errors import BypassNotAccepted, DirectoryNotTrusted, ExternalError, SetupRequired
+from sm.providers.claude.home import ClaudeHome, read_object, trusted_by
+from sm.providers.claude.permissions import bypasses
+
+RUN_ONCE = "run claude once in a terminal"
+NO_LOGIN = "sm found no login of claude"
+LOG_IN = "run claude in a terminal and type /login"
+BYPASS_SETTING = "skipDangerousModePermissionPrompt"
+_API_KEY = "ANTHROPIC_API_KEY"
+_LOGINS = (
+    _API_KEY, "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+)  # fmt: skip
+
+
+def require_ready(environment: Mapping[str, str], argv: Sequence[str], directory: str) -> None:
+    """Raise SetupRequired if claude, started with `argv` in `directory` (absolute), would open a first-start dialog.
+
+    Another program than claude is not checked. An unreadable file is no obstacle, because claude may repair it.
+    """
+    if not is_claude(argv[0]):
+        return
+    home = ClaudeHome(environment)
+    try:
+        state, _ = read_object(home.state)
+    except FileNotFoundError:
+        raise SetupRequired(f"claude has never been started: {home.state} does not exist", RUN_ONCE) from None
+    except (OSError, ExternalError):
+        return
+    settings = read_settings(home)
+    if not is_onboarded(state):
+        raise SetupRequired("claude has not finished its first-time setup", RUN_ONCE)
+    directory = os.path.realpath(directory)
+    if not is_trusted(state, environment, directory):
+        raise DirectoryNotTrusted(
+            f"claude does not trust {directory}",
+            f"sm trust {shlex.quote(directory)}, as the operator",
+            directory=directory,
+        )
+    if asks_about_key(state, environment):
+        raise SetupRequired(f"claude has not been allowed to use {_API_KEY}", f"{RUN_ONCE} and choose 1. Yes")
+    given = any(BYPASS_SETTING in argument for argument in argv)
+    if bypasses(argv) and not given and not accepts_bypass(state, settings):
+        raise BypassNotAccepted(
+            "claude has not been allowed to bypass permissions", "sm trust --bypass, as the operator"
+        )
+    if login_of(home, settings, environment) is None:
+        raise SetupRequired(NO_LOGIN, f"{LOG_IN}; if claude logs in some other way: sm spawn --skip-checks")
+
+
+def is_claude(program: str) -> bool:
+    """Return whether the program is claude itself, not a wrapper such as npx."""
+    return os.path.basename(program).startswith("claude")
+
+
+def is_onboarded(state: Mapping[str, object]) -> bool:
+    return state.get("hasCompletedOnboarding") is True
+
+
+def is_trusted(state: Mapping[str, object], environment: Mapping[str, str], directory: str) -> bool:
+    """Return whether claude opens no trust dialog in `directory` (absolute, without links)."""
+    return trusted_by(state, directory) is not None or bool(environment.get("CLAUDE_CODE_SANDBOXED"))
+
+
+def asks_about_key(state: Mapping[str, object], environment: Mapping[str, str]) -> bool:
+    """Return whether claude asks about the API key in its environment. It asks about each key once."""
+    key = environment.get(_API_KEY, "")
+    answers = state.get("customApiKeyResponses")
+    known = answers if isinstance(answers, dict) else {}
+    return bool(key) and not any(
+        isinstance(keys := known.get(answer), list) and key[-20:] in keys
+        for answer in ("approved", "rejected")
+    )
+
+
+def accepts_bypass(state: Mapping[str, object], settings: Mapping[str, object]) -> bool:
+    """Return whether the user has allowed claude to bypass permissions. The second key is of earlier versions."""
+    return settings.get(BYPASS_SETTING) is True or state.get("bypassPermissionsModeAccepted") is True
+
+
+def login_of(home: ClaudeHome, settings: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
+    """The variable, setting or file with which claude logs in; None: unknown."""
+    own = settings.get("env")
+    for name in _LOGINS:
+        if environment.get(name) or (isinstance(own, dict) and own.get(name)):
+            return name
+    if settings.get("apiKeyHelper"):
+        return "apiKeyHelper"
+    return home.credentials if os.path.exists(home.credentials) else None
+
+
+def login_outside(environ: Mapping[str, str]) -> str | None:
+    """The variable with a login in the operator's shell; None: there is none."""
+    return next((name for name in _LOGINS if environ.get(name)), None)
+
+
+def read_settings(home: ClaudeHome) -> Mapping[str, object]:
+    """The user's settings; empty if the file is missing or cannot be read."""
+    try:
+        return read_object(home.settings)[0]
+    except (OSError, ExternalError):
+        return {}
