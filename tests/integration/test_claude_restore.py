@@ -188,3 +188,23 @@ def test_claude_in_a_users_pane_can_be_adopted_killed_and_restored(
     claudes.prompt(session_id, "mine-3")
     assert "mine-1" in json.dumps(turn_request(api, "mine-3").body["messages"])
     assert restored["tmux_session"] == f"claude-{session_id}"
+
+
+def test_adopted_claude_that_its_shell_has_stopped_is_waiting_input(
+    claudes: ClaudeInstance, api: ScriptedApi
+) -> None:
+    claudes.sm("daemon", "start")
+    pane = claudes.start_in_user_pane("shell-1 [[text:hello]]")
+    turn_request(api, "shell-1")
+    until(lambda: "hello" in claudes.tmux("capture-pane", "-p", "-t", pane), "its answer")
+    session_id = claudes.json("adopt", pane, "--type", "Plain")["session_id"]
+    claudes.idle(session_id)
+    claudes.tmux("send-keys", "-t", pane, "C-z")
+    hint = f"type fg in its terminal: sm attach {session_id}"
+    claudes.says(session_id, "waiting_input", f"it is stopped in the background of a shell; hint: {hint}")
+    assert hint in claudes.refused("interrupt", session_id, exit_code=4)
+    assert claudes.sm("send", session_id, "shell-2").startswith("queued (busy: it is stopped")
+    claudes.tmux("send-keys", "-t", pane, "-l", "fg")
+    claudes.tmux("send-keys", "-t", pane, "Enter")
+    turn_request(api, "shell-2")
+    claudes.idle(session_id)

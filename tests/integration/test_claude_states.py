@@ -18,6 +18,8 @@ ASKS = tool("Bash", command="python3 -c pass")
 OPTIONS = [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}]
 COLOUR = [{"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": OPTIONS}]
 
+EDITING = "the-editor-is-open"
+
 api = scripted_api("module")
 claudes = claude_instance("module")
 shared = shared_sessions()
@@ -196,6 +198,65 @@ def test_status_is_waiting_input_while_a_person_has_a_menu_open(claudes: ClaudeI
     claudes.says(editor, "waiting_input", "status waiting: dialog open")
     claudes.keys(editor, "Escape")
     claudes.idle(editor)
+
+
+def press_until_shown(claudes: ClaudeInstance, session_id: str, key: str, words: str) -> None:
+    for _ in range(4):
+        claudes.keys(session_id, key)
+        with suppress(AssertionError):  # claude loses keys while it draws
+            until(lambda: words in claudes.screen(session_id), words, 10)
+            return
+    raise AssertionError(f"{key} did not lead to {words!r}: {claudes.screen(session_id)}")
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "working"])
+def test_status_is_waiting_input_while_an_external_editor_has_the_terminal(
+    api: ScriptedApi, busy: bool
+) -> None:
+    with ClaudeInstance(api, claude_more="    EDITOR: ../editor") as claudes:
+        editor = claudes.home / "editor"
+        editor.write_text(f"#!/bin/sh\necho {EDITING}\nread -r line\n")
+        editor.chmod(0o755)
+        name = f"edits-{busy}"
+        prompt = f"{name} [[text:x]][[hold:{name}]][[text:y]]" if busy else name
+        session_id = claudes.spawn("Plain", prompt)["session_id"]
+        if busy:
+            api.wait_for_hold(name)
+            claudes.says(session_id, "running", "")
+        else:
+            claudes.idle(session_id)
+        press_until_shown(claudes, session_id, "C-g", EDITING)
+        waiting = claudes.says(session_id, "waiting_input", "has its terminal; hint: leave ")
+        assert waiting["status_source"] == "process"
+        assert f"sm attach {session_id}" in waiting["status_reason"]
+        assert claudes.sm("send", session_id, "later-1").startswith("queued (busy: ")
+        assert "has its terminal" in claudes.refused("interrupt", session_id, exit_code=4)
+        claudes.kill_daemon()
+        claudes.sm("daemon", "start")
+        since = last_seq(claudes, session_id)
+        if busy:
+            api.release(name)
+        claudes.keys(session_id, "Enter")
+        wait_answers(api, "later-1")
+        claudes.idle(session_id)
+        assert "waiting_input" not in moves(claudes, session_id, since)
+
+
+def test_status_is_waiting_input_while_claude_is_suspended(claudes: ClaudeInstance, api: ScriptedApi) -> None:
+    """tmux continues claude immediately, but claude does not read its terminal until it gets another SIGCONT."""
+    session_id = claudes.spawn("Plain", "--wait", "60")["session_id"]
+    press_until_shown(claudes, session_id, "C-z", "Claude Code has been suspended")
+    hint = f"it is suspended; hint: continue it: sm interrupt {session_id}"
+    waiting = claudes.says(session_id, "waiting_input", hint)
+    assert waiting["status_source"] == "process"
+    assert (
+        claudes.sm("interrupt", session_id)
+        == f"Continued {waiting['name']} ({session_id}): it was suspended\n"
+    )
+    assert claudes.session(session_id)["status"] == "idle"
+    claudes.prompt(session_id, "continued-1")
+    wait_answers(api, "continued-1")
+    claudes.sm("kill", session_id)
 
 
 def test_compact_and_clear_keep_the_session_and_its_process(claudes: ClaudeInstance, editor: str) -> None:

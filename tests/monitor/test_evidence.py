@@ -8,7 +8,7 @@ from sm.core.observation import Activity, Observation, Source
 from sm.monitor.evidence import AGREEMENT_S, FRESH_S, LAG_S, PUBLISHED_S, SETTLED_S, STUCK_S, Ledger
 
 BUSY, BLOCKED, IDLE = Activity.BUSY, Activity.BLOCKED, Activity.IDLE
-HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
+PROCESS, HOOK, FILE, TRANSCRIPT, TITLE, SCREEN = Source
 
 
 def hook(at: float, activity: Activity, turn: str | None = None, *, final: bool = False) -> Observation:
@@ -29,6 +29,10 @@ def title(at: float, activity: Activity) -> Observation:
 
 def screen(at: float, activity: Activity) -> Observation:
     return Observation(SCREEN, activity, at, "its screen")
+
+
+def process(at: float, *, final: bool = True) -> Observation:
+    return Observation(PROCESS, BLOCKED, at, "an editor has its terminal", final=final)
 
 
 def after(*observations: Observation, off: tuple[Source, ...] = ()) -> Ledger:
@@ -367,3 +371,23 @@ def test_idle_state_file_from_before_the_first_turn_does_not_end_that_turn() -> 
     assert activity_at(ledger, 10.6) is IDLE
     # The whole turn was shorter than the interval between two reads of the state file.
     assert activity_at(after(starts, published(1.2, IDLE), title(9, BUSY), published(9.3, IDLE)), 9.9) is IDLE
+
+
+@pytest.mark.parametrize("activity", [BUSY, IDLE])
+def test_verdict_is_blocked_while_the_process_cannot_read_its_terminal(activity: Activity) -> None:
+    ledger = after(hook(0, activity), published(0, activity), process(5))
+    ledger.add(published(6, activity))
+    ledger.add(screen(7, activity))
+    verdict = ledger.verdict(60)
+    assert verdict is not None and verdict.observation.source is PROCESS
+    assert set(verdict.overruled) == {HOOK, FILE, SCREEN}
+    ledger.forget(PROCESS)
+    assert activity_at(ledger, 60) is activity
+
+
+def test_verdict_is_busy_while_the_turn_of_a_suspended_agent_continues() -> None:
+    ledger = after(hook(0, BUSY, "p1"), published(0, BUSY), process(5, final=False))
+    assert activity_at(ledger, 6) is BUSY
+    ledger.add(hook(7, IDLE, "p1", final=True))
+    ledger.add(published(7, IDLE))
+    assert activity_at(ledger, 9) is BLOCKED

@@ -122,8 +122,10 @@ class InterruptedView(SessionView):
     """A session after an interrupt."""
 
     interrupted: Annotated[
-        bool | None, doc("False: the agent still works; null: unknown, because the agent has no turns.")
+        bool | None,
+        doc("False: the agent still works; null: unknown, because the agent has no turns or was suspended."),
     ]
+    continued: Annotated[bool, doc("The agent was suspended, and works again. No key was pressed.")]
 
 
 class RemovedView(TypedDict):

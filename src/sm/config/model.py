@@ -341,8 +341,8 @@ class DaemonSection(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severe level that the daemon writes to its log (`sm daemon logs`)."""
     ignore_evidence: tuple[EvidenceSource, ...] = ()
-    """Sources of an agent's status to ignore: hook, state file, transcript, title, screen. Use this to measure a
-    source, or when a source reports wrong states after an update of the agent."""
+    """Sources of an agent's status to ignore: process, hook, state file, transcript, title, screen. Use this to
+    measure a source, or when a source reports wrong states after an update of the agent."""
 
 
 class Config(Section):

@@ -7,6 +7,8 @@ from enum import StrEnum
 class Source(StrEnum):
     """Sources of observations, the most reliable first."""
 
+    PROCESS = "process"
+    """The kernel, about the agent's process: the agent does not read its terminal."""
     HOOK = "hook"
     STATE_FILE = "state file"
     TRANSCRIPT = "transcript"
@@ -35,7 +37,8 @@ class Observation:
     opens: bool = False
     """First observation of its turn: late observations of the turn before are dropped from here on."""
     final: bool = False
-    """Idle: the source reports the end of the turn itself, not only how the agent looks."""
+    """Idle: the source reports the end of the turn itself, not only how the agent looks. Blocked, from the process: a
+    turn cannot continue either."""
     doubtful: bool = False
     """Idle, from a source (a title) that cannot tell idle from blocked."""
     who: str = ""

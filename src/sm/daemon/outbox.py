@@ -8,6 +8,7 @@ is marked as taken before it runs. A taken effect that a crash interrupted becom
 import asyncio
 import logging
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ from sm.errors import (
     UsageError,
 )
 from sm.linux.platform import boot_id
-from sm.linux.processes import ancestry, environ_value, process_tree
+from sm.linux.processes import ancestry, environ_value, process_tree, signal_process
 from sm.messaging import ComposerDriver
 from sm.monitor import Watcher
 from sm.notifiers.base import Notifier, NotifyFailed
@@ -315,6 +316,10 @@ class Outbox:
     async def _interrupt(self, effect: Effect) -> str | None:
         session = self._store.sessions[effect.session_id]
         provider = self._manager.provider(session)
+        if effect.payload.get("continue"):
+            if session.process is not None:
+                signal_process(session.process, signal.SIGCONT)
+            return None
         await self._manager.mark_taken(effect)  # a second key press could have another meaning
         if "by" in effect.payload and provider.has_turns and session.status not in INTERRUPTIBLE:
             return None  # the turn has ended meanwhile, so the key could have another meaning

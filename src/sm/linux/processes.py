@@ -21,16 +21,20 @@ from sm.linux.platform import boot_id, libc
 
 
 @dataclass(frozen=True, slots=True)
-class _Stat:
+class ProcessStat:
     """The used fields of /proc/PID/stat (proc(5))."""
 
     process: Process
     parent: int
+    group: int
     kernel_session: int
     tty: int
+    foreground_group: int
+    """The process group that reads the terminal; -1 without a terminal."""
     start: int
     """In ticks since the boot."""
     gone: bool
+    stopped: bool
 
 
 def _read(path: str) -> bytes | None:
@@ -42,7 +46,8 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _stat(pid: int) -> _Stat | None:
+def read_stat(pid: int) -> ProcessStat | None:
+    """The process with this pid, also a zombie; None when there is none."""
     text = _read(f"/proc/{pid}/stat")
     if not text:
         return None
@@ -51,19 +56,22 @@ def _stat(pid: int) -> _Stat | None:
     # Field 3 is fields[0]. An ended main thread also shows as Z while other threads run: with threads left (field 20)
     # the process lives, and its pidfd agrees.
     gone = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-    return _Stat(
+    return ProcessStat(
         process=Process(pid, f"{boot_id()}/{fields[19].decode()}"),
         parent=int(fields[1]),
+        group=int(fields[2]),
         kernel_session=int(fields[3]),
         tty=int(fields[4]),
+        foreground_group=int(fields[5]),
         start=int(fields[19]),
         gone=gone,
+        stopped=fields[0] == b"T",
     )
 
 
 def identify(pid: int) -> Process | None:
     """The process that has this pid now; None for no process or a zombie."""
-    stat = _stat(pid)
+    stat = read_stat(pid)
     return None if stat is None or stat.gone else stat.process
 
 
@@ -75,7 +83,7 @@ def ancestry(pid: int) -> list[int]:
     """The pid, its parent's, and so on up to 1 (at most 256); empty when there is no such process."""
     line: list[int] = []
     while pid > 0 and len(line) < 256:
-        stat = _stat(pid)
+        stat = read_stat(pid)
         if stat is None:
             break
         line.append(pid)
@@ -158,7 +166,7 @@ _PTS_MAJORS = range(136, 144)
 
 def tty_of(pid: int) -> str | None:
     """The controlling pseudo terminal as "/dev/pts/N", if any."""
-    stat = _stat(pid)
+    stat = read_stat(pid)
     if stat is None:
         return None
     # tty_nr: minor in bits 31..20 and 7..0, major in bits 19..8 (proc(5)).
@@ -252,9 +260,9 @@ def process_tree(*roots: Process) -> list[Process]:
     the kernel does not reuse a pid while a session has the same number. A process older than its supposed parent or
     session leader is excluded, as is a process of another boot.
     """
-    table: dict[int, _Stat] = {}
+    table: dict[int, ProcessStat] = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (stat := _stat(int(name))) is not None:
+        if name.isdigit() and (stat := read_stat(int(name))) is not None:
             table[stat.process.pid] = stat
     since: dict[int, int] = {}  # pid in the tree: its start in ticks
     for root in roots:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sm.core.models import Process, Session
 from sm.core.observation import Observation
+from sm.linux.jobs import InputLoss
 from sm.monitor.evidence import Ledger
 from sm.providers.readers import Readers
 
@@ -79,6 +80,13 @@ class Agent:
     """How many reads in a row found an unknown screen."""
     activity: str | None = None
     hook_seen: bool = False
+    ends: bool = False
+    """The agent has announced its end."""
+    input_loss: InputLoss | None = None
+    """The last read of the process, which counts once it has lasted."""
+    input_lost_s: float = 0.0
+    lost_before: bool = False
+    """An earlier daemon has recorded the loss, so it has lasted long enough."""
     uses: ToolUses = field(default_factory=ToolUses)
 
     def add(self, observation: Observation, now: float) -> bool:

@@ -80,7 +80,8 @@ class Ledger:
         if self.is_late(observation.source, observation.at, seen) and not observation.asks_about_use:
             return False
         known = self._entries.get(observation.source)
-        if observation.source is not Source.HOOK and observation.activity is not Activity.IDLE:
+        works = observation.source not in (Source.PROCESS, Source.HOOK)
+        if works and observation.activity is not Activity.IDLE:
             self._worked_at = max(self._worked_at, observation.at)
         if observation.source is Source.HOOK:
             if not self._in_turn(observation):
@@ -145,13 +146,33 @@ class Ledger:
     def verdict(self, now: float) -> Verdict | None:
         """The verdict at `now`; None without evidence.
 
-        From the strongest source to the weakest, each may overrule the one believed so far.
+        From the strongest source to the weakest, each may overrule the one believed so far. The process is the
+        exception: it is read again and again, and overrules all others while it reads no input.
         """
+        others = self._verdict_of_agent(now)
+        entry = self._entries.get(Source.PROCESS)
+        if entry is None:
+            return others
+        if (
+            others is not None
+            and others.observation.activity is Activity.BUSY
+            and not entry.observation.final
+        ):
+            return Verdict(others.observation, {**others.overruled, Source.PROCESS: "its turn continues"})
+        overruled = {
+            source: f"the {Source.PROCESS} takes precedence"
+            for source, other in self._entries.items()
+            if other.observation.activity is not entry.observation.activity
+        }
+        return Verdict(entry.observation, overruled)
+
+    def _verdict_of_agent(self, now: float) -> Verdict | None:
+        """The verdict of all sources but the process."""
         believed: Entry | None = None
         overruled: dict[Source, str] = {}
         for source in Source:
             entry = self._entries.get(source)
-            if entry is None:
+            if entry is None or source is Source.PROCESS:
                 continue
             if believed is None:
                 believed = entry

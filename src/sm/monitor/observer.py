@@ -88,6 +88,8 @@ class Observer:
             return
         agent.process = process
         agent.tty = tty
+        if agent.ready:  # read all sources before the first verdict
+            agent.poke(screen_s=self._clock())
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep(), name="sweep state files")
         if agent.task is None:
@@ -126,6 +128,7 @@ class Observer:
             return None
         agent = Agent(session_id, provider.readers, Ledger(self._off), self._clock())
         agent.ready = session.status not in (Status.SPAWNED, Status.STARTING)
+        agent.lost_before = session.status_source == Source.PROCESS and agent.ready
         self._agents[session_id] = agent
         return agent
 
@@ -182,7 +185,8 @@ class Observer:
         agent = self._agents.get(session_id)
         if agent is None:
             return None
-        current = await self._sources.read_state_file(agent)
+        lost = agent.ledger.entries.get(Source.PROCESS)
+        current = lost.observation if lost is not None else await self._sources.read_state_file(agent)
         if current is None and (verdict := agent.ledger.verdict(self._clock())) is not None:
             current = verdict.observation
         return current
@@ -239,9 +243,11 @@ class Observer:
         if late and event.ending is None and not (observation is not None and observation.asks_about_use):
             return  # a later event came first, and the conversation may be another by now
         if event.started:
+            agent.ends = False
             agent.uses.forget()
             agent.ledger.forget(Source.TRANSCRIPT, Source.SCREEN)
         if event.ending is not None:
+            agent.ends = True
             await self._usage.set_ending(agent.session_id, event.ending)
         if event.activity is not None:
             agent.activity = event.activity
@@ -270,6 +276,7 @@ class Observer:
                 if time.monotonic() - states_s >= _SWEEP_EVERY_S:
                     states_s = time.monotonic()
                     await self._sweep_states()
+                    await self._sweep_processes()
                 if time.monotonic() - transcripts_s >= self._transcripts_every_s:
                     transcripts_s = time.monotonic()
                     await self._sweep_transcripts()
@@ -298,6 +305,12 @@ class Observer:
                 agent.ledger.mark_read(Source.STATE_FILE, self._clock())
             else:
                 agent.poke(state=True)
+
+    async def _sweep_processes(self) -> None:
+        """Find agents that read no input: a stopped process prints nothing, and no event reports a working one."""
+        for session_id in await self._sources.find_input_losses(self._agents):
+            if (agent := self._agents.get(session_id)) is not None:
+                agent.poke(screen_s=self._clock())
 
     # The loop of one session
 

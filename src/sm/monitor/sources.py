@@ -2,22 +2,26 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from sm.core.observation import Activity, Observation, Source
 from sm.core.timestamps import iso
 from sm.errors import TerminalError
+from sm.linux.jobs import InputLoss, NoInput, input_loss
 from sm.monitor.agent import Agent
 from sm.monitor.files import FileEvents, content
 from sm.monitor.listeners import AgentListeners
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
 from sm.providers.readers import FIRST_TURN_S
+from sm.sessions.interrupt import explain_input_loss
 from sm.store import Store
 from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
+_LOST_FOR_S = 2.0
+"""How long an agent must not have read its terminal: tmux continues a stopped agent, and an agent may be ending."""
 
 
 @dataclass(eq=False)
@@ -145,6 +149,7 @@ class Sources:
                     session, f"{problem.message}; hint: {problem.hint}", iso(now)
                 )
             return
+        await self._process(agent)
         observation = reader.screen(lines, now)
         if observation is None:
             agent.ledger.forget(Source.SCREEN)
@@ -156,3 +161,39 @@ class Sources:
             observation.activity is Activity.BLOCKED
         ):  # no event reports that a dialog opened by a person was closed
             agent.poke(screen_s=now + _LOOK_AGAIN_S)
+
+    # The process
+
+    async def find_input_losses(self, agents: Mapping[str, Agent]) -> list[str]:
+        """The ids of the agents whose process reads no input now, or did not at the last read."""
+        ready = [agent for agent in agents.values() if agent.ready]
+        known = [agent.session_id for agent in ready if agent.input_loss is not None]
+        lost = await asyncio.to_thread(lambda: [a.session_id for a in ready if _input_loss(a) is not None])
+        return list(dict.fromkeys([*known, *lost]))
+
+    async def _process(self, agent: Agent) -> None:
+        """Ask the kernel whether the agent reads its terminal."""
+        loss, now = await asyncio.to_thread(_input_loss, agent), self._clock()
+        if loss != agent.input_loss:
+            agent.input_loss, agent.input_lost_s = loss, now - _LOST_FOR_S if agent.lost_before else now
+            agent.lost_before = False
+            agent.ledger.forget(Source.PROCESS)
+        if loss is None or agent.ends:
+            return
+        if now - agent.input_lost_s < _LOST_FOR_S:
+            agent.poke(screen_s=agent.input_lost_s + _LOST_FOR_S)
+            return
+        agent.poke(screen_s=now + _LOOK_AGAIN_S)  # no event reports the end of the loss
+        if Source.PROCESS in agent.ledger.entries:
+            agent.ledger.mark_read(Source.PROCESS, now)
+            return
+        reason = "; hint: ".join(explain_input_loss(agent.session_id, loss))
+        final = loss.kind is not NoInput.LINE_MODE  # then the agent works on, but reads no input
+        agent.add(Observation(Source.PROCESS, Activity.BLOCKED, now, reason, final=final), now)
+
+
+def _input_loss(agent: Agent) -> InputLoss | None:
+    """Blocks: call it in a thread."""
+    # A wrapper's child is the agent itself. Only the agent publishes its state under its own pid.
+    published = Source.STATE_FILE in agent.ledger.entries
+    return None if agent.process is None else input_loss(agent.process, reads_terminal=published)

@@ -1,5 +1,6 @@
 """Interrupts agents: presses the key that stops an agent's current work, once."""
 
+import asyncio
 from dataclasses import dataclass
 
 from sm.core.effects import EffectKind
@@ -8,8 +9,12 @@ from sm.core.models import Caller, RequestKey, Session
 from sm.core.observation import Source
 from sm.core.states import EventType, RequestKind
 from sm.core.statuses import Status
+from sm.core.text import folded
 from sm.errors import ExternalError, IllegalState, WaitTimeout
+from sm.linux.jobs import RESUMABLE, InputLoss, NoInput, input_loss
+from sm.linux.processes import command_line
 from sm.policy.access import Action
+from sm.providers.base import Provider
 from sm.sessions.manager import Manager
 from sm.sessions.restore import RESTORE
 from sm.state.requests import open_of
@@ -30,10 +35,12 @@ class InterruptResult:
     session: Session
     stopped: bool | None
     """The agent stopped its work; None: unknown, because the agent has no turns."""
+    continued: bool = False
+    """The agent was suspended, and was continued in place of an interrupt."""
 
 
 class Interrupts:
-    """Orders interrupts. The outbox presses the key."""
+    """Orders interrupts. The outbox presses the key, or continues a suspended agent."""
 
     def __init__(self, store: Store, manager: Manager) -> None:
         self._store = store
@@ -42,8 +49,9 @@ class Interrupts:
     async def interrupt(self, caller: Caller, reference: str, key: RequestKey | None) -> InterruptResult:
         """Press the agent's interrupt key once, and wait a few seconds until the agent stops its work.
 
-        Raises IllegalState when there is nothing to interrupt, or a person has to answer a dialog first. Raises
-        ExternalError or WaitTimeout when it is unknown whether the key was pressed; the key is not pressed again.
+        An agent with turns that is suspended is continued, and no key is pressed. Raises IllegalState when there is
+        nothing to interrupt, or only a person at the terminal can act. Raises ExternalError or WaitTimeout when it is
+        unknown whether the key was pressed; the key is not pressed again.
         """
         session = self._manager.find(caller, reference, Action.INTERRUPT)
         has_turns = self._manager.provider(session).has_turns
@@ -52,11 +60,12 @@ class Interrupts:
                 f"session {session.id} cannot be interrupted during its start: {session.status_reason}",
                 f"answer the dialog: sm attach {session.id}; or end the session: sm kill {session.id}",
             )
+        suspended = await _is_suspended(session, self._manager.provider(session))
 
         async with self._store.transaction(caller, key) as tx:
             if tx.replayed is None:
-                _check_interruptible(tx.session(session.id), has_turns=has_turns)
-                effect_id = await _press(tx, session, caller)
+                _check_interruptible(tx.session(session.id), has_turns=has_turns and not suspended)
+                effect_id = await _press(tx, session, caller, suspended=suspended)
                 tx.remember(str(effect_id))
             else:
                 effect_id = int(tx.replayed)
@@ -77,8 +86,15 @@ class Interrupts:
             now = self._store.sessions.get(session.id)
             return now is None or now.status not in INTERRUPTIBLE
 
-        has_stopped = await self._store.wait_until(stopped, _STOPPED_WITHIN_S) if has_turns else None
-        return InterruptResult(self._store.sessions.get(session.id, session), has_stopped)
+        def continued() -> bool:
+            now = self._store.sessions.get(session.id)
+            return now is None or now.status_source != Source.PROCESS
+
+        has_stopped = None
+        if has_turns:
+            has_stopped = await self._store.wait_until(continued if suspended else stopped, _STOPPED_WITHIN_S)
+        after = self._store.sessions.get(session.id, session)
+        return InterruptResult(after, None if suspended else has_stopped, suspended)
 
     async def _stuck_at_start(self, session: Session) -> bool:
         """Detect a start-up dialog, in which the interrupt key would end the program.
@@ -95,8 +111,39 @@ class Interrupts:
         return False
 
 
-async def _press(tx: Transaction, session: Session, caller: Caller) -> int:
-    await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller)}, tx.now)
+def explain_input_loss(session_id: str, loss: InputLoss) -> tuple[str, str]:
+    """The reason why an agent reads no input, and the hint that ends it."""
+    match loss.kind:
+        case NoInput.OTHER_PROGRAM:
+            program = folded(loss.program, 40)
+            return f"{program} has its terminal", f"leave {program} there: sm attach {session_id}"
+        case NoInput.BACKGROUND_JOB:
+            return loss.kind, f"type fg in its terminal: sm attach {session_id}"
+        case _:
+            return loss.kind, f"continue it: sm interrupt {session_id}"
+
+
+async def _is_suspended(session: Session, provider: Provider) -> bool:
+    """True if SIGCONT makes the agent read its terminal again.
+
+    Raises IllegalState if only a person at the terminal can do that: a shell or an editor would get the key.
+    """
+    process = session.process
+    if process is None or not provider.has_turns:
+        return False
+    # The child of a wrapper is the agent itself.
+    own = provider.adopts(command_line(process.pid))
+    loss = await asyncio.to_thread(input_loss, process, reads_terminal=own)
+    if loss is not None and loss.kind not in RESUMABLE:
+        why, hint = explain_input_loss(session.id, loss)
+        raise IllegalState(f"session {session.id} cannot be interrupted: {why}", hint)
+    return loss is not None
+
+
+async def _press(tx: Transaction, session: Session, caller: Caller, *, suspended: bool) -> int:
+    await tx.effect(EffectKind.INTERRUPT, session.id, {"by": str(caller), "continue": suspended}, tx.now)
+    if suspended:
+        return tx.effects[-1].id
     for request in open_of(tx.mail.open.requests, session.id, list(RequestKind)):
         if request.hook is not None and not request.has_proposed_answer:  # the key closes its dialog
             tx.mail.change_request(request, reason=f"the agent was interrupted by {caller}")

@@ -238,7 +238,8 @@ async def restore_all(
 async def interrupt(request: ApiRequest, body: EmptyBody, key: RequestKey | None) -> answers.InterruptedView:
     """Interrupt the current turn of an agent."""
     done = await request.services.interrupts.interrupt(request.caller, request.name, key)
-    return {**request.views.session(done.session), "interrupted": done.stopped}
+    view = request.views.session(done.session)
+    return {**view, "interrupted": done.stopped, "continued": done.continued}
 
 
 @routes.route("POST", "/v1/sessions/{ref}/fork", agents=True)

@@ -4,6 +4,9 @@ Presses the interrupt key once in each agent's terminal. A coding agent gets Esc
 waits for input. Escape also denies an open permission dialog. Any other program gets Ctrl-C, which may end it. An
 agent that waits at a start-up dialog is not interrupted, because the key would end the agent.
 
+A suspended coding agent (Ctrl-Z) is continued, and gets no key. If a shell or an editor has the agent's terminal, the
+command fails, because the key would go to that program.
+
 If the command fails for one session, it continues with the next one. The exit code is that of the first failure.
 With several sessions, the JSON is an array.
 
@@ -18,6 +21,8 @@ from sm.cli.display.text import JsonObject
 
 
 def _interrupted(session: JsonObject) -> str:
+    if session["continued"]:
+        return f"Continued {label(session)}: it was suspended"
     match session["interrupted"]:
         case True:
             return f"Interrupted {label(session)}"
