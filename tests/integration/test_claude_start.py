@@ -489,6 +489,21 @@ def test_spawn_on_a_terminal_asks_whether_claude_may_trust_the_directory(
     claude.tmux("kill-session", "-t", f"={name}")
 
 
+def test_unknown_dialog_before_the_start_is_shown_and_can_be_answered(claude: Claude) -> None:
+    """claude opens this dialog for a settings file with errors. sm does not know the dialog."""
+    env = claude.other_home("broken-settings")
+    settings = Path(env["CLAUDE_CONFIG_DIR"]) / "settings.json"
+    settings.write_text('{"model": 5}')
+    session = claude.spawn_until("waiting_input", "its screen shows: Settings Error", "Plain", "hi", env=env)
+    assert (session["status_source"], str(settings) in session["status_reason"]) == ("screen", True)
+    session_id = session["session_id"]
+    assert f"sm attach {session_id}" in session["status_reason"]
+    assert "cannot be interrupted during its start" in claude.refused("interrupt", session_id, exit_code=4)
+    claude.keys(session_id, "3")  # continue without these settings
+    claude.idle(session_id)
+    claude.sm("kill", session_id)
+
+
 def test_spawn_reports_a_missing_login_with_and_without_a_prompt(claude: Claude, api: ScriptedApi) -> None:
     env = {"ANTHROPIC_API_KEY": ""}
     for prompt in ((), ("Never delivered",)):

@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 _STARTING_LOOKS_S = (1.0, 2.0, 4.0, 7.0, 11.0)
 """Times to read the screen of an agent that has not reported ready, in seconds after its start."""
 _STARTING_EVERY_S = 15.0
+_STUCK_AFTER_S = 10.0
+"""A start takes about a second on an idle machine. After this time, an unchanged screen waits for a person."""
+_UNCHANGED_FOR_S = 2.0
 _FIRST_LOOK_S = 0.1
 _LOOKS_AGAIN = 5
 USES_MAX = 200
@@ -87,6 +90,8 @@ class Agent:
     input_lost_s: float = 0.0
     lost_before: bool = False
     """An earlier daemon has recorded the loss, so it has lasted long enough."""
+    start_words: str = ""
+    """The text on the screen at the last read before the agent was ready."""
     uses: ToolUses = field(default_factory=ToolUses)
 
     def add(self, observation: Observation, now: float) -> bool:
@@ -134,6 +139,17 @@ class Agent:
         due = next((at for at in _STARTING_LOOKS_S[self.looks :] if at > since - 1.0), None)
         self.looks += 1
         self.screen_due_s = now + _STARTING_EVERY_S if due is None else self.started_s + due
+
+    def is_stuck_at_start(self, words: str, now: float) -> bool:
+        """True if the same `words` are on the screen again, and the agent should have started long ago.
+
+        `words`: the visible text of an agent that has reported nothing and shows no input box; empty: nothing visible.
+        """
+        unchanged, self.start_words = words == self.start_words, words
+        late = now - self.started_s >= _STUCK_AFTER_S
+        if words and late and not unchanged:
+            self.poke(screen_s=now + _UNCHANGED_FOR_S)
+        return bool(words) and late and unchanged
 
     def pause_s(self, now: float, look_s: float | None) -> float | None:
         """Seconds until the next read is due without a reported change; None: no read is due.

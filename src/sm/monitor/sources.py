@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sm.core.observation import Activity, Observation, Source
+from sm.core.text import folded
 from sm.core.timestamps import iso
 from sm.errors import TerminalError
 from sm.linux.jobs import InputLoss, NoInput, input_loss
@@ -14,12 +15,14 @@ from sm.monitor.files import FileEvents, content
 from sm.monitor.listeners import AgentListeners
 from sm.monitor.recorder import Recorder
 from sm.monitor.usage import UsageMeter
-from sm.providers.readers import FIRST_TURN_S
+from sm.providers.readers import FIRST_TURN_S, StartProblem
 from sm.sessions.interrupt import explain_input_loss
 from sm.store import Store
 from sm.terminals.base import Screen
 
 _LOOK_AGAIN_S = 1.0
+_WORDS_MAX = 200
+"""docs/protocol.md: a reason quotes at most this many characters of an agent."""
 _LOST_FOR_S = 2.0
 """How long an agent must not have read its terminal: tmux continues a stopped agent, and an agent may be ending."""
 
@@ -144,6 +147,8 @@ class Sources:
         now = self._clock()
         if not agent.ready:
             problem = reader.start_problem(lines, session.working_dir)
+            if problem is None and _shows_no_box(reader.screen(lines, now)):
+                problem = unknown_problem(agent, lines, now)
             if problem is not None:
                 await self._recorder.record_obstacle(
                     session, f"{problem.message}; hint: {problem.hint}", iso(now)
@@ -190,6 +195,28 @@ class Sources:
         reason = "; hint: ".join(explain_input_loss(agent.session_id, loss))
         final = loss.kind is not NoInput.LINE_MODE  # then the agent works on, but reads no input
         agent.add(Observation(Source.PROCESS, Activity.BLOCKED, now, reason, final=final), now)
+
+
+def _shows_no_box(observation: Observation | None) -> bool:
+    return observation is None or observation.activity is Activity.BLOCKED
+
+
+def unknown_problem(agent: Agent, lines: Sequence[str], now: float) -> StartProblem | None:
+    """A problem that the provider does not know, in the words on the screen. A list of known ones is never complete."""
+    words = folded(" / ".join(filter(None, map(_words, lines))), _WORDS_MAX)
+    if not agent.is_stuck_at_start(words, now):
+        return None
+    return StartProblem(
+        f"it does not start, and its screen shows: {words}",
+        f"answer in its terminal: sm attach {agent.session_id}",
+    )
+
+
+def _words(line: str) -> str:
+    """The text in a line of the screen, without frames and pointers. Empty: no letter or digit."""
+    begin = next((number for number, char in enumerate(line) if char.isalnum() or char in "/~"), len(line))
+    text = line[begin:].rstrip(" ─│╮╯┐┘")
+    return " ".join(text.split()) if any(map(str.isalnum, text)) else ""
 
 
 def _input_loss(agent: Agent) -> InputLoss | None:

@@ -1,0 +1,56 @@
+"""Reads of an agent's sources that need no terminal."""
+
+import pytest
+
+from sm.monitor.agent import Agent
+from sm.monitor.evidence import Ledger
+from sm.monitor.sources import unknown_problem
+from sm.providers.claude.terminal import ClaudeScreenReader
+from sm.providers.readers import Readers
+
+ID = "1a2b3c4d"
+SETTINGS_ERROR = """
+────────────────────────────────────────────────────────────────────────────────────────────────────
+  Settings Error
+
+  /home/kim/.claude/settings.json
+  ├ model: Expected string, but received number
+  └ permissions.allow: Expected array, but received string
+
+  \N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT} 1. Fix with Claude
+    2. Exit and fix manually
+
+  Enter to confirm · Esc to cancel
+""".splitlines()
+"""A dialog of claude 2.1.197 that the screen reader does not know as an obstacle."""
+
+
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(ID, Readers(screen=ClaudeScreenReader()), Ledger(), started_s=1000.0)
+
+
+def test_unknown_problem_quotes_the_screen_of_an_agent_that_does_not_start(agent: Agent) -> None:
+    assert ClaudeScreenReader().start_problem(SETTINGS_ERROR, "/srv") is None
+    assert unknown_problem(agent, SETTINGS_ERROR, 1007.0) is None
+    problem = unknown_problem(agent, SETTINGS_ERROR, 1011.0)
+    assert problem is not None
+    assert problem.message.startswith(
+        "it does not start, and its screen shows: Settings Error / /home/kim/.claude/settings.json / "
+        "model: Expected string, but received number / permissions.allow: "
+    )
+    assert problem.hint == f"answer in its terminal: sm attach {ID}"
+    assert len(problem.message) < 260, "at most 200 characters of the screen"
+
+
+def test_unknown_problem_waits_until_the_screen_no_longer_changes(agent: Agent) -> None:
+    assert unknown_problem(agent, ["loading 10%"], 1011.0) is None
+    assert agent.screen_due_s == 1013.0
+    assert unknown_problem(agent, ["loading 20%"], 1013.0) is None
+    assert unknown_problem(agent, ["loading 20%"], 1015.0) is not None
+
+
+@pytest.mark.parametrize("lines", [[], ["", "   "], ["─────", "╭──╮"]])
+def test_unknown_problem_is_none_for_a_screen_without_words(agent: Agent, lines: list[str]) -> None:
+    assert unknown_problem(agent, lines, 1011.0) is None
+    assert unknown_problem(agent, lines, 1030.0) is None
